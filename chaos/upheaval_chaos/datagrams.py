@@ -1,11 +1,18 @@
-"""What is seen of links by datagrams: `ping` sends some and says whether one was answered."""
+"""What is seen of links by datagrams: `ping` sends some and says whether one was answered.
 
+`python -m upheaval_chaos.datagrams ADDRESS CHANNEL EXTRA_LENGTH TIMEOUT_S` prints answer and round trip as JSON.
+"""
+
+import json
 import socket
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from functools import partial
 from typing import Final
 
-from upheaval_chaos.pings import PingText
+from upheaval_chaos.pings import PingText, datagram_ping_text
 from upheaval_chaos.target import Answer, Ping
 from upheaval_node.types import S
 
@@ -57,3 +64,13 @@ def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> byt
         if mark in asked:
             return mark
     return None
+
+
+def _main(arguments: Sequence[str]) -> None:
+    address, channel, extra_length, timeout_s = arguments
+    text = partial(datagram_ping_text, channel, int(extra_length))
+    print(json.dumps(astuple(ping(address, text, float(timeout_s)))))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

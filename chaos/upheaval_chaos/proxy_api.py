@@ -21,7 +21,8 @@ VERSION: Final = "2.12.0"
 _BODY_MAX: Final = 1 << 20
 _HEADERS_MAX: Final = 100
 _REQUEST_TIMEOUT_S: Final = 10.0
-_KINDS: Final[Mapping[str, Callable[[str, str, str, Random], AnyProxy]]] = {"tcp": Proxy, "udp": DatagramProxy}
+KINDS: Final[Mapping[str, Callable[[str, str, str, Random], AnyProxy]]] = {"tcp": Proxy, "udp": DatagramProxy}
+"""What makes a proxy, by its protocol."""
 _COUNTED: Final = [(what, unit) for unit in ("bytes", "datagrams") for what in ("received", "sent")]
 
 Reply = tuple[HTTPStatus, object]
@@ -38,13 +39,16 @@ class _Refused(Exception):
 class ProxyApi:
     """All proxies, and the requests that make, change and end them."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(
+        self, random: Random, kinds: Mapping[str, Callable[[str, str, str, Random], AnyProxy]] = KINDS
+    ) -> None:
         self.proxies: dict[str, AnyProxy] = {}
+        self._kinds = kinds
         self._random = random
 
-    async def serve(self, host: str) -> asyncio.Server:
-        """Answer requests on a free port of `host`. Raises `OSError` when that cannot be bound."""
-        return await asyncio.start_server(self._answer, host, 0)
+    async def serve(self, host: str, port: int = 0) -> asyncio.Server:
+        """Answer requests on a port of `host`, by default a free one. Raises `OSError` when that cannot be bound."""
+        return await asyncio.start_server(self._answer, host, port)
 
     async def close(self) -> None:
         """Disable every proxy: nothing listens, and every connection is dropped."""
@@ -139,9 +143,11 @@ class ProxyApi:
         if name in self.proxies:
             raise _Refused(HTTPStatus.CONFLICT, f"proxy {name!r} already exists")
         listen = fields.get("listen") or "127.0.0.1:0"
-        make = _KINDS.get(str(fields.get("protocol") or "tcp"))
+        make = self._kinds.get(str(fields.get("protocol") or "tcp"))
         if make is None:
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {fields['protocol']!r}: use {', '.join(_KINDS)}")
+            raise _Refused(
+                HTTPStatus.BAD_REQUEST, f"unknown protocol {fields['protocol']!r}: use {', '.join(self._kinds)}"
+            )
         proxy = make(name, _address(listen), _address(upstream), self._random)
         if fields.get("enabled", True):
             await _enable(proxy)

@@ -15,12 +15,12 @@ from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_port
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.system import SystemUnderTest, require_streams
+from upheaval.system import SystemUnderTest, require_meaning
 from upheaval_chaos import connections, datagrams
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.pings import PingText
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CLIENTS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
+from upheaval_chaos.target import CLIENTS, Answer, Link, LinkEffect, Means, Ping
 from upheaval_chaos.toxic_links import (
     DATAGRAM_LEGS,
     EGRESS,
@@ -48,36 +48,34 @@ def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
         raise UsageError("processes on one machine have no packets of their own to filter: leave out by=packets")
     if isinstance(cluster, ProcessCluster):
         return ProxiedLinks(cluster, seed) if cluster.system.has_streams else DatagramLinks(cluster, seed)
-    require_streams(cluster.system, "faults of links in containers")
     from upheaval.runtimes.docker.cluster import DockerCluster
     from upheaval.runtimes.docker.links import DockerLinks
     from upheaval.runtimes.docker.packet_links import PacketLinks
+    from upheaval.runtimes.docker.queue_links import QueueLinks
 
     if not isinstance(cluster, DockerCluster):
         raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
-    return PacketLinks(cluster) if means is Means.PACKETS else DockerLinks(cluster)
+    if means is Means.PACKETS:
+        return PacketLinks(cluster)
+    return DockerLinks(cluster) if cluster.system.has_streams else QueueLinks(cluster, seed)
 
 
 def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault]) -> None:
     """Raises `UsageError` for a fault that has no meaning for what members of the system speak."""
     for fault in faults:
-        _require_meaning(system, fault.kind)
+        require_meaning(system, fault.kind)
 
 
-def _require_meaning(system: SystemUnderTest, kind: LinkFaultKind) -> None:
-    if kind in (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT):
-        require_streams(system, f"the fault {kind}, which ends connections,")
-
-
-def require_link_images(runtime: str, means: Means) -> None:
+def require_link_images(runtime: str, means: Means, system: SystemUnderTest) -> None:
     """Raises `EnvironmentFault` when what breaks links needs an image that is not there; nothing is made for it."""
     if runtime != DOCKER:
         return
-    from upheaval.runtimes.docker import links, packet_links
+    from upheaval.runtimes.docker import helpers, links
     from upheaval.runtimes.docker.engine import connected, require_image
 
     with connected() as client:
-        require_image(client, packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
+        by_proxies = means is Means.PROXY and system.has_streams
+        require_image(client, links.IMAGE if by_proxies else helpers.IMAGE)
 
 
 class ProxiedLinks(ToxicInjector):
@@ -159,7 +157,7 @@ class DatagramLinks(ProxiedLinks):
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` for what ends connections."""
-        _require_meaning(self._cluster.system, effect.kind)
+        require_meaning(self._cluster.system, effect.kind)
         super().impose(links, effect)
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
