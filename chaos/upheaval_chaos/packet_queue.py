@@ -8,14 +8,13 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 _NETLINK_NETFILTER: Final = 12
 _FORCED_RECEIVE_BUFFER: Final = 33
 _PACKET, _VERDICT, _CONFIGURE = 0x300, 0x301, 0x302
 _REQUEST, _ACKNOWLEDGE = 1, 4
-_ERROR: Final = 2
 _OF_COMMAND, _OF_PARAMETERS, _OF_LENGTH = 1, 2, 3
 _BIND: Final = struct.pack(">BBH", 1, 0, 0)
 _WHOLE_PACKETS: Final = struct.pack(">IB", 0xFFFF, 2)
@@ -44,6 +43,7 @@ class PacketQueue:
     def __init__(self, number: int, take: Take) -> None:
         """Raises `OSError` without the right to it, or on a kernel without queues."""
         self._take = take
+        self._message = bytearray(_MESSAGE_MAX)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
         queue = _QUEUE.pack(0, 0, number)
         head = _HEAD.pack(_BODY_OFFSET + _ATTRIBUTE.size + _RULING.size, _VERDICT, _REQUEST, 0, 0)
@@ -70,36 +70,36 @@ class PacketQueue:
         attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)
         length = _BODY_OFFSET + len(attribute)
         self._socket.send(_HEAD.pack(length, _CONFIGURE, _REQUEST | _ACKNOWLEDGE, 0, 0) + queue + attribute)
-        _, kind, *_ = _HEAD.unpack_from(answer := self._socket.recv(_MESSAGE_MAX))
-        (error,) = struct.unpack_from("=i", answer, _HEAD.size)
-        if kind == _ERROR and error:
+        (error,) = struct.unpack_from("=i", self._socket.recv(_MESSAGE_MAX), _HEAD.size)
+        if error:
             raise OSError(-error, os.strerror(-error))
 
     def _read(self) -> None:
         rulings = bytearray()
         for _ in range(_TAKEN_AT_ONCE):
             try:
-                message = self._socket.recv(_MESSAGE_MAX)
+                length = self._socket.recv_into(self._message)
             except BlockingIOError:
                 break
             except OSError:
                 # The buffer was full: the kernel has dropped some, as buffers do.
                 continue
-            number, packet = 0, b""
-            for kind, value in _attributes(message):
-                if kind == _ID_OF_PACKET:
-                    (number,) = _ID.unpack_from(value)
-                elif kind == _PAYLOAD:
-                    packet = value
-            if packet:
+            _, kind, *_ = _HEAD.unpack_from(self._message)
+            if kind == _PACKET:
+                number, packet = _parse(self._message, length)
                 rulings += self._ruling + _RULING.pack(_ACCEPT if self._take(packet) else _DROP, number)
         if rulings:
             self._socket.send(rulings)
 
 
-def _attributes(message: bytes) -> Iterator[tuple[int, bytes]]:
-    at = _BODY_OFFSET
-    while at + _ATTRIBUTE.size <= len(message):
+def _parse(message: bytearray, end: int) -> tuple[int, bytes]:
+    """The id of a packet, and the packet."""
+    number, packet, at = 0, b"", _BODY_OFFSET
+    while at < end:
         length, kind = _ATTRIBUTE.unpack_from(message, at)
-        yield kind, message[at + _ATTRIBUTE.size : at + length]
-        at += max((length + 3) & ~3, _ATTRIBUTE.size)
+        if kind == _ID_OF_PACKET:
+            (number,) = _ID.unpack_from(message, at + _ATTRIBUTE.size)
+        elif kind == _PAYLOAD:
+            packet = bytes(message[at + _ATTRIBUTE.size : at + length])
+        at += (length + 3) & ~3
+    return number, packet

@@ -25,6 +25,8 @@ from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, TYPE_SETUP, DataH
 PATIENCE_S = 5.0
 SILENCE_S = 0.3
 LATENCY_MS = 150
+UNDER_WAY_MS = 1500
+"""Long enough to do something meanwhile on a machine that is busy."""
 UP = "upstream"
 NAME = "p"
 
@@ -135,14 +137,14 @@ def test_each_sender_gets_its_own_answers(wire: Wire) -> None:
 def test_a_cut_swallows_one_way_and_what_is_under_way(wire: Wire) -> None:
     wire.send(b"hello")
     wire.receiver.got()
-    wire.api.add_toxic(NAME, "latency", UP, {"latency": LATENCY_MS, "jitter": 0})
+    wire.api.add_toxic(NAME, "latency", UP, {"latency": UNDER_WAY_MS, "jitter": 0})
     wire.send(b"late")
     wire.wait_until_in(2)
     wire.api.add_toxic(NAME, "timeout", UP, {"timeout": 0})
     wire.send(b"cut")
     wire.receiver.socket.sendto(b"the way back", wire.receiver.sender)
     assert wire.socket.recv(100) == b"the way back"
-    wire.receiver.socket.settimeout(LATENCY_MS / 1000 + SILENCE_S)
+    wire.receiver.socket.settimeout(UNDER_WAY_MS / 1000 + SILENCE_S)
     with pytest.raises(TimeoutError):
         wire.receiver.got()
     assert wire.counts() == (3, 1)

@@ -18,7 +18,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos import queue_agent
 from upheaval_chaos.target import CLIENTS, Link, LinkEffect, Ping
 from upheaval_chaos.toxic_links import DATAGRAM_LEGS, EGRESS, ProxyPlace, ToxicInjector, all_proxies
-from upheaval_chaos.toxiproxy import ToxiproxyApi, connect_toxiproxy
+from upheaval_chaos.toxiproxy import StandardToxiproxy
 
 _API_PORT: Final = 8474
 _START_TIMEOUT_S: Final = 20.0
@@ -32,7 +32,7 @@ class QueueLinks(ToxicInjector):
         members = range(cluster.config.members)
         agent = ["python3", "-m", queue_agent.__name__, "0.0.0.0", str(_API_PORT), str(seed)]
         self._helpers = Helpers(cluster, [*members, CLIENTS], agent)
-        self._agents = {each: connect_toxiproxy(f"{self._helpers.address(each)}:{_API_PORT}") for each in members}
+        self._agents = {each: StandardToxiproxy(f"{self._helpers.address(each)}:{_API_PORT}") for each in members}
         super().__init__(lambda place: self._agents[_here(place)], DATAGRAM_LEGS)
         try:
             with ThreadPoolExecutor(len(members)) as pool:
@@ -79,7 +79,7 @@ def _here(place: ProxyPlace) -> int:
     return place.source if place.target == CLIENTS else place.target
 
 
-def _answers(agent: ToxiproxyApi) -> bool:
+def _answers(agent: StandardToxiproxy) -> bool:
     try:
         return bool(agent.version())
     except EnvironmentFault:
