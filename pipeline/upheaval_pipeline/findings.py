@@ -230,7 +230,15 @@ def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
         clients, clocks = _clients(rows), run.aside.clocks
         slow = [operation_of(told) for _, told in _told(rows.all("slow answer"))]
         yield from in_process.judge_events(
-            found, operations, entries, clients, clocks, run.aside.clients, slow, lambda: _longest_stall(rows)
+            found,
+            operations,
+            entries,
+            clients,
+            clocks,
+            run.aside.clients,
+            slow,
+            lambda: _longest_stall(rows),
+            run.manifest.system,
         )
     yield from run.aside.snapshots
 

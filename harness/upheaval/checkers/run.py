@@ -48,6 +48,7 @@ from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import (
+    OWN_SYSTEM,
     Function,
     Manifest,
     Operation,
@@ -217,7 +218,7 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
     times = client_times(run, manifest)
     slow = [operation for operation in operations if is_slow(operation, times)]
     stall = partial(longest_stall, run, manifest.members)
-    found = judge_events(log.events, by_id, log.entries, clients, clocks, times, slow, stall)
+    found = judge_events(log.events, by_id, log.entries, clients, clocks, times, slow, stall, manifest.system)
     return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
@@ -274,12 +275,14 @@ def judge_events(
     known: ClientTimes,
     slow: Iterable[Operation],
     stall: Callable[[], Stall | None],
+    system: str,
 ) -> list[Finding]:
     """From what the longest log says beside the operations of clients, and from these.
 
     `slow` are the operations whose answers took too long.
     What missed a bound on time by no more than the members' longest `stall` is unknown.
     """
+    elections = () if system == OWN_SYSTEM else events.times.values()
     found = [
         *judge_time(events.times, clocks, events.time_unit),
         *judge_sessions(events.sessions),
@@ -287,7 +290,7 @@ def judge_events(
         *judge_clients(clients),
         *judge_client_times(known, slow, events, clocks),
         *judge_service_messages(events.service_messages),
-        *judge_timers(operations, entries, events.timers, events.time_unit),
+        *judge_timers(operations, entries, events.timers, events.time_unit, elections),
         *judge_ledger(operations, entries, events.service_messages, events.time_unit),
     ]
     return excused(found, stall)

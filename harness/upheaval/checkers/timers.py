@@ -4,6 +4,9 @@ Judged by the log alone: what was scheduled and cancelled by requests to the ser
 timer events. What the service answered is then compared with what these give. An expiry may be on its way into the log
 when the cancellation is applied: it does not count as fired, and breaks nothing. It is on its way no more when an entry
 lies before it that a client sent only after the cancellation had been answered. This module knows nothing of files.
+
+A new leader of Aeron Cluster sets its wheel of timers to the time of its election, past the ticks of what was due then
+(ConsensusModuleAgent.electionComplete, DeadlineTimerWheel.currentTickTime): that fires when the wheel comes round.
 """
 
 from bisect import bisect_right
@@ -11,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.checkers.events import Clock, TimerFired
+from upheaval.checkers.events import Clock, TermTimes, TimerFired
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.requests_and_events import judge_in_log_order, require_answer
 from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
@@ -24,6 +27,9 @@ CROSSING_MS: Final = 100
 
 LATE_MS: Final = 500
 """How long the log may go on after a timer's deadline before it fires."""
+
+WHEEL_MS: Final = 128 * 8
+"""A turn of Aeron's wheel of timers, by default (Aeron Cluster: ticksPerWheel, wheelTickResolution)."""
 
 
 @dataclass(slots=True)
@@ -38,16 +44,28 @@ class _Timer:
 
 
 def judge_timers(
-    operations: Mapping[int, Operation], entries: Sequence[LogEntry], fired: Iterable[TimerFired], time_unit: int = 0
+    operations: Mapping[int, Operation],
+    entries: Sequence[LogEntry],
+    fired: Iterable[TimerFired],
+    time_unit: int = 0,
+    elections: Iterable[TermTimes] = (),
 ) -> list[Finding]:
-    """One finding; none for a log without requests to the service. Entries and events are in log order."""
+    """One finding; none for a log without requests to the service. Entries and events are in log order.
+
+    `elections` are the terms of a system whose new leaders let a turn of their wheel pass before what was due fires.
+    """
     requests = [entry for entry in entries if entry.f in TIMERS]
-    return judge_in_log_order(Promise.TIMERS_KEPT, _Judge(operations, time_unit), requests, fired, time_unit)
+    judge = _Judge(operations, time_unit, sorted(times.earliest for times in elections))
+    return judge_in_log_order(Promise.TIMERS_KEPT, judge, requests, fired, time_unit)
 
 
 class _Judge:
-    def __init__(self, operations: Mapping[int, Operation], time_unit: int) -> None:
+    def __init__(
+        self, operations: Mapping[int, Operation], time_unit: int, elections: Sequence[tuple[int, int]]
+    ) -> None:
         self._operations = operations
+        self._elections = elections
+        """Time and position."""
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
@@ -129,12 +147,12 @@ class _Judge:
                 self._look_whether_in_time(timer_id, timer, clock)
             is_over = timer.fired_position >= 0 or timer.cancelled_by is not None
             late_ms = 0 if is_over else clock.late_ms(timer.position, timer.deadline)
-            if late_ms:
+            if late_ms and late_ms > self._turn_ms(timer):
                 detail = (
                     f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "
                     f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms after that"
                 )
-                self._miss(detail, timer.position, timer_id, late_ms)
+                self._miss(detail, timer.position, timer_id, late_ms - self._turn_ms(timer))
         raise_latest(self._missed)
 
     def _miss(self, detail: str, position: int, timer_id: int, late_ms: int) -> None:
@@ -144,12 +162,21 @@ class _Judge:
         """Pauses of the log count little: nobody may have led. Nothing counts before the request was surely applied."""
         known = self._known_at(timer_id)
         ms = 0 if known is None else clock.ms_between(known.position - 1, timer.deadline, timer.fired_position)
-        if ms > LATE_MS:
+        if ms > LATE_MS and ms > LATE_MS + self._turn_ms(timer):
             detail = (
                 f"timer {timer_id}, due at time {timer.deadline}, fired at position {timer.fired_position} at time "
                 f"{timer.fired_at}: the log had gone on for {ms} ms"
             )
-            self._miss(detail, timer.fired_position, timer_id, ms - LATE_MS)
+            self._miss(detail, timer.fired_position, timer_id, ms - LATE_MS - self._turn_ms(timer))
+
+    def _turn_ms(self, timer: _Timer) -> int:
+        """What a turn of the wheel adds for a timer that was due when a later leader was elected."""
+        due = timer.deadline - LATE_MS * self._clock.unit
+        is_passed_over = any(
+            time >= due and position > timer.position and (timer.fired_at < 0 or position < timer.fired_position)
+            for time, position in self._elections
+        )
+        return WHEEL_MS if is_passed_over else 0
 
     def shown(self) -> str:
         fired = sum(timer.fired_at >= 0 for timer in self._timers.values())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.built_events import FIRST_NUMBER, SEVERAL, EventLog, ledger_log, timers_log, workbench_log
+from support.built_runs import new_term
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.replay import LoggedMessage, Replay
 from upheaval.checkers.run import verify_run
@@ -235,6 +236,48 @@ def test_a_stall_explains_what_a_timer_does_too_late(
     assert expected in finding.detail
     assert ("a stall of 3000 ms (member-1/trace.jsonl:5) explains" in finding.detail) is is_explained
     assert 300 < finding.late_ms <= late_ms
+
+
+def passed_over(log: EventLog, late_ms: int) -> None:
+    """A timer that is due before a term begins, and fires so long after that."""
+    timer = log.ask(Function.SCHEDULE, "h", 100, log.time + 110)
+    log.ask(Function.FIRED, "i", result=[])
+    begin = cm.SCHEMA.decode(new_term(1, 1))
+    assert isinstance(begin, cm.NewLeadershipTermEvent)
+    log.add(cm.SCHEMA.encode(replace(begin, timestamp=log.tick(1000))))
+    for _ in range(late_ms // 50):
+        log.ask(Function.FIRED, "i", result=[])
+        log.tick(40)
+    log.fire(timer)
+
+
+@pytest.mark.parametrize(
+    ("system", "late_ms", "verdict"),
+    [
+        ("upheaval", 1200, Verdict.INVALID),
+        ("aeron:1.51.0", 1200, Verdict.VALID),
+        ("aeron:1.51.0", 1800, Verdict.INVALID),
+    ],
+)
+def test_aeron_fires_what_was_due_before_an_election_within_a_turn_of_its_wheel(
+    system: str, late_ms: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    log = timers_log()
+    passed_over(log, late_ms)
+    log.snapshots.clear()
+    run = log.write(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), system=system))
+    finding = verify_run(tmp_path).finding(Promise.TIMERS_KEPT)
+    assert finding.verdict is verdict, finding
+
+
+def test_aeron_fires_what_was_due_after_an_election_like_anybody(tmp_path: Path) -> None:
+    log = timers_log()
+    fires_too_late(log)
+    log.snapshots.clear()
+    run = log.write(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
+    assert verify_run(tmp_path).finding(Promise.TIMERS_KEPT).verdict is Verdict.INVALID
 
 
 def test_a_stall_that_explains_a_late_timer_does_not_explain_one_that_fires_twice(tmp_path: Path) -> None:
