@@ -1,156 +1,245 @@
-"""What is done to datagrams on their way: one proxy of them with its toxics, whatever brings and sends them.
+"""Faults of datagrams, proved by probes of which some do not come out at the far end, come twice, or in another order.
 
-Runs in an asyncio loop that somebody else turns. A `PROBE` is a datagram that no member answers, but the proxy, when it
-has come out at the upstream's end.
+Each leg of the links is tried by many numbered probes, which have the type and the stream of the frames that the fault
+is about. As many have to be hit as the fault says, give or take what chance does; none was before, none is after, and
+none of another type ever is.
 """
 
-import asyncio
-import heapq
-import struct
-from collections.abc import Callable
-from random import Random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from upheaval_chaos.any_proxy import AnyProxy, Traffic
-from upheaval_chaos.toxics import DATAGRAM_TYPES, STREAMS, Toxic, ToxicError
-from upheaval_node.protocol.frames import TYPE_DATA, TYPE_OFFSET, TYPE_PAD, TYPE_SETUP
+from upheaval_chaos.errors import UnknownOutcome, UsageError
+from upheaval_chaos.faults import (
+    COMES_BACK_S,
+    SETTLES_S,
+    Who,
+    proof_of,
+    require_some_leader,
+    roster_of,
+    who_of,
+)
+from upheaval_chaos.link_faults import links_between, require_channel
+from upheaval_chaos.record import Proof
+from upheaval_chaos.target import (
+    CLIENTS,
+    FRAMES,
+    DatagramEffect,
+    DatagramFaultKind as DatagramFaultKind,
+    Link,
+    Means,
+    Target,
+)
+from upheaval_node.suggestions import did_you_mean
 
-PROBE_TYPE: Final = 0x7F0F
-"""The type of a frame that is none of Aeron's."""
-PROBE: Final = struct.pack("<iBBH", 32, 0, 0, PROBE_TYPE)
-_PROBE_TYPE: Final = PROBE[TYPE_OFFSET:]
-_QUEUE_MAX_S: Final = 2.0
-"""How long a datagram waits at most because of a limit; what would wait longer is dropped."""
-_TYPE: Final = struct.Struct("<H")
-_INT: Final = struct.Struct("<i")
-_STREAM_OFFSETS: Final = {TYPE_PAD: 16, TYPE_DATA: 16, TYPE_SETUP: 16}
-_STREAM_OFFSET: Final = 12
-"""Of all other frames."""
-
-Send = Callable[[bytes], object]
-
-
-class ProxyOfDatagrams(AnyProxy):
-    """One proxy. `ways` are its directions."""
-
-    types = DATAGRAM_TYPES
-
-    def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
-        super().__init__(name, listen, upstream, random)
-        self.ways = {stream: Way(self.traffic[stream], random) for stream in STREAMS}
-
-    def put_toxic(self, toxic: Toxic) -> None:
-        """Add or replace it; a cut holds for what is under way, too."""
-        if toxic.get("timeout"):
-            raise ToxicError("a datagram has no connection to end: expected timeout 0")
-        self.toxics[toxic.name] = toxic
-        self._change(toxic.stream)
-
-    async def remove_toxic(self, name: str) -> None:
-        """What is held back by it already comes when it would have come."""
-        self._change(self.toxics.pop(name).stream)
-
-    def _change(self, stream: str) -> None:
-        self.ways[stream].toxics = [toxic for toxic in self.toxics.values() if toxic.stream == stream]
+LONGEST_JITTER_MS: Final = 1000
+_PROBES_LEAST: Final = 200
+_HITS_EXPECTED: Final = 60
+"""So many probes that as many are hit: then chance is small beside it."""
+_CHANCE: Final = 5.0
+"""Standard deviations; further off by chance is one look in a million."""
+_DISORDER: Final = 0.1
+"""The share of probes that overtake another where the order is lost; far more of them do."""
 
 
-class Way:
-    """One direction: its toxics, and the datagrams that wait because of them."""
+@dataclass(frozen=True, slots=True)
+class DatagramFault:
+    """Something done to some of the datagrams from some ends to others, or both ways.
 
-    def __init__(self, traffic: Traffic, random: Random) -> None:
-        self.toxics: list[Toxic] = []
-        self._traffic = traffic
-        self._random = random
-        self._waiting: list[tuple[float, int, bytes, Send]] = []
-        self._number = 0
-        self._free_at_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+    `percent` of them are hit; `jitter_ms` is for those that lose their order. Only frames of one type (of `FRAMES`) and
+    of one stream are hit where these are given.
+    """
 
-    def clear(self) -> None:
-        """Drop what waits."""
-        self._waiting.clear()
-        self._arm()
+    kind: DatagramFaultKind
+    sources: Who
+    targets: Who
+    both_ways: bool = False
+    percent: int = 0
+    jitter_ms: int = 0
+    channel: str = ""
+    frames: str = ""
+    stream_id: int = 0
 
-    def take(self, data: bytes, send: Send) -> None:
-        """Have it sent at once, later, twice, or not at all."""
-        self._traffic.received += len(data)
-        self._traffic.datagrams_received += 1
-        if not self.toxics:
-            self._pass_on(data, send)
-            return
-        now = asyncio.get_running_loop().time()
-        delay_s, copies = 0.0, 1
-        for toxic in self.toxics:
-            if not _is_about(toxic, data) or (toxic.toxicity < 1 and self._random.random() >= toxic.toxicity):
-                continue
-            if toxic.type == "timeout":
-                return
-            if toxic.type == "duplicate":
-                copies += 1
-            elif toxic.type == "latency":
-                jitter = toxic.get("jitter")
-                delay_s += (toxic.get("latency") + (self._random.uniform(-jitter, jitter) if jitter else 0)) / 1000
-            elif toxic.get("rate"):
-                begin = max(now, self._free_at_s)
-                if begin - now > _QUEUE_MAX_S:
-                    return
-                self._free_at_s = begin + len(data) / (toxic.get("rate") * 1000)
-                delay_s += self._free_at_s - now
-        for _ in range(copies):
-            if delay_s > 0:
-                self._number += 1
-                heapq.heappush(self._waiting, (now + delay_s, self._number, data, send))
-            else:
-                self._pass_on(data, send)
-        if delay_s > 0:
-            self._arm()
+    def __post_init__(self) -> None:
+        if self.kind is DatagramFaultKind.DISORDER:
+            if self.percent or not 0 < self.jitter_ms <= LONGEST_JITTER_MS:
+                raise UsageError(f"{self.kind} needs jitter-ms of 1 to {LONGEST_JITTER_MS}, and no percent")
+        elif self.jitter_ms or not 0 < self.percent < 100:
+            raise UsageError(f"{self.kind} needs percent of 1 to 99, and no jitter-ms: to lose all is a blackhole")
+        require_channel(self.channel)
+        if self.frames and self.frames not in FRAMES:
+            hint = did_you_mean(self.frames, FRAMES)
+            raise UsageError(f"unknown frames {self.frames!r}: use {', '.join(FRAMES)}{hint}")
 
-    def _arm(self) -> None:
-        """Be called when the first of those that wait is due."""
-        due_s = self._waiting[0][0] if self._waiting else None
-        if self._timer is not None and (due_s is None or self._timer.when() > due_s):
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None and due_s is not None:
-            self._timer = asyncio.get_running_loop().call_at(due_s, self._release)
+    @property
+    def means(self) -> Means:
+        """By what the links are broken."""
+        return Means.PROXY
 
-    def _release(self) -> None:
-        self._timer = None
-        now = asyncio.get_running_loop().time()
-        while self._waiting and self._waiting[0][0] <= now:
-            _, _, data, send = heapq.heappop(self._waiting)
-            if not self._is_cut(data):
-                self._pass_on(data, send)
-        self._arm()
+    @property
+    def effect(self) -> DatagramEffect:
+        """What is done to each link."""
+        return DatagramEffect(self.kind, self.percent, self.jitter_ms, self.frames, self.stream_id)
 
-    def _is_cut(self, data: bytes) -> bool:
-        cuts = (toxic for toxic in self.toxics if toxic.type == "timeout" and toxic.toxicity >= 1)
-        return any(_is_about(toxic, data) for toxic in cuts)
+    def require_possible(self, members: int) -> None:
+        """There must be such links, whoever leads."""
+        require_some_leader(
+            members, lambda roster: self._links(self.sources.select(roster), self.targets.select(roster))
+        )
 
-    def _pass_on(self, data: bytes, send: Send) -> None:
-        try:
-            send(data)
-        except OSError:
-            # No room, or nobody there: lost, as datagrams are.
-            return
-        self._traffic.sent += len(data)
-        self._traffic.datagrams_sent += 1
+    def aim(self, target: Target, *, tries: bool = True) -> "DatagramInjection":  # noqa: ARG002 - probes only are seen
+        """At the links between the ends as they are selected now.
+
+        Raises `UsageError` where no datagrams are sent, `UnknownOutcome` where probes are hit as it is.
+        """
+        roster = roster_of(target)
+        sources, targets = self.sources.select(roster), self.targets.select(roster)
+        return DatagramInjection(target, self, self._links(sources, targets), statement_of(self, sources, targets))
+
+    def _links(self, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
+        return links_between(self, sources, targets)
 
 
-def _is_about(toxic: Toxic, data: bytes) -> bool:
-    """Whether a datagram is one of those that a toxic is done to, by its first frame."""
-    wanted_type, wanted_stream = toxic.get("frame_type"), toxic.get("stream_id")
-    if not wanted_type and not wanted_stream:
-        return True
-    if len(data) < TYPE_OFFSET + 2:
-        return False
-    (kind,) = _TYPE.unpack_from(data, TYPE_OFFSET)
-    if wanted_type and (TYPE_DATA if kind == TYPE_PAD else kind) != wanted_type:
-        return False
-    offset = _STREAM_OFFSETS.get(kind, _STREAM_OFFSET)
-    return not wanted_stream or (len(data) >= offset + 4 and _INT.unpack_from(data, offset)[0] == wanted_stream)
+def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence[int]) -> str:
+    """What was done to whom, in the language of scenarios."""
+    options = {
+        "percent": fault.percent,
+        "jitter-ms": fault.jitter_ms,
+        "channel": fault.channel,
+        "frames": fault.frames,
+        "stream": fault.stream_id,
+    }
+    words = [fault.kind.value, who_of(sources), "<->" if fault.both_ways else "->", who_of(targets)]
+    return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
 
 
-def is_probe(data: bytes) -> bool:
-    """Whether a datagram is a `PROBE`."""
-    return data[TYPE_OFFSET : TYPE_OFFSET + 2] == _PROBE_TYPE
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of the probes of one leg: how many there were, did not come, came more than once, and after a later one."""
+
+    probes: int
+    lost: int
+    doubled: int
+    late: int
+
+    def hit(self, kind: DatagramFaultKind) -> int:
+        """How many of them show a fault of that kind."""
+        match kind:
+            case DatagramFaultKind.LOSE:
+                return self.lost
+            case DatagramFaultKind.DUPLICATE:
+                return self.doubled
+            case DatagramFaultKind.DISORDER:
+                return self.late
+
+
+def _seen(probes: int, came: Sequence[int]) -> _Seen:
+    """`came` are the numbers of the probes in the order in which they came."""
+    late, latest = set[int](), -1
+    for number in came:
+        if number < latest:
+            late.add(number)
+        latest = max(latest, number)
+    known = set(came)
+    doubled = {number for number in known if came.count(number) > 1} if len(known) < len(came) else set[int]()
+    return _Seen(probes, probes - len(known), len(doubled), len(late))
+
+
+class DatagramInjection:
+    """A fault of datagrams. Implements `Injection`."""
+
+    is_exclusive = False
+    keeps_down = False
+    component = None
+
+    def __init__(self, target: Target, fault: DatagramFault, links: Sequence[Link], statement: str) -> None:
+        self._target = target
+        self._datagrams = target.datagrams(fault.kind)
+        self._fault = fault
+        self._links = links
+        self.what = fault.kind.value
+        self.where = "links " + ", ".join(map(str, links))
+        self.statement = statement
+        self.member_ids = list(
+            dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
+        )
+        self._count = max(_PROBES_LEAST, _HITS_EXPECTED * 100 // fault.percent if fault.percent else 0)
+        self._require_unhit(self._look(fault.effect))
+
+    def act(self) -> None:
+        """Impose the effect on every link."""
+        self._datagrams.disturb(self._links, self._fault.effect)
+
+    def prove(self) -> Proof:
+        """As many probes are hit as the fault says, on each leg."""
+        return proof_of(self._look_hit)
+
+    def seen(self) -> None:
+        """What is sent anyway does not say what became of it."""
+
+    def heal(self) -> None:
+        """Take the effect off every link."""
+        self._datagrams.restore(self._links, self._fault.effect)
+
+    def prove_healed(self) -> Proof:
+        """No probe is hit any more."""
+        return proof_of(self._look_healed)
+
+    def seen_healed(self) -> None:
+        """What is sent anyway does not say that."""
+
+    def _look(self, effect: DatagramEffect) -> Mapping[str, _Seen]:
+        """What becomes of probes like the frames of the effect, by leg."""
+        found: dict[str, _Seen] = {}
+        for link in self._links:
+            for leg, came in self._datagrams.volley(link, self._count, effect).items():
+                found[leg] = _seen(self._count, came)
+        return found
+
+    def _look_hit(self) -> str:
+        self._target.let_pass(SETTLES_S)
+        effect = self._fault.effect
+        found = self._look(effect)
+        low, high = self._bounds()
+        for leg, seen in found.items():
+            if not low <= seen.hit(effect.kind) <= high:
+                raise UnknownOutcome(
+                    f"{leg}: expected {low} to {high} of {seen.probes} probes to be hit, got {seen.hit(effect.kind)}"
+                )
+        hits = [seen.hit(effect.kind) for seen in found.values()]
+        text = f"of {self._count} probes on each of {len(found)} legs {min(hits)} to {max(hits)} were hit"
+        if self._fault.frames:
+            other = next(name for name in FRAMES if name != self._fault.frames)
+            self._require_unhit(self._look(replace(effect, frames=other)))
+            text += f"; of frames {other} none"
+        return text
+
+    def _bounds(self) -> tuple[int, int]:
+        """Of how many probes have to be hit; both ways, an answer can be hit like what it answers."""
+        count = self._count
+        if self._fault.kind is DatagramFaultKind.DISORDER:
+            return int(_DISORDER * count), count
+        once = self._fault.percent / 100
+        share = 1 - (1 - once) ** 2 if self._fault.both_ways else once
+        chance = _CHANCE * (count * share * (1 - share)) ** 0.5
+        return max(1, int(count * share - chance)), min(count, int(count * share + chance) + 1)
+
+    def _require_unhit(self, found: Mapping[str, _Seen]) -> None:
+        for leg, seen in found.items():
+            if hit := seen.hit(self._fault.kind):
+                raise UnknownOutcome(f"{leg}: {hit} of {seen.probes} probes were hit without this fault")
+
+    def _look_healed(self) -> str:
+        last = ""
+
+        def is_over() -> bool:
+            nonlocal last
+            try:
+                self._require_unhit(self._look(self._fault.effect))
+            except UnknownOutcome as error:
+                last = str(error)
+                return False
+            return True
+
+        self._target.wait_until(is_over, COMES_BACK_S, f"end of {self._fault.kind}")
+        return f"of {self._count} probes on each leg none was hit"

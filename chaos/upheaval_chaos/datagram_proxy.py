@@ -1,7 +1,7 @@
 """A proxy of datagrams with toxics: what comes to its listen address goes on to its upstream, and answers come back.
 
 Runs in an asyncio loop that somebody else turns. Each sender has a socket of its own towards the upstream, so that
-answers find back to it; they leave from the listen address, by which Aeron tells destinations apart. A `PROBE` that has
+answers find back to it; they leave from the listen address, by which Aeron tells destinations apart. A `probe` that has
 come out at the upstream's end is not sent to it, who would not answer, but goes back at once.
 """
 
@@ -11,7 +11,7 @@ import time
 from random import Random
 from typing import Final
 
-from upheaval_chaos.datagram_faults import ProxyOfDatagrams, Way, is_probe
+from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Way, is_probe
 from upheaval_chaos.toxics import DOWNSTREAM, UPSTREAM
 
 _LENGTH_MAX: Final = 1 << 16

@@ -1,8 +1,10 @@
-"""What is seen of links by datagrams: `ping` sends some and says whether one was answered.
+"""What is seen of links by datagrams: `ping` sends some and says whether one was answered, `volley` many, and says
+which.
 
-`python -m upheaval_chaos.datagrams ADDRESS CHANNEL EXTRA_LENGTH TIMEOUT_S` prints answer and round trip as JSON.
+Also run as a program, in the network of a member: its first argument is one of these two, its output JSON.
 """
 
+import contextlib
 import json
 import socket
 import sys
@@ -12,8 +14,10 @@ from dataclasses import astuple
 from functools import partial
 from typing import Final
 
+from upheaval_chaos.datagram_ways import probe
 from upheaval_chaos.pings import PingText, datagram_ping_text
-from upheaval_chaos.target import Answer, Ping
+from upheaval_chaos.target import FRAMES, Answer, DatagramEffect, Ping
+from upheaval_node.protocol.frames import TYPE_DATA
 from upheaval_node.types import S
 
 _AGAIN_S: Final = 0.1
@@ -21,6 +25,8 @@ _AGAIN_S: Final = 0.1
 _MARK: Final = slice(8, 12)
 _BURST: Final = 16
 _PAUSE_S: Final = 0.001
+_QUIET_S: Final = 0.5
+"""A probe that has not come when none came for so long is lost."""
 
 
 def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
@@ -53,6 +59,37 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
     return Ping(Answer.SILENT, now_ns - begin_ns)
 
 
+def volley_of(count: int, effect: DatagramEffect) -> tuple[int, int, int, float]:
+    """What a volley of so many probes is, like the frames that the effect is about."""
+    frame_type = FRAMES.get(effect.frames, TYPE_DATA)
+    return count, frame_type, effect.stream_id, _QUIET_S + effect.jitter_ms / 1000
+
+
+def volley(address: str, count: int, frame_type: int, stream_id: int, quiet_s: float) -> list[int]:
+    """Send so many probes; the numbers of those that were answered, in that order, until none has come for so long."""
+    host, _, port = address.rpartition(":")
+    came: list[int] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        asker.connect((host, int(port)))
+        for number in range(count):
+            if number % _BURST == _BURST - 1:
+                came += _numbers(asker, _PAUSE_S)
+            asker.send(probe(number, frame_type, stream_id))
+        while more := _numbers(asker, quiet_s):
+            came += more
+    return came
+
+
+def _numbers(asker: socket.socket, wait_s: float) -> list[int]:
+    """Of the probes that come, until none has come for so long."""
+    asker.settimeout(wait_s)
+    found = []
+    with contextlib.suppress(TimeoutError):
+        while True:
+            found.append(int.from_bytes(asker.recv(2048)[_MARK], "little"))
+    return found
+
+
 def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> bytes | None:
     """The mark of the first answer to anything that was asked; None when there is none in time."""
     while (left_ns := until_ns - time.monotonic_ns()) > 0:
@@ -66,11 +103,14 @@ def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> byt
     return None
 
 
-def _main(arguments: Sequence[str]) -> None:
-    address, channel, extra_length, timeout_s = arguments
-    text = partial(datagram_ping_text, channel, int(extra_length))
-    print(json.dumps(astuple(ping(address, text, float(timeout_s)))))
+def _main(arguments: Sequence[str]) -> object:
+    what, address, *others = arguments
+    if what == "volley":
+        count, frame_type, stream_id, quiet_s = others
+        return volley(address, int(count), int(frame_type), int(stream_id), float(quiet_s))
+    channel, extra_length, timeout_s = others
+    return astuple(ping(address, partial(datagram_ping_text, channel, int(extra_length)), float(timeout_s)))
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    print(json.dumps(_main(sys.argv[1:])))

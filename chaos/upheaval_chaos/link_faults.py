@@ -7,7 +7,7 @@ is not to take the time for that is seen in what is sent along its links anyway.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.faults import (
@@ -73,10 +73,7 @@ class LinkFault:
             raise UsageError(f"{kind} has neither latency-ms nor bytes-per-second: these belong to slow")
         if (kind is LinkFaultKind.TIMEOUT) != (self.timeout_ms > 0):
             raise UsageError("timeout needs timeout-ms" if not self.timeout_ms else f"{kind} has no timeout-ms")
-        if self.channel and self.channel not in (*CHANNELS, INGRESS):
-            known = (*CHANNELS, INGRESS)
-            hint = did_you_mean(self.channel, known)
-            raise UsageError(f"there is no channel {self.channel!r}: use {', '.join(known)}{hint}")
+        require_channel(self.channel)
         if self.means is Means.PACKETS and kind not in (LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET):
             raise UsageError(f"filters of packets do no {kind}: leave out by=packets")
         if self.means is Means.PACKETS and not self.both_ways:
@@ -103,7 +100,34 @@ class LinkFault:
         return LinkInjection(target, self, self.sources.select(roster), self.targets.select(roster), tries=tries)
 
 
-def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
+class BetweenEnds(Protocol):
+    """A fault of the links from some ends to others, or both ways, on one channel or all."""
+
+    @property
+    def sources(self) -> Who:
+        """Whose bytes."""
+
+    @property
+    def targets(self) -> Who:
+        """On their way to whom."""
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether those back, too."""
+
+    @property
+    def channel(self) -> str:
+        """Empty for all."""
+
+
+def require_channel(channel: str) -> None:
+    """Raises `UsageError` for one that is neither empty nor known."""
+    known = (*CHANNELS, INGRESS)
+    if channel and channel not in known:
+        raise UsageError(f"there is no channel {channel!r}: use {', '.join(known)}{did_you_mean(channel, known)}")
+
+
+def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
     """Raises `UsageError` when there are none, or clients and channel do not go together."""
     pairs = [(a, b) for a in sources for b in targets if a != b]
     if fault.channel:
@@ -118,11 +142,17 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
     links = dict.fromkeys(link for both in ways for link in both[: 2 if fault.both_ways else 1])
     if not links:
         raise UsageError(f"{fault.sources} and {fault.targets} have no link between them")
+    return list(links)
+
+
+def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
+    """Raises `UsageError` when there are none, or the fault cannot be done to them."""
+    links = links_between(fault, sources, targets)
     if fault.bytes_per_second and any(link.target == CLIENTS for link in links):
         raise UsageError("a limit of bytes-per-second towards clients cannot be proved: nobody dials clients")
     if fault.means is Means.PACKETS and any(link.is_of_clients for link in links):
         raise UsageError("filters of packets lie between members: leave out by=packets for clients")
-    return list(links)
+    return links
 
 
 class LinkInjection:

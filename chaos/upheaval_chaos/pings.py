@@ -5,7 +5,7 @@ ended. On the others, where a member takes only the stream that it expects, it g
 connection and reports one malformed frame.
 
 By datagrams, a heartbeat of a stream that nobody has announced is answered by a status that asks for a setup. On the
-other channels a `PROBE` is answered by the proxy, when it has come out there. This module knows bytes, no sockets.
+other channels a `probe` is answered by the proxy, when it has come out there. This module knows bytes, no sockets.
 """
 
 import struct
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final
 
-from upheaval_chaos.datagram_faults import PROBE
+from upheaval_chaos.datagram_ways import probe
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.frames import (
@@ -83,7 +83,7 @@ def datagram_ping_text(channel: str, extra_length: int = 0) -> PingText:
     stream_id, session_id = _STREAMS.get(channel), SystemRandom().randrange(1 << 30)
     mark = struct.pack("<i", session_id)
     if stream_id is None:
-        hello = (PROBE + mark).ljust(_FRAME_LENGTH, b"\0")
+        hello = probe(session_id)
     else:
         hello = DataHeader(0, FLAGS_UNFRAGMENTED, TYPE_DATA, 0, session_id, stream_id, 0, 0).pack()
     return PingText(hello, padding=_PADDING_DATAGRAM, repeats=repeats, mark=mark)

@@ -2,8 +2,9 @@
 
 What the ends say goes between their own addresses. Rules of iptables put the datagrams from the source to the upstream
 into a queue, and those back into another one; one of the two addresses is this machine's. What comes at once goes on as
-it is; what comes late or again is sent anew in the name of its sender, past the rules. A `PROBE` passes, too, and
-members pass over it: its answer is sent in the upstream's name. Without this process everything passes.
+it is; what comes late or again is sent anew in the name of its sender, past the rules. A `probe` goes on, too, for the
+kernel to count (a member counts an invalid packet and passes over it); its answer is sent in the upstream's name. Without
+this process everything passes.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from upheaval_chaos.datagram_faults import ProxyOfDatagrams, Way, is_probe
+from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Way, is_probe
 from upheaval_chaos.packet_queue import PacketQueue
 from upheaval_chaos.toxics import DOWNSTREAM, STREAMS, UPSTREAM
 

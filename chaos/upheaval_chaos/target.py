@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from upheaval_node.protocol.frames import TYPE_DATA, TYPE_NAK, TYPE_SETUP, TYPE_SM
+
 CLIENTS: Final = -1
 """In the place of a member's id: the clients of the cluster, as one end of a link."""
 
@@ -86,6 +88,33 @@ class LinkEffect:
     bytes_per_second: int = 0
     timeout_ms: int = 0
     means: Means = Means.PROXY
+
+
+FRAMES: Final[Mapping[str, int]] = {"data": TYPE_DATA, "setup": TYPE_SETUP, "status": TYPE_SM, "nak": TYPE_NAK}
+"""The types of Aeron's frames, by the names of scenarios; padding counts as data."""
+
+
+class DatagramFaultKind(StrEnum):
+    """What can be done to some of the datagrams of links, by the names of scenarios."""
+
+    LOSE = "lose"
+    DUPLICATE = "duplicate"
+    DISORDER = "disorder"
+
+
+@dataclass(frozen=True, slots=True)
+class DatagramEffect:
+    """What is done to some of the datagrams of links.
+
+    LOSE: `percent` of them vanish. DUPLICATE: as many come twice. DISORDER: each comes up to `jitter_ms` later. Of
+    `frames` of one type, and of one stream, where these are given.
+    """
+
+    kind: DatagramFaultKind
+    percent: int = 0
+    jitter_ms: int = 0
+    frames: str = ""
+    stream_id: int = 0
 
 
 class Answer(StrEnum):
@@ -174,6 +203,22 @@ class LinkObserver(Protocol):
 
         They go along the link, what comes back goes along its reverse. Nobody can dial clients.
         With about `extra_length` bytes more, the answer comes when these have come out.
+        """
+
+
+class Datagrams(Protocol):
+    """Links on which members send datagrams. `disturb` and `restore` are the injector, `volley` is the observer."""
+
+    def disturb(self, links: Sequence[Link], effect: DatagramEffect) -> None:
+        """Raises `UsageError` when it cannot be done beside what is done to the links already."""
+
+    def restore(self, links: Sequence[Link], effect: DatagramEffect) -> None:
+        """Take away what `disturb` did; what else is done to these links stays."""
+
+    def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
+        """Send so many probes along each leg of the link, like the frames that the effect is about.
+
+        Their numbers, from 0, in the order in which they came, answers included.
         """
 
 
@@ -292,6 +337,9 @@ class Target(Clock, LinkInjector, LinkObserver, Protocol):
 
     def hosts(self, purpose: str) -> Hosts:
         """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for."""
+
+    def datagrams(self, purpose: str) -> Datagrams:
+        """Raises `UsageError` where members send none, and so cannot do what they are wanted for."""
 
     @property
     def member_ids(self) -> Sequence[int]:

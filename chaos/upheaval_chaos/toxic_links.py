@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval_chaos.errors import UsageError
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Link, LinkEffect, LinkFaultKind, Means
+from upheaval_chaos.target import (
+    CHANNELS,
+    CLIENTS,
+    FRAMES,
+    INGRESS,
+    DatagramEffect,
+    DatagramFaultKind,
+    Datagrams,
+    Link,
+    LinkEffect,
+    LinkFaultKind,
+    Means,
+)
 from upheaval_chaos.toxics import DOWNSTREAM, UPSTREAM
 from upheaval_chaos.toxiproxy import ToxiproxyApi
 
@@ -72,9 +84,19 @@ def streams_of(link: Link, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> I
             yield Stream(ProxyPlace(link.target, link.source, leg), DOWNSTREAM)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A toxic on a stream, of which there is one of each type."""
+
+    stream: Stream
+    kind: str
+    attributes: Mapping[str, int]
+    toxicity: float = 1.0
+
+
 @dataclass(slots=True)
 class _Held:
-    attributes: Mapping[str, int]
+    wanted: _Wanted
     count: int = 0
     is_there: bool = False
 
@@ -89,25 +111,45 @@ class ToxicInjector:
         self._legs = legs
         self._held: dict[tuple[Stream, str], _Held] = {}
 
+    @property
+    def datagrams(self) -> Datagrams | None:
+        """The same links for what is done to single datagrams; None where streams are carried."""
+        return None
+
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` where a toxic of the same type and another size is there already."""
-        wanted = list(_toxics(self._streams(links), effect))
-        for stream, kind, attributes in wanted:
-            held = self._held.get((stream, kind))
-            if held is not None and held.attributes != attributes:
-                raise UsageError(f"{stream} has a {kind} of another size already: heal that fault first")
-        # First of all, so that it can be lifted when only some of it could be imposed.
-        for stream, kind, attributes in wanted:
-            self._held.setdefault((stream, kind), _Held(attributes)).count += 1
-        for stream, kind, attributes in wanted:
-            held = self._held[stream, kind]
-            if not held.is_there:
-                self._api_of(stream.proxy).add_toxic(stream.proxy.name, kind, stream.direction, attributes)
-                held.is_there = True
+        self._put(list(_toxics(self._streams(links), effect)))
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Links that have no such toxic are passed over."""
-        for stream, kind, _ in _toxics(self._streams(links), effect):
+        self._take(_toxics(self._streams(links), effect))
+
+    def disturb(self, links: Sequence[Link], effect: DatagramEffect) -> None:
+        """Raises `UsageError` where a toxic of the same type and another size is there already."""
+        self._put([_datagram_toxic(stream, effect) for stream in self._streams(links)])
+
+    def restore(self, links: Sequence[Link], effect: DatagramEffect) -> None:
+        """Links that have no such toxic are passed over."""
+        self._take(_datagram_toxic(stream, effect) for stream in self._streams(links))
+
+    def _put(self, toxics: Sequence[_Wanted]) -> None:
+        for wanted in toxics:
+            held = self._held.get((wanted.stream, wanted.kind))
+            if held is not None and held.wanted != wanted:
+                raise UsageError(f"{wanted.stream} has a {wanted.kind} of another size already: heal that fault first")
+        # First of all, so that it can be lifted when only some of it could be imposed.
+        for wanted in toxics:
+            self._held.setdefault((wanted.stream, wanted.kind), _Held(wanted)).count += 1
+        for wanted in toxics:
+            stream, held = wanted.stream, self._held[wanted.stream, wanted.kind]
+            if not held.is_there:
+                self._api_of(stream.proxy).add_toxic(
+                    stream.proxy.name, wanted.kind, stream.direction, wanted.attributes, wanted.toxicity
+                )
+                held.is_there = True
+
+    def _take(self, toxics: Iterable[_Wanted]) -> None:
+        for stream, kind in ((wanted.stream, wanted.kind) for wanted in toxics):
             held = self._held.get((stream, kind))
             if held is None:
                 continue
@@ -121,7 +163,20 @@ class ToxicInjector:
         return dict.fromkeys(stream for link in links for stream in streams_of(link, self._legs))
 
 
-def _toxics(streams: Iterable[Stream], effect: LinkEffect) -> Iterator[tuple[Stream, str, Mapping[str, int]]]:
+def _datagram_toxic(stream: Stream, effect: DatagramEffect) -> _Wanted:
+    some = {"frame_type": FRAMES.get(effect.frames, 0), "stream_id": effect.stream_id}
+    share = effect.percent / 100
+    match effect.kind:
+        case DatagramFaultKind.LOSE:
+            return _Wanted(stream, "timeout", {"timeout": 0, **some}, share)
+        case DatagramFaultKind.DUPLICATE:
+            return _Wanted(stream, "duplicate", some, share)
+        case DatagramFaultKind.DISORDER:
+            half_ms = -(-effect.jitter_ms // 2)
+            return _Wanted(stream, "latency", {"latency": half_ms, "jitter": half_ms, **some})
+
+
+def _toxics(streams: Iterable[Stream], effect: LinkEffect) -> Iterator[_Wanted]:
     if effect.means is not Means.PROXY:
         raise UsageError("the links of this cluster go through proxies: leave out by=packets")
     if effect.bytes_per_second % _KILO:
@@ -129,13 +184,13 @@ def _toxics(streams: Iterable[Stream], effect: LinkEffect) -> Iterator[tuple[Str
     for stream in streams:
         match effect.kind:
             case LinkFaultKind.BLACKHOLE:
-                yield stream, "timeout", {"timeout": 0}
+                yield _Wanted(stream, "timeout", {"timeout": 0})
             case LinkFaultKind.TIMEOUT:
-                yield stream, "timeout", {"timeout": effect.timeout_ms}
+                yield _Wanted(stream, "timeout", {"timeout": effect.timeout_ms})
             case LinkFaultKind.RESET:
-                yield stream, "reset_peer", {"timeout": 0}
+                yield _Wanted(stream, "reset_peer", {"timeout": 0})
             case LinkFaultKind.SLOW:
                 if effect.latency_ms:
-                    yield stream, "latency", {"latency": effect.latency_ms, "jitter": 0}
+                    yield _Wanted(stream, "latency", {"latency": effect.latency_ms, "jitter": 0})
                 if effect.bytes_per_second:
-                    yield stream, "bandwidth", {"rate": effect.bytes_per_second // _KILO}
+                    yield _Wanted(stream, "bandwidth", {"rate": effect.bytes_per_second // _KILO})

@@ -16,7 +16,7 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.scenario import parse_scenario
-from upheaval_chaos import faults, link_faults
+from upheaval_chaos import datagram_faults, faults, link_faults
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.target import LinkFaultKind
@@ -25,7 +25,12 @@ SCENARIO: Final = parse_scenario(
     "title all\nworkload rate=300\nwait operations 1\ninject x blackhole all -> all\n", name="all", where="all"
 ).on_system("aeron")
 MEANINGLESS: Final = (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT)
-_OFTEN: Final = (("blackhole leader -> follower", Sabotage.NONE), ("blackhole leader -> follower", Sabotage.ELSEWHERE))
+_OFTEN: Final = (
+    ("blackhole leader -> follower", Sabotage.NONE),
+    ("blackhole leader -> follower", Sabotage.ELSEWHERE),
+    ("lose leader <-> follower percent=30", Sabotage.NONE),
+    ("lose leader <-> follower percent=30", Sabotage.IDLE),
+)
 _OTHER_KINDS: Final = (*HostFaultKind, *MEANINGLESS)
 
 
@@ -43,9 +48,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 @pytest.fixture
 def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What will never happen need not be waited for as long as in earnest."""
-    for module in (faults, link_faults) if sabotage is not Sabotage.NONE else ():
-        monkeypatch.setattr(module, "TAKES_EFFECT_S", 2.0)
-        monkeypatch.setattr(module, "COMES_BACK_S", 2.0)
+    for module in (faults, link_faults, datagram_faults) if sabotage is not Sabotage.NONE else ():
+        for name in ("TAKES_EFFECT_S", "COMES_BACK_S"):
+            monkeypatch.setattr(module, name, 2.0, raising=False)
 
 
 @pytest.mark.heavy

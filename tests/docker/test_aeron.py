@@ -22,8 +22,8 @@ from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import parse_scenario
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
-from upheaval_chaos import faults, link_faults
-from upheaval_chaos.target import LinkFaultKind
+from upheaval_chaos import datagram_faults, faults, link_faults
+from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
 
 VERSION = "1.49.3"
 """1.51.0 may lose what it acknowledged when leaders change often, which a slow machine is enough for."""
@@ -33,7 +33,9 @@ WAIT_S = 90.0
 SCENARIO = parse_scenario(
     f"title x\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="links", where="links"
 ).on_system(f"aeron:{VERSION}")
-LINK_FAULTS = [each for kind in (LinkFaultKind.BLACKHOLE, LinkFaultKind.SLOW) for each in CASES[kind]]
+LINK_FAULTS = [
+    each for kind in (LinkFaultKind.BLACKHOLE, LinkFaultKind.SLOW, *DatagramFaultKind) for each in CASES[kind]
+]
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +70,16 @@ def stage(
     [
         *((statement, Sabotage.NONE) for statement in LINK_FAULTS),
         *((LINK_FAULTS[0], how) for how in Sabotage if how is not Sabotage.NONE),
+        *(("lose leader <-> follower percent=30", how) for how in Sabotage if how is not Sabotage.NONE),
     ],
 )
 def test_a_fault_of_links_is_proved_when_it_was_done(
     statement: str, sabotage: Sabotage, stage: LiveStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (faults, link_faults) if sabotage is not Sabotage.NONE else ():
+    for module in (faults, link_faults, datagram_faults) if sabotage is not Sabotage.NONE else ():
         # What will never happen need not be waited for as long as in earnest.
-        monkeypatch.setattr(module, "TAKES_EFFECT_S", 4.0)
-        monkeypatch.setattr(module, "COMES_BACK_S", 4.0)
+        for name in ("TAKES_EFFECT_S", "COMES_BACK_S"):
+            monkeypatch.setattr(module, name, 4.0, raising=False)
     record = one_round(stage.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round, settle
+from support.fault_cases import (
+    CASES,
+    LIVE_ROUNDS,
+    SIMULATED_ROUNDS,
+    WORKLOAD,
+    all_kinds,
+    fault_of,
+    is_of_datagrams,
+    one_round,
+    settle,
+)
 from support.live_clusters import live_stage
 from support.saboteur import Sabotage
 from upheaval.errors import UsageError
@@ -39,7 +49,7 @@ def test_every_fault_is_written_down_as_the_statement_that_makes_it(tmp_path: Pa
     # Wrong bytes are aimed at what is durable.
     stage.let_pass(0.5)
     for statements in CASES.values():
-        for statement in statements:
+        for statement in (each for each in statements if not is_of_datagrams(each)):
             written = fault_of(statement).aim(stage, tries=False).statement
             assert written.split()[0] == statement.split()[0]
             assert fault_of(written).aim(stage, tries=False).statement == written

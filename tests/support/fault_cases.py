@@ -13,6 +13,7 @@ from upheaval.execution.simulated import SimulatedTarget
 from upheaval.execution.stage import Steered
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.scenario import Inject, parse_scenario
+from upheaval_chaos.datagram_faults import DatagramFaultKind
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
@@ -23,6 +24,11 @@ from upheaval_chaos.target import LinkFaultKind
 def _is_of_hosts(statement: str) -> bool:
     """Whether only a runtime with machines of its own can do it."""
     return statement.split()[0] in list(HostFaultKind)
+
+
+def is_of_datagrams(statement: str) -> bool:
+    """Whether it is done only to members that send some."""
+    return statement.split()[0] in list(DatagramFaultKind)
 
 
 CASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -51,6 +57,13 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "slow clients -> leader latency-ms=80",
     ),
     LinkFaultKind.TIMEOUT: ("timeout leader <-> follower timeout-ms=300", "timeout clients <-> leader timeout-ms=300"),
+    DatagramFaultKind.LOSE: (
+        "lose leader <-> follower percent=30",
+        "lose clients -> leader percent=10",
+        "lose leader -> follower percent=20 channel=log frames=data",
+    ),
+    DatagramFaultKind.DUPLICATE: ("duplicate leader -> follower percent=40",),
+    DatagramFaultKind.DISORDER: ("disorder leader -> followers jitter-ms=30",),
 }
 _LIES: Final = (Sabotage.IDLE, Sabotage.ELSEWHERE, Sabotage.STAYS)
 ROUNDS: Final = (
@@ -75,12 +88,13 @@ SIMULATED_ROUNDS: Final = tuple(
         statement, how, marks=pytest.mark.nightly if how is Sabotage.NONE and not _is_of_hosts(statement) else ()
     )
     for statement, how in ROUNDS
+    if not is_of_datagrams(statement)
 )
 """The same in virtual time; what other injectors do that do not lie is shown by the scenarios of the library too."""
 LIVE_ROUNDS: Final = tuple(
     pytest.param(*round_, marks=() if round_ in _OFTEN else pytest.mark.nightly)
     for round_ in ROUNDS
-    if not _is_of_hosts(round_[0])
+    if not _is_of_hosts(round_[0]) and not is_of_datagrams(round_[0])
 )
 """The same for real members, which take seconds a round: all of them once a night, of each kind one every time."""
 WORKLOAD: Final = "workload rate=300\n"
@@ -89,7 +103,7 @@ SETTLED_S: Final = 40.0
 
 def all_kinds() -> set[str]:
     """The catalogue."""
-    return {*MemberFaultKind, *HostFaultKind, *LinkFaultKind}
+    return {*MemberFaultKind, *HostFaultKind, *LinkFaultKind, *DatagramFaultKind}
 
 
 def fault_of(statement: str, cluster: str = "cluster members=3") -> Fault:

@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 
-from upheaval_chaos.target import CLIENTS, DiskWork, Hosts, Link, LinkEffect, Node, Ping, Target, Traffic
+from upheaval_chaos.target import (
+    CLIENTS,
+    DatagramEffect,
+    Datagrams,
+    DiskWork,
+    Hosts,
+    Link,
+    LinkEffect,
+    Node,
+    Ping,
+    Target,
+    Traffic,
+)
 
 
 class Sabotage(StrEnum):
@@ -108,6 +120,23 @@ class LyingNode:
             self._saboteur.heal(partial(each.resume, component))
 
 
+class LyingDatagrams:
+    """Links of datagrams with an injector that lies. Implements `upheaval_chaos.target.Datagrams`."""
+
+    def __init__(self, datagrams: Datagrams, saboteur: "Saboteur") -> None:
+        self._datagrams = datagrams
+        self._saboteur = saboteur
+        self.volley = datagrams.volley
+
+    def disturb(self, links: Sequence[Link], effect: DatagramEffect) -> None:
+        if not self._saboteur.is_idle:
+            self._datagrams.disturb(self._saboteur.others(links), effect)
+
+    def restore(self, links: Sequence[Link], effect: DatagramEffect) -> None:
+        if not self._saboteur.is_idle:
+            self._saboteur.heal(partial(self._datagrams.restore, self._saboteur.others(links), effect))
+
+
 class Saboteur:
     """Implements `upheaval_chaos.target.Target`."""
 
@@ -151,13 +180,16 @@ class Saboteur:
     def node(self, member_id: int) -> Node:
         return LyingNode(self._target.node(member_id), self._target.node(self._other(member_id)), self)
 
+    def datagrams(self, purpose: str) -> "LyingDatagrams":
+        return LyingDatagrams(self._target.datagrams(purpose), self)
+
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         if not self.is_idle:
-            self._target.impose([self._other_link(link) for link in links], effect)
+            self._target.impose(self.others(links), effect)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         if not self.is_idle:
-            self.heal(partial(self._target.lift, [self._other_link(link) for link in links], effect))
+            self.heal(partial(self._target.lift, self.others(links), effect))
 
     # --- observer and clock ---
 
@@ -192,5 +224,6 @@ class Saboteur:
             return end
         return (end + 1) % len(self.member_ids)
 
-    def _other_link(self, link: Link) -> Link:
-        return Link(self._other(link.source), self._other(link.target), link.channel)
+    def others(self, links: Sequence[Link]) -> list[Link]:
+        """What it hits instead of these."""
+        return [Link(self._other(link.source), self._other(link.target), link.channel) for link in links]

@@ -7,6 +7,7 @@ makes connections of its own, or sends datagrams.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -17,10 +18,20 @@ from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_po
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import SystemUnderTest, require_meaning
 from upheaval_chaos import connections, datagrams
+from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.pings import PingText
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CLIENTS, Answer, Link, LinkEffect, Means, Ping
+from upheaval_chaos.target import (
+    CLIENTS,
+    Answer,
+    DatagramEffect,
+    Datagrams,
+    Link,
+    LinkEffect,
+    Means,
+    Ping,
+)
 from upheaval_chaos.toxic_links import (
     DATAGRAM_LEGS,
     EGRESS,
@@ -60,7 +71,7 @@ def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
     return DockerLinks(cluster) if cluster.system.has_streams else QueueLinks(cluster, seed)
 
 
-def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault]) -> None:
+def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault | DatagramFault]) -> None:
     """Raises `UsageError` for a fault that has no meaning for what members of the system speak."""
     for fault in faults:
         require_meaning(system, fault.kind)
@@ -147,9 +158,14 @@ class ProxiedLinks(ToxicInjector):
 
 
 class DatagramLinks(ProxiedLinks):
-    """The same where members and clients send each other datagrams."""
+    """The same where members and clients send each other datagrams. Implements `Datagrams`."""
 
     protocol = "udp"
+
+    @property
+    def datagrams(self) -> Datagrams:
+        """These links."""
+        return self
 
     def __init__(self, cluster: ProcessCluster, seed: int) -> None:
         super().__init__(cluster, seed, DATAGRAM_LEGS)
@@ -166,6 +182,14 @@ class DatagramLinks(ProxiedLinks):
         channel, _ = system.ping(channels)
         address = self._listen[self._place(link, channel)]
         return datagrams.ping(address, lambda: system.ping(channels, extra_length)[1], timeout_s)
+
+    def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
+        """Through every proxy by which the source dials along the link, all at once."""
+        places = [each.proxy for each in streams_of(link, self._legs) if each.direction == UPSTREAM]
+        said = datagrams.volley_of(count, effect)
+        with ThreadPoolExecutor(len(places)) as pool:
+            came = pool.map(lambda place: datagrams.volley(self._listen[place], *said), places)
+            return dict(zip((place.name for place in places), came, strict=True))
 
 
 def ping_address(address: str, text: PingText, timeout_s: float) -> Ping:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, NoReturn, Self
 
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.stage import require_tasks_passed
@@ -209,6 +209,10 @@ class SimulatedTarget:
     def hosts(self, purpose: str) -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
         """The machines of the cluster, which serve every purpose."""
         return self._hosts
+
+    def datagrams(self, purpose: str) -> NoReturn:
+        """Simulated members send each other streams. Raises `UsageError`."""
+        raise UsageError(f"simulated members send no datagrams to {purpose}: use --runtime process --system aeron")
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` for packet filters: there are no packets here."""

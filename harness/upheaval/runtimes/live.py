@@ -53,7 +53,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import Link, LinkEffect, LinkInjector, LinkObserver, Ping
+from upheaval_chaos.target import Datagrams, Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.suggestions import did_you_mean
@@ -70,6 +70,10 @@ class Links(LinkInjector, LinkObserver, Protocol):
 
     def close(self) -> None:
         """Let go of what breaks the links."""
+
+    @property
+    def datagrams(self) -> Datagrams | None:
+        """The same links for what is done to single datagrams; None where members send none."""
 
 
 class LiveMember(LiveNode[Node_co]):
@@ -406,6 +410,13 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def hosts(self, purpose: str) -> NoReturn:
         """The machines are not ours to break. Raises `UsageError`."""
         raise UsageError(f"the {self.runtime} runtime cannot {purpose}: use --runtime simulated")
+
+    def datagrams(self, purpose: str) -> Datagrams:
+        """Of the cluster's links. Raises `UsageError` where they have none."""
+        found = self.links.datagrams
+        if found is None:
+            raise UsageError(f"{self.system.text} on the {self.runtime} runtime has no links of datagrams to {purpose}")
+        return found
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Done by the cluster's links."""

@@ -34,6 +34,7 @@ from upheaval.scenario.values import (
 )
 from upheaval.system import COMPONENTS, ClusterSpec
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
+from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
@@ -51,6 +52,7 @@ _LARGEST: Final = 1_000_000_000
 _DIGITS: Final = 10
 _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
+_DATAGRAM_NUMBERS: Final = ("percent", "jitter-ms", "stream")
 
 T = TypeVar("T")
 
@@ -294,10 +296,12 @@ class _Parser:
         name = line.take_name("name of the fault")
         if name in self._active:
             line.fail(f"fault {name!r} is there already: heal it first, or give this one another name")
-        kinds = [kind.value for kind in (*MemberFaultKind, *HostFaultKind, *LinkFaultKind)]
+        kinds = [kind.value for kind in (*MemberFaultKind, *HostFaultKind, *LinkFaultKind, *DatagramFaultKind)]
         kind = line.take_one_of("fault", kinds)
         if kind in list(LinkFaultKind):
             fault = self._read_link_fault(line, LinkFaultKind(kind))
+        elif kind in list(DatagramFaultKind):
+            fault = self._read_datagram_fault(line, DatagramFaultKind(kind))
         elif kind in list(HostFaultKind):
             fault = self._read_host_fault(line, HostFaultKind(kind))
         else:
@@ -331,17 +335,33 @@ class _Parser:
         line.checked(lambda: fault.require_possible(self._cluster.members))
         return fault
 
-    def _read_link_fault(self, line: _Line, kind: LinkFaultKind) -> Fault:
+    def _take_ends(self, line: _Line) -> tuple[Who, Who, bool]:
         sources = self._take_members(line)
         arrow = line.take_one_of("direction", (ONE_WAY, BOTH_WAYS))
-        targets = self._take_members(line)
+        return sources, self._take_members(line), arrow == BOTH_WAYS
+
+    def _read_datagram_fault(self, line: _Line, kind: DatagramFaultKind) -> Fault:
+        sources, targets, both = self._take_ends(line)
+        options = line.take_options((*_DATAGRAM_NUMBERS, "channel", "frames"))
+        percent, jitter, stream = (
+            line.number(options[name], name) if name in options else 0 for name in _DATAGRAM_NUMBERS
+        )
+        channel, frames = options.get("channel", ""), options.get("frames", "")
+        fault = line.checked(
+            lambda: DatagramFault(kind, sources, targets, both, percent, jitter, channel, frames, stream)
+        )
+        line.checked(lambda: fault.require_possible(self._cluster.members))
+        self._require_one_means(line, fault)
+        return fault
+
+    def _read_link_fault(self, line: _Line, kind: LinkFaultKind) -> Fault:
+        sources, targets, both = self._take_ends(line)
         options = line.take_options((*_LINK_NUMBERS, "channel", "by"))
         latency, rate, timeout = (line.number(options[name], name) if name in options else 0 for name in _LINK_NUMBERS)
         means = options.get("by", Means.PROXY)
         if means not in list(Means):
             line.fail(f"by={means}: use {' or '.join(Means)}")
         channel = options.get("channel", "")
-        both = arrow == BOTH_WAYS
         fault = line.checked(
             lambda: LinkFault(kind, sources, targets, both, latency, rate, timeout, channel, Means(means))
         )
@@ -349,7 +369,7 @@ class _Parser:
         self._require_one_means(line, fault)
         return fault
 
-    def _require_one_means(self, line: _Line, fault: LinkFault) -> None:
+    def _require_one_means(self, line: _Line, fault: LinkFault | DatagramFault) -> None:
         """Members whose links have proxies do not send each other packets."""
         if self._means not in (None, fault.means):
             line.fail(f"the links of one cluster are broken by {self._means} or by {fault.means}, not by both")

@@ -11,6 +11,7 @@ from upheaval.errors import UsageError
 from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
+from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.faults import Fault
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
@@ -214,10 +215,12 @@ class Scenario:
         return self if system is None else replace(self, cluster=replace(self.cluster, system=system))
 
     @property
-    def link_faults(self) -> tuple[LinkFault, ...]:
+    def link_faults(self) -> tuple[LinkFault | DatagramFault, ...]:
         """The faults of links among its steps."""
         return tuple(
-            step.fault for step in self.steps if isinstance(step, Inject | Begin) and isinstance(step.fault, LinkFault)
+            step.fault
+            for step in self.steps
+            if isinstance(step, Inject | Begin) and isinstance(step.fault, LinkFault | DatagramFault)
         )
 
     @property
@@ -244,10 +247,12 @@ class Scenario:
     @property
     def runtimes(self) -> tuple[str, ...]:
         """Where it can run: the simulated runtime runs components together, and only it has hosts of its own to break;
-        only containers filter packets.
+        only containers filter packets, and only proxies of processes know single datagrams.
         """
         if any(isinstance(step, Inject) and isinstance(step.fault, HostFault) for step in self.steps):
             return (SIMULATED,)
+        if any(isinstance(fault, DatagramFault) for fault in self.link_faults):
+            return (PROCESS,)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
         return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)

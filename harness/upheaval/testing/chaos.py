@@ -17,6 +17,7 @@ from upheaval.records import (
 from upheaval.scenario import Inject, ScenarioError, parse_scenario
 from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
+from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, roster_of
 from upheaval_chaos.host_faults import HostFault
@@ -319,7 +320,7 @@ def _names_roles(fault: Fault) -> bool:
     if isinstance(fault, MemberFault | HostFault):
         whom = [fault.members]
     else:
-        whom = [fault.sources, fault.targets] if isinstance(fault, LinkFault) else []
+        whom = [fault.sources, fault.targets] if isinstance(fault, LinkFault | DatagramFault) else []
     parts = [part for who in whom for part in (who.parts if isinstance(who, Group) else (who,))]
     return any(isinstance(part, Members) and part.selector in _ROLES for part in parts)
 
@@ -337,4 +338,4 @@ def _kind_of(fault: Fault | str) -> str:
     """The word by which a scenario calls it."""
     if isinstance(fault, str):
         return (fault.split() or ["fault"])[0]
-    return fault.kind.value if isinstance(fault, MemberFault | LinkFault | HostFault) else "fault"
+    return fault.kind.value if isinstance(fault, MemberFault | LinkFault | DatagramFault | HostFault) else "fault"

@@ -18,6 +18,7 @@ assert sys.byteorder == "little", "frames are read in place, which needs a littl
 
 TYPE_PAD: Final = 0x00
 TYPE_DATA: Final = 0x01
+TYPE_NAK: Final = 0x02
 TYPE_SM: Final = 0x03
 TYPE_SETUP: Final = 0x05
 TYPE_RSP_SETUP: Final = 0x0B

@@ -26,7 +26,7 @@ PATIENCE_S = 5.0
 SILENCE_S = 0.3
 LATENCY_MS = 150
 UNDER_WAY_MS = 1500
-"""Long enough to do something meanwhile on a machine that is busy."""
+"""Long enough for a cut to be there before it is over, on a busy machine, too."""
 UP = "upstream"
 NAME = "p"
 
@@ -326,3 +326,35 @@ def test_as_many_bytes_as_a_limit_lets_through_take_their_time(member: Wire) -> 
     limited = datagrams.ping(member.listen, text, PATIENCE_S)
     assert limited.answer is Answer.ANSWERED
     assert limited.round_trip_ns >= 480_000_000
+
+
+# --- volleys ---
+
+PROBES = 400
+
+
+def volley(wire: Wire, frame_type: int = TYPE_DATA) -> list[int]:
+    return datagrams.volley(wire.listen, PROBES, frame_type, 7, SILENCE_S)
+
+
+def test_probes_come_back_from_the_far_end_once_and_in_order(wire: Wire) -> None:
+    assert volley(wire) == list(range(PROBES))
+    wire.receiver.socket.settimeout(SILENCE_S)
+    with pytest.raises(TimeoutError):
+        wire.receiver.got()
+
+
+def test_probes_are_lost_doubled_or_late_like_the_frames_that_a_toxic_hits(wire: Wire) -> None:
+    some = {"frame_type": TYPE_SETUP, "stream_id": 7}
+    wire.api.add_toxic(NAME, "timeout", UP, {"timeout": 0, **some}, toxicity=0.3)
+    assert 0.15 * PROBES < PROBES - len(volley(wire, TYPE_SETUP)) < 0.45 * PROBES
+    assert volley(wire) == list(range(PROBES))
+    wire.api.remove_toxic(NAME, "timeout", UP)
+    wire.api.add_toxic(NAME, "duplicate", UP, some, toxicity=0.3)
+    came = volley(wire, TYPE_SETUP)
+    assert sorted(set(came)) == list(range(PROBES))
+    assert 1.15 * PROBES < len(came) < 1.45 * PROBES
+    wire.api.remove_toxic(NAME, "duplicate", UP)
+    wire.api.add_toxic(NAME, "latency", UP, {"latency": 20, "jitter": 20, **some})
+    came = volley(wire, TYPE_SETUP)
+    assert sorted(came) == list(range(PROBES)) != came

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from support.fault_cases import fault_of
 from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
@@ -25,6 +26,7 @@ from upheaval.scenario import (
     scenario_names,
 )
 from upheaval.system import ClusterSpec
+from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind, statement_of
 from upheaval_chaos.faults import Group, MemberFault, MemberFaultKind, Members, Selector
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind
@@ -130,6 +132,12 @@ def test_every_statement_is_read() -> None:
         ("inject a slow leader -> follower", "1:1: slow needs"),
         ("inject a slow leader -> follower latency-ms=60001", "1:1: latency-ms is at most 60000, not 60001"),
         ("inject a timeout all <-> all timeout-ms=60001", "1:1: timeout-ms is at most 60000, not 60001"),
+        (
+            "inject a lose leader -> follower percent=100",
+            "1:1: lose needs percent of 1 to 99, and no jitter-ms",
+        ),
+        ("inject a disorder leader -> follower", "1:1: disorder needs jitter-ms of 1 to 1000, and no percent"),
+        ("inject a lose leader -> follower percent=5 frames=date", "1:1: unknown frames 'date': use data, setup, st"),
         ("inject a slow leader -> clients bytes-per-second=8000", "1:1: a limit of bytes-per-second towards clients"),
         ("inject a blackhole leader -> leader", "1:1: leader and leader have no link between them"),
         ("inject a blackhole member-1 <-> member-1", "1:1: member-1 and member-1 have no link"),
@@ -295,3 +303,11 @@ def test_what_is_done_to_the_backup_is_read() -> None:
 def test_what_cannot_be_done_to_the_backup_is_refused(lines: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"t:{message}")):
         parse_scenario(f"title t\n{lines}\nwait operations 1\n", name="t", where="t")
+
+
+@pytest.mark.parametrize("kind", DatagramFaultKind)
+def test_what_was_done_to_datagrams_is_written_as_the_statement_that_does_it(kind: DatagramFaultKind) -> None:
+    amounts = {"jitter_ms": 30} if kind is DatagramFaultKind.DISORDER else {"percent": 20}
+    ends = Members(member_id=0), Members(member_id=2)
+    fault = DatagramFault(kind, *ends, both_ways=True, channel="log", frames="nak", stream_id=100, **amounts)
+    assert fault_of(statement_of(fault, [0], [2])) == fault

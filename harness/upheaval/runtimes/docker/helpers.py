@@ -80,13 +80,17 @@ class Helpers:
         said: Sequence[object] = [f"{host}:{port}", channel, extra_length, timeout_s]
         module = datagrams.__name__
         if system.has_streams:
-            said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
-            said, module = ["ping", host, port, *said, timeout_s], connections.__name__
-        answer, took_ns = json.loads(self._ask(link.source, ["python3", "-m", module, *map(str, said)]))
+            said = [host, port, text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex(), timeout_s]
+            module = connections.__name__
+        answer, took_ns = self.ask(link.source, module, "ping", *said)
         # A new connection that is reset has been refused, for him who dials.
         return Ping(Answer.RESET if answer == Answer.REFUSED else Answer(answer), took_ns)
 
     # --- for what breaks links ---
+
+    def ask(self, member_id: int, module: str, *said: object) -> Any:
+        """What a program says in the member's network."""
+        return json.loads(self._ask(member_id, ["python3", "-m", module, *map(str, said)]))
 
     def require_ends(self, links: Sequence[Link]) -> None:
         """Raises `UsageError` for links with another end."""

@@ -21,6 +21,10 @@ class PacketLinks(Helpers):
     def __init__(self, cluster: DockerCluster) -> None:
         super().__init__(cluster, range(cluster.config.members))
 
+    @property
+    def datagrams(self) -> None:
+        """There are none."""
+
     # --- injector ---
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:

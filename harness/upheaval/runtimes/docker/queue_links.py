@@ -15,9 +15,10 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.helpers import Helpers
 from upheaval.system import require_meaning
 from upheaval.waits import wait_until
-from upheaval_chaos import queue_agent
-from upheaval_chaos.target import CLIENTS, Link, LinkEffect, Ping
-from upheaval_chaos.toxic_links import DATAGRAM_LEGS, EGRESS, ProxyPlace, ToxicInjector, all_proxies
+from upheaval_chaos import datagrams, queue_agent
+from upheaval_chaos.target import CLIENTS, DatagramEffect, Datagrams, Link, LinkEffect, Ping
+from upheaval_chaos.toxic_links import DATAGRAM_LEGS, EGRESS, ProxyPlace, ToxicInjector, all_proxies, streams_of
+from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import StandardToxiproxy
 
 _API_PORT: Final = 8474
@@ -25,7 +26,7 @@ _START_TIMEOUT_S: Final = 20.0
 
 
 class QueueLinks(ToxicInjector):
-    """Implements `live.Links`."""
+    """Implements `live.Links` and `Datagrams`."""
 
     def __init__(self, cluster: DockerCluster, seed: int) -> None:
         self._system = cluster.system
@@ -57,6 +58,26 @@ class QueueLinks(ToxicInjector):
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """See `Helpers`."""
         return self._helpers.ping(link, timeout_s, extra_length)
+
+    @property
+    def datagrams(self) -> Datagrams:
+        """These links."""
+        return self
+
+    def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
+        """To every place that the source dials along the link, all at once."""
+        places = [each.proxy for each in streams_of(link, DATAGRAM_LEGS) if each.direction == UPSTREAM]
+        said = datagrams.volley_of(count, effect)
+
+        def came(place: ProxyPlace) -> Sequence[int]:
+            address = self._helpers.endpoint(place)
+            if place.source == CLIENTS:
+                return datagrams.volley(address, *said)
+            found: list[int] = self._helpers.ask(place.source, datagrams.__name__, "volley", address, *said)
+            return found
+
+        with ThreadPoolExecutor(len(places)) as pool:
+            return dict(zip((place.name for place in places), pool.map(came, places), strict=True))
 
     def _make_proxies(self, member_id: int) -> None:
         agent = self._agents[member_id]

@@ -29,7 +29,8 @@ _MARK: Final = layout.ARCHIVE_MARK
 
 
 def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord]] | None:
-    """Of the segment of the log that is being written: its file, its base, and the blocks that are durable for sure.
+    """Of the segment of the log that is being written: its file, its base, and the blocks that are durable for sure and
+    have more than padding, of which the header alone is stored.
 
     None where there are none, as at sync level 0, and where the archive knows the end of the log: then it does not look
     at blocks when it starts.
@@ -42,7 +43,9 @@ def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord
     path = f"{layout.ARCHIVE_DIRECTORY}/{segment_file_name(recording_id, max(bases))}"
     file = member.disk.find(path)
     records = read_records(file.read(file.size - JOURNAL_LENGTH, JOURNAL_LENGTH))
-    durable = [each for each in records if each.length and each.sequence < durable_sequence(records)]
+    durable = [
+        each for each in records if each.length > FRAME_HEADER_LENGTH and each.sequence < durable_sequence(records)
+    ]
     return (path, max(bases), durable) if durable and not _is_ended(member, recording_id) else None
 
 
