@@ -3,8 +3,8 @@
 What the ends say goes between their own addresses. Rules of iptables put the datagrams from the source to the upstream
 into a queue, and those back into another one; one of the two addresses is this machine's. What comes at once goes on as
 it is; what comes late or again is sent anew in the name of its sender, past the rules. A `probe` goes on, too, for the
-kernel to count (a member counts an invalid packet and passes over it); its answer is sent in the upstream's name. Without
-this process everything passes.
+kernel to count (a member counts an invalid packet and passes over it); its answer is sent in the name of the upstream.
+Without this process everything passes.
 """
 
 import contextlib
