@@ -2,8 +2,8 @@
 
 Datagrams a second of the forwarders' own processor time; round trips of 64 bytes, directly and through one forwarder,
 in turn; and with `--seconds` operations a second of three members of Aeron with forwarders on every link beside
-without, in turn. With `--queued` the same for the agent that gets datagrams from the kernel, in a network of its own
-(`unshare -n`, as root). Prints JSON, medians.
+those of consensus alone and beside none, in turn. With `--queued` the same for the agent that gets datagrams from the
+kernel, in a network of its own (`unshare -n`, as root). Prints JSON, medians.
 """
 
 import argparse
@@ -16,12 +16,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-from upheaval.execution.links import open_links
+from upheaval.execution.links import open_links, watch_consensus
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
@@ -124,13 +126,20 @@ def echo(receiver: socket.socket) -> None:
         receiver.sendto(data, sender)
 
 
-def operations(folder: Path, seconds: float, window: int, *, proxied: bool) -> float:
+Opening = Callable[[AnyCluster, int], None]
+OPENINGS: Final[Mapping[str, Opening]] = {
+    "without forwarders": lambda _, __: None,
+    "with those of consensus, which are watched": watch_consensus,
+    "with all forwarders": open_links,
+}
+
+
+def operations(folder: Path, seconds: float, window: int, opening: Opening) -> float:
     """Acknowledged operations a second of three members of Aeron."""
     with ExitStack() as stack:
         cluster = ProcessCluster.create(folder, ClusterSpec(system="aeron"))
         stack.callback(cluster.down)
-        if proxied:
-            open_links(cluster, 1)
+        opening(cluster, 1)
         cluster.up(timeout_s=120)
         load = stack.enter_context(ProcessLoad(cluster, WorkloadSettings(slots=window, sessions=4)))
         load.wait_until_acknowledged(window, 60)
@@ -218,14 +227,14 @@ def main() -> int:
     options = parser.parse_args()
     if options.queued and not options.here:
         return subprocess.run(["unshare", "-n", sys.executable, *sys.argv, "--here"], check=False).returncode
-    served: dict[str, list[float]] = {"without forwarders": [], "with forwarders": []}
+    served: dict[str, list[float]] = {name: [] for name in OPENINGS}
     measured = (queued if options.queued else forwarded)(options.rounds, options.count)
     with tempfile.TemporaryDirectory(prefix="upheaval-bench-", dir="/var/tmp") as place:
         for number in range(options.rounds if options.seconds else 0):
-            for proxied, (name, found) in enumerate(served.items()):
-                folder = Path(place) / f"{proxied}-{number}"
-                found.append(operations(folder, options.seconds, options.window, proxied=bool(proxied)))
-                print(f"{name}: {found[-1]:.0f} operations a second", file=sys.stderr)
+            for which, (name, opening) in enumerate(OPENINGS.items()):
+                folder = Path(place) / f"{which}-{number}"
+                served[name].append(operations(folder, options.seconds, options.window, opening))
+                print(f"{name}: {served[name][-1]:.0f} operations a second", file=sys.stderr)
     served_by = {name: round(statistics.median(found)) for name, found in served.items() if found}
     print(json.dumps({**measured, "aeron_operations_per_second": served_by}, indent=2))
     return 0

@@ -11,7 +11,7 @@ import time
 from random import Random
 from typing import Final
 
-from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Way, is_probe
+from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Watch, Way, is_probe
 from upheaval_chaos.toxics import DOWNSTREAM, UPSTREAM
 
 _LENGTH_MAX: Final = 1 << 16
@@ -26,8 +26,8 @@ Address = tuple[str, int]
 class DatagramProxy(ProxyOfDatagrams):
     """One that listens."""
 
-    def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
-        super().__init__(name, listen, upstream, random)
+    def __init__(self, name: str, listen: str, upstream: str, random: Random, watch: Watch | None = None) -> None:
+        super().__init__(name, listen, upstream, random, watch)
         self._socket: socket.socket | None = None
         self._flows: dict[Address, _Flow] = {}
 

@@ -9,10 +9,10 @@ import heapq
 import struct
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval_chaos.any_proxy import AnyProxy, Traffic
-from upheaval_chaos.toxics import DATAGRAM_TYPES, STREAMS, Toxic, ToxicError
+from upheaval_chaos.toxics import DATAGRAM_TYPES, STREAMS, UPSTREAM, Toxic, ToxicError
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_OFFSET, TYPE_PAD, TYPE_SETUP
 
 _PROBE_VERSION: Final = 0x7F
@@ -41,14 +41,25 @@ def is_probe(data: bytes) -> bool:
     return data[_VERSION_OFFSET : _VERSION_OFFSET + 1] == _PROBE_MARK
 
 
+class Watch(Protocol):
+    """Sees what passes a proxy on its way to the upstream; called in the thread of the proxies, it must not wait."""
+
+    def on_received(self, datagram: bytes) -> None:
+        """It has come in, whatever is done to it."""
+
+    def on_sent(self, datagram: bytes) -> None:
+        """It has gone out."""
+
+
 class ProxyOfDatagrams(AnyProxy):
     """One proxy. `ways` are its directions."""
 
     types = DATAGRAM_TYPES
 
-    def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
+    def __init__(self, name: str, listen: str, upstream: str, random: Random, watch: Watch | None = None) -> None:
         super().__init__(name, listen, upstream, random)
-        self.ways = {stream: Way(self.traffic[stream], random) for stream in STREAMS}
+        watches = {UPSTREAM: watch}
+        self.ways = {stream: Way(self.traffic[stream], random, watches.get(stream)) for stream in STREAMS}
 
     def put_toxic(self, toxic: Toxic) -> None:
         """Add or replace it; a cut holds for what is under way, too."""
@@ -68,8 +79,9 @@ class ProxyOfDatagrams(AnyProxy):
 class Way:
     """One direction: its toxics, and the datagrams that wait because of them."""
 
-    def __init__(self, traffic: Traffic, random: Random) -> None:
+    def __init__(self, traffic: Traffic, random: Random, watch: Watch | None) -> None:
         self.toxics: list[Toxic] = []
+        self._watch = watch
         self._traffic = traffic
         self._random = random
         self._waiting: list[tuple[float, int, bytes, Send]] = []
@@ -86,6 +98,8 @@ class Way:
         """Have it sent at once, later, twice, or not at all."""
         self._traffic.received += len(data)
         self._traffic.datagrams_received += 1
+        if self._watch is not None:
+            self._watch.on_received(data)
         if not self.toxics:
             self._pass_on(data, send)
             return
@@ -146,6 +160,8 @@ class Way:
             return
         self._traffic.sent += len(data)
         self._traffic.datagrams_sent += 1
+        if self._watch is not None:
+            self._watch.on_sent(data)
 
 
 def _is_about(toxic: Toxic, data: bytes) -> bool:

@@ -12,8 +12,6 @@ from random import Random
 from typing import Final
 
 from upheaval_chaos.any_proxy import AnyProxy
-from upheaval_chaos.datagram_proxy import DatagramProxy
-from upheaval_chaos.proxy import Proxy
 from upheaval_chaos.toxics import STREAMS, ToxicError, toxic_from_fields
 
 VERSION: Final = "2.12.0"
@@ -21,11 +19,11 @@ VERSION: Final = "2.12.0"
 _BODY_MAX: Final = 1 << 20
 _HEADERS_MAX: Final = 100
 _REQUEST_TIMEOUT_S: Final = 10.0
-KINDS: Final[Mapping[str, Callable[[str, str, str, Random], AnyProxy]]] = {"tcp": Proxy, "udp": DatagramProxy}
-"""What makes a proxy, by its protocol."""
 _COUNTED: Final = [(what, unit) for unit in ("bytes", "datagrams") for what in ("received", "sent")]
 
 Reply = tuple[HTTPStatus, object]
+Kinds = Mapping[str, Callable[[str, str, str, Random], AnyProxy]]
+"""What makes a proxy, by its protocol, from its name, where it listens, its upstream, and where chance comes from."""
 
 
 class _Refused(Exception):
@@ -39,9 +37,7 @@ class _Refused(Exception):
 class ProxyApi:
     """All proxies, and the requests that make, change and end them."""
 
-    def __init__(
-        self, random: Random, kinds: Mapping[str, Callable[[str, str, str, Random], AnyProxy]] = KINDS
-    ) -> None:
+    def __init__(self, random: Random, kinds: Kinds) -> None:
         self.proxies: dict[str, AnyProxy] = {}
         self._kinds = kinds
         self._random = random
@@ -143,12 +139,10 @@ class ProxyApi:
         if name in self.proxies:
             raise _Refused(HTTPStatus.CONFLICT, f"proxy {name!r} already exists")
         listen = fields.get("listen") or "127.0.0.1:0"
-        make = self._kinds.get(str(fields.get("protocol") or "tcp"))
-        if make is None:
-            raise _Refused(
-                HTTPStatus.BAD_REQUEST, f"unknown protocol {fields['protocol']!r}: use {', '.join(self._kinds)}"
-            )
-        proxy = make(name, _address(listen), _address(upstream), self._random)
+        kind = str(fields.get("protocol") or "tcp")
+        if kind not in self._kinds:
+            raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {kind!r}: use {', '.join(self._kinds)}")
+        proxy = self._kinds[kind](name, _address(listen), _address(upstream), self._random)
         if fields.get("enabled", True):
             await _enable(proxy)
         self.proxies[name] = proxy

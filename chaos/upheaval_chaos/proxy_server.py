@@ -2,27 +2,47 @@
 
 import asyncio
 import threading
+from collections.abc import Callable, Mapping
 from random import Random
 from types import TracebackType
 from typing import Final
 
+from upheaval_chaos.any_proxy import AnyProxy
+from upheaval_chaos.datagram_proxy import DatagramProxy
+from upheaval_chaos.datagram_ways import Watch
 from upheaval_chaos.errors import EnvironmentFault
+from upheaval_chaos.proxy import Proxy
 from upheaval_chaos.proxy_api import ProxyApi
 
 HOST: Final = "127.0.0.1"
+WatchOf = Callable[[str], Watch | None]
+"""By the name of a proxy of datagrams, who looks at it."""
+
+
+def nobody(_: str) -> None:
+    """No proxy is looked at."""
 
 
 class ProxyServer:
     """Use in a `with` statement. When it is over, every proxy and every connection is gone."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, watch_of: WatchOf = nobody) -> None:
         self.address = ""
-        self._api = ProxyApi(Random(f"proxy/{seed}"))
+
+        def datagram_proxy(name: str, listen: str, upstream: str, random: Random) -> DatagramProxy:
+            return DatagramProxy(name, listen, upstream, random, watch_of(name))
+
+        self._api = ProxyApi(Random(f"proxy/{seed}"), {"tcp": Proxy, "udp": datagram_proxy})
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ready = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="proxies", daemon=True)
+
+    @property
+    def proxies(self) -> Mapping[str, AnyProxy]:
+        """By name, with what each has carried: to be read when all has stopped."""
+        return self._api.proxies
 
     def __enter__(self) -> "ProxyServer":
         self.start()

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from support.load_runs import kill_the_leader
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import snapshot_entries
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.cluster import end_run
 from upheaval.records import RunFolder
+from upheaval.report.elections import Outcome, elections_of
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.testing.cluster import Cluster
@@ -43,7 +45,7 @@ def shared_memory(run: Path) -> list[Path]:
 
 
 @pytest.mark.heavy
-def test_a_scenario_is_run_and_valid(tmp_path: Path) -> None:
+def test_a_scenario_is_run_and_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "it.scenario").write_text(SCENARIO)
     run = tmp_path / "run"
     command = ["run", str(tmp_path / "it.scenario"), "--runtime", "process", "--system", "aeron", "--dir", str(run)]
@@ -51,6 +53,14 @@ def test_a_scenario_is_run_and_valid(tmp_path: Path) -> None:
     assert RunFolder(run).read_manifest().system == "aeron:1.51.0"
     assert shared_memory(run) == []
     assert all((run / f"member-{member}" / "aeron" / "cnc.dat").is_file() for member in range(3))
+    report = verify_run(run)
+    seen = [report.finding(promise) for promise in (Promise.VOTES_KEPT, Promise.COMMITS_KEPT)]
+    assert [each.verdict for each in seen] == [Verdict.VALID] * 2, seen
+    found = elections_of(RunFolder(run))
+    assert sum(each.outcome is Outcome.LEADS and len(each.voters) > 1 for each in found) >= 3
+    capsys.readouterr()
+    assert main(["trace", str(run), "--message", "Vote"]) == 0
+    assert "followerMemberId" in capsys.readouterr().out
 
 
 @pytest.mark.heavy

@@ -230,7 +230,18 @@ def test_a_member_that_starves_ends_itself_and_says_why(tmp_path: Path) -> None:
         ({"sync.level": None}, "member: missing property 'sync.level'"),
         ({"synclevel": "1"}, "member: unknown property 'synclevel'"),
         ({"max.sessions": "many"}, "member: property 'max.sessions': expected a number, got 'many'"),
-        ({"service": "echo"}, "member: unknown service 'echo': use ledger, timers, workbench"),
+        (
+            {"service": "echo"},
+            "member: unknown service 'echo': use ledger, timers, workbench, or a class on the class path",
+        ),
+        (
+            {"service": "java.lang.String"},
+            "member: service 'java.lang.String': expected an implementation of ClusteredService",
+        ),
+        (
+            {"service": "upheaval.HostedService"},
+            "member: service 'upheaval.HostedService': expected a public class and constructor without parameters",
+        ),
         ({"member.id": "3"}, "member: property 'members' has no member 3"),
     ],
 )

@@ -2,6 +2,8 @@
 what the kernel hands over, and the runs are judged.
 """
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 from support.docker_runs import left_of
 from support.fault_cases import CASES, WORKLOAD, fault_of, one_round
 from support.saboteur import Sabotage
+from support.stranger import copy_of, pytest_in
 from upheaval import images
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cluster import end_run, perform
+from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
@@ -108,3 +112,23 @@ def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, member_image: i
     report = verify_run(tmp_path / "run")
     assert report.verdict is Verdict.VALID, report.findings
     assert left_of(engine, cluster.config.run_id) == []
+
+
+@pytest.mark.nightly
+def test_a_service_in_java_is_copied_or_brought_by_an_image(tmp_path: Path, engine: Client) -> None:
+    images.build(engine, images.AERON, base=None, offline=True, say=print)
+    folder = copy_of("java-auction", tmp_path / "auction")
+    subprocess.run(["mvn", "-B", "-q", "package"], cwd=folder, check=True)
+    tag = f"upheaval-test-auction:{tmp_path.name}"
+    engine.images.build(path=str(folder), tag=tag, rm=True, forcerm=True)
+    test = ("--runtime", "docker", "tests/test_auction.py::test_bids_outlive_a_restart_from_a_snapshot")
+    try:
+        for options in ((), ("-o", f"upheaval_image={tag}")):
+            done = pytest_in(folder, Path(sys.executable), *test, *options, timeout_s=600)
+            assert done.returncode == 0, done.stdout + done.stderr
+        spec = ClusterSpec(service="target/auction.jar:auction.AuctionService", image=tag, system="aeron:1.49.3")
+        with pytest.raises(UsageError, match=r"label upheaval.aeron: expected 1.49.3, got 1.51.0: build it FROM uphea"):
+            DockerCluster.create(tmp_path / "run", spec)
+        assert not (tmp_path / "run").exists()
+    finally:
+        engine.images.remove(tag)

@@ -9,7 +9,7 @@ everywhere; this finds a broken promise at the moment at which it breaks, also w
 import json
 from typing import Final
 
-from upheaval.checkers.ballots import BallotRules
+from upheaval.checkers.ballots import BallotRules, require_stored
 from upheaval.checkers.commits import CommitRules
 from upheaval.checkers.protocol import member_event
 from upheaval.checkers.verdict import Broken
@@ -110,10 +110,11 @@ class Invariants:
                 event = TraceEvent(number, fields["ts"], fields["event"], fields)
                 for rules in (self._ballots, self._commits):
                     rules.on_event(member_event(member.member_id, event))
-            if self._ballots.last_ballot(member.member_id) is not before:
+            ballot = self._ballots.last_ballot(member.member_id)
+            if ballot is not None and ballot is not before:
                 assert member.process is not None
                 stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
-                self._ballots.require_stored(member.member_id, stored, layout.NODE_STATE)
+                require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
         except Broken as broken:
             self._broken(str(broken))
         self._read_lines[member.member_id] = len(lines)

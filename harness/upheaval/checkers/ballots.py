@@ -41,6 +41,16 @@ class _Voter:
     entered: Ballot | None = None
 
 
+def require_stored(member_id: int, ballot: Ballot, candidate_term_id: int, where: str) -> None:
+    """What the node state of a member holds covers its last vote."""
+    if candidate_term_id < ballot.term_id:
+        detail = (
+            f"member {member_id} voted in term {ballot.term_id} ({ballot.place}), its node state ({where}) holds "
+            f"term {candidate_term_id}"
+        )
+        raise Broken(Verdict.INVALID, detail, members=(member_id,))
+
+
 class BallotRules:
     """Implements `Rules`. Members in `forgetful` may have lost what they had written before a start."""
 
@@ -73,16 +83,6 @@ class BallotRules:
     def last_ballot(self, member_id: int) -> Ballot | None:
         """The last vote of a member so far, which is its highest."""
         return self._voters[member_id].ballot
-
-    def require_stored(self, member_id: int, candidate_term_id: int, where: str) -> None:
-        """What the node state of a member holds covers its votes."""
-        ballot = self.last_ballot(member_id)
-        if ballot is not None and candidate_term_id < ballot.term_id:
-            detail = (
-                f"member {member_id} voted in term {ballot.term_id} ({ballot.place}), its node state ({where}) holds "
-                f"term {candidate_term_id}"
-            )
-            raise Broken(Verdict.INVALID, detail, members=(member_id,))
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
         """All events of all members were given: a vote that one counted, another one gave."""

@@ -13,7 +13,7 @@ from upheaval.checkers.causes import CONDITIONS, EXTERNAL, Cause
 from upheaval.checkers.own_process import TIMEOUT_S, ask_own_code
 from upheaval.checkers.replay_process import MODULE, Order, Task, encode_state
 from upheaval.errors import HarnessError
-from upheaval.records import Manifest, RunFolder, read_origin, source_digest
+from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
 
 COMPARED: Final = 16
 """States of two replays that are compared, evenly over the log: by the end two may have come to the same one again."""
@@ -104,6 +104,8 @@ def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float =
 
 def why_no_service(run: RunFolder, manifest: Manifest) -> str:
     """Why the service cannot be made to read its log here; empty when it can."""
+    if manifest.system != OWN_SYSTEM:
+        return "its code is not Python"
     if not manifest.source or not Path(manifest.source).is_dir():
         return "its code is not at hand"
     if read_origin(run.path) is not None:

@@ -1,21 +1,32 @@
 """The promises about votes, terms and commit positions, judged from the traces and node states of a run folder.
 
-The rules are in `ballots` and `commits`; a simulation asks them while it runs. Knows no cluster.
+The rules are in `ballots` and `commits`; a simulation asks them while it runs. Of members that trace no messages what
+forwarders saw is judged, by the rules of `seen_protocol`. Knows no cluster.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from upheaval.checkers.ballots import BallotRules
+from upheaval.checkers.ballots import BallotRules, require_stored
 from upheaval.checkers.bounds import timeouts_of
 from upheaval.checkers.commits import CommitRules
 from upheaval.checkers.losses import losses_of
 from upheaval.checkers.node_states import candidate_term
-from upheaval.checkers.promises import AnyPromise
+from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.protocol_events import MemberEvent, NotTold, Place, Rules
+from upheaval.checkers.seen_protocol import COMMITS_NOT_SEEN, VOTES_NOT_SEEN, SeenBallots, SeenCommits
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
-from upheaval.records import LOST_EVENTS, OWN_SYSTEM, Manifest, MemberFolder, RunFolder, TraceEvent
+from upheaval.records import (
+    LOST_EVENTS,
+    OWN_SYSTEM,
+    Manifest,
+    MemberFolder,
+    RunFolder,
+    TraceEvent,
+    messages_of,
+    watches_of,
+)
 from upheaval.records.jsonfields import FieldError
 from upheaval_node.files import layout
 from upheaval_node.trace_kinds import TraceKind
@@ -31,9 +42,9 @@ _OF_MODULE: Final = (
 
 
 def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """One finding for each promise; none on a system whose members trace no votes."""
+    """One finding for each promise; none on a system whose members trace no votes, where nobody else saw any."""
     if manifest.system != OWN_SYSTEM:
-        return []
+        return _check_seen(run, manifest) if manifest.members > 1 and run.consensus_file.exists() else []
     forgetful = losses_of(run, manifest).members
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     ballots = BallotRules(manifest.members, forgetful)
@@ -53,6 +64,64 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
     for forgotten in _compare_node_states(ballots, folders, forgetful):
         hearing.note(forgotten)
     return [_finding(each, hearing.worst.get(each.promise), unheard, run) for each in rules]
+
+
+def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """From what forwarders saw; what they did not see all of is no evidence that all is well."""
+    forgetful = losses_of(run, manifest).members
+    members = range(manifest.members)
+    ballots = SeenBallots(manifest.members, forgetful)
+    rules: Mapping[Rules, str] = {
+        ballots: VOTES_NOT_SEEN,
+        SeenCommits(manifest.members, bool(forgetful)): COMMITS_NOT_SEEN,
+    }
+    why = _why_not_whole(run, manifest.members)
+    hearing = _Hearing(tuple(rules), lost=dict.fromkeys(members, why) if why else {})
+    for member_id, event in messages_of(run):
+        if member_id in members:
+            place = Place(member_id, event.line, run.consensus_file.name)
+            hearing.tell(MemberEvent(place, event.ns, event.event, event.fields))
+    for forgotten in _compare_node_states(ballots, [run.member(member_id) for member_id in members], forgetful):
+        hearing.note(forgotten)
+    found = []
+    for each, not_seen in rules.items():
+        detail = f"{each.said()}, as forwarders saw them; {not_seen}"
+        good = Finding(each.promise, Verdict.VALID, detail)
+        if why:
+            good = Finding(each.promise, Verdict.UNKNOWN, why)
+        found.append(hearing.worst.get(each.promise, good))
+    return found
+
+
+def _why_not_whole(run: RunFolder, members: int) -> str:
+    """Why messages may have passed that are not in the file, empty when none have."""
+    name = run.consensus_file.name
+    try:
+        watches = watches_of(run.read_consensus())
+    except FieldError as error:
+        return f"{name}: {error}"
+    said = {member_id for member_id, event in messages_of(run) if event.event == TraceKind.SEND}
+    silent = next((member_id for member_id in range(members) if member_id not in said), None)
+    for watch in watches:
+        if watch.end_ns is None:
+            return f"{name} has no end: its writer was killed"
+        if watch.unwritten:
+            return f"{name} lacks {watch.unwritten} lines that could not be written"
+        if len(watch.links) < members * (members - 1):
+            return f"{name} tells of {len(watch.links)} links between {members} members"
+        for link in watch.links:
+            if not link.is_whole:
+                return f"{name} has not all that passed from member {link.source} to member {link.target}"
+    for member_id in range(members):
+        for start in _starts(run.member(member_id)):
+            if not any(watch.begin_ns <= start.ns <= (watch.end_ns or 0) for watch in watches):
+                return f"{name} does not tell of the process that member-{member_id}/trace.jsonl:{start.line} begins"
+    return "" if silent is None else f"{name} has no message of member {silent}"
+
+
+def _starts(folder: MemberFolder) -> Iterator[TraceEvent]:
+    events = folder.read_trace() if folder.trace.exists() else iter(())
+    return (event for event in events if event.event == TraceKind.PROCESS_START)
 
 
 def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
@@ -110,16 +179,17 @@ def _excused(finding: Finding, why: str) -> Finding:
 
 
 def _compare_node_states(
-    ballots: BallotRules, folders: Sequence[MemberFolder], forgetful: Collection[int]
+    ballots: BallotRules | SeenBallots, folders: Sequence[MemberFolder], forgetful: Collection[int]
 ) -> Iterator[Finding]:
     """A member that would forget its last vote could vote again."""
     for folder in folders:
         shown = f"member-{folder.member_id}/{layout.NODE_STATE}"
-        if folder.member_id not in forgetful and ballots.last_ballot(folder.member_id) is not None:
+        ballot = ballots.last_ballot(folder.member_id)
+        if folder.member_id not in forgetful and ballot is not None:
             try:
-                ballots.require_stored(folder.member_id, _stored_term(folder, shown), shown)
+                require_stored(folder.member_id, ballot, _stored_term(folder, shown), shown)
             except Broken as broken:
-                yield broken.finding(ballots.promise)
+                yield broken.finding(Promise.VOTES_KEPT)
 
 
 def _stored_term(folder: MemberFolder, shown: str) -> int:

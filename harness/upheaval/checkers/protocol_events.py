@@ -19,13 +19,14 @@ OF_MODULE: Final = ("all", "consensus")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of a member's trace."""
+    """A line of a member's trace, or of another `file` that tells of the member."""
 
     member_id: int
     line: int
+    file: str = ""
 
     def __str__(self) -> str:
-        return f"member-{self.member_id}/trace.jsonl:{self.line}"
+        return f"{self.file or f'member-{self.member_id}/trace.jsonl'}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ def _add_up(commands: Commands) -> None:
     up.add_argument("--sync-level", type=int, choices=SYNC_LEVELS, help="Aeron's file.sync.level (default 0)")
     up.add_argument(
         "--service",
-        help="echo, register, append, workbench (default, all of those), ledger, timers or package.module:Class",
+        help="echo, register, append, workbench (default, all of those), ledger, timers, "
+        "package.module:Class, or CLASSPATH:Class in members of Aeron",
     )
     add_model(up)
     add_system(up)

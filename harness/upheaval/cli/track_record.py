@@ -9,7 +9,7 @@ from typing import Final
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.run import perform
 from upheaval.cli.tables import table
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import KnownBug, Tries, known_bugs, tries_of
 from upheaval.records import write_atomically
 from upheaval.scenario import PROCESS
@@ -56,13 +56,17 @@ def page(done: Sequence[Tries]) -> str:
 
 
 def _run(bug: KnownBug, version: str, tries: int, folder: Path | None) -> Tries:
-    reports = []
+    reports, failures = [], []
     for number in range(1, tries + 1):
         place = None if folder is None else folder / f"{bug.issue}-{version}-{number}"
         scenario = bug.scenario(version)
-        with run_folder(place, f"{scenario.name}-{version}") as path:
-            reports.append(perform(scenario, PROCESS, number, path).report)
-    return tries_of(bug, version, reports)
+        try:
+            with run_folder(place, f"{scenario.name}-{version}") as path:
+                reports.append(perform(scenario, PROCESS, number, path).report)
+        except (EnvironmentFault, UnknownOutcome) as error:
+            # What the other runs show is not lost for it.
+            failures.append(str(error))
+    return tries_of(bug, version, reports, failures)
 
 
 def _row(done: Tries) -> list[str]:

@@ -96,18 +96,23 @@ class Tries:
         return Verdict.VALID if self.valid == self.tries else Verdict.UNKNOWN
 
 
-def tries_of(bug: KnownBug, version: str, reports: Sequence[Report]) -> Tries:
-    """From the reports of the runs."""
+def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: Sequence[str] = ()) -> Tries:
+    """From the reports of the runs, and why others left none."""
     broken = [[each.promise for each in one.findings if each.verdict is Verdict.INVALID] for one in reports]
     others = dict.fromkeys(promise for found in broken for promise in found if promise != bug.promise)
     unclear = [one for one in reports if one.verdict not in (Verdict.VALID, Verdict.INVALID)]
-    why = next((each for one in unclear[-1:] for each in one.findings if each.verdict is one.verdict), None)
+    whys = [
+        f"{each.promise.sentence}: {each.detail}"
+        for one in unclear[-1:]
+        for each in one.findings
+        if each.verdict is one.verdict
+    ]
     return Tries(
         bug,
         version,
-        len(reports),
+        len(reports) + len(failures),
         sum(bug.promise in found for found in broken),
         sum(one.verdict is Verdict.VALID for one in reports),
         tuple(others),
-        "" if why is None else f"{why.promise.sentence}: {why.detail}",
+        next(iter((*reversed(failures), *whys)), ""),
     )

@@ -3,15 +3,18 @@
 Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints; clients
 dial members through proxies of their own. Where members speak datagrams, the proxies are of datagrams, and members dial
 clients, too. The injector sets toxics over Toxiproxy's API; the observer reads the bytes that the proxies wrote, and
-makes connections of its own, or sends datagrams.
+makes connections of its own, or sends datagrams. What passes the forwarders of consensus messages is written down.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from itertools import permutations
+from typing import Final
 
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.execution.consensus_watch import CONSENSUS, ConsensusWatch
 from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_port
@@ -21,9 +24,8 @@ from upheaval_chaos import connections, datagrams
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.pings import PingText
-from upheaval_chaos.proxy_server import ProxyServer
+from upheaval_chaos.proxy_server import ProxyServer, nobody
 from upheaval_chaos.target import (
-    CLIENTS,
     Answer,
     DatagramEffect,
     Datagrams,
@@ -45,6 +47,9 @@ from upheaval_chaos.toxic_links import (
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
 
+_TCP: Final = "tcp"
+_UDP: Final = "udp"
+
 
 def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> None:
     """Give a cluster what breaks its links: proxies in all of them, as its runtime has them, or filters of packets.
@@ -52,6 +57,18 @@ def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> No
     To be done before the members start; it is closed with the cluster.
     """
     cluster.use_links(_links_of(cluster, seed, means))
+
+
+def watch_consensus(cluster: AnyCluster, seed: int) -> None:
+    """Put forwarders into the consensus links alone where members trace no messages: to see these, not to break links.
+
+    To be done before the members start; they are closed with the cluster. Containers have none.
+    """
+    if isinstance(cluster, ProcessCluster) and not cluster.system.has_streams:
+        members = range(cluster.config.members)
+        places = [ProxyPlace(source, target, CONSENSUS) for source, target in permutations(members, 2)]
+        if places:
+            cluster.hold(Forwarders(cluster, seed, places))
 
 
 def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
@@ -89,28 +106,72 @@ def require_link_images(runtime: str, means: Means, system: SystemUnderTest) -> 
         require_image(client, links.IMAGE if by_proxies else helpers.IMAGE)
 
 
+class Forwarders:
+    """The proxies in some places of a cluster of processes, of one kind; members dial them from their next start on."""
+
+    def __init__(self, cluster: ProcessCluster, seed: int, places: Collection[ProxyPlace]) -> None:
+        self._cluster = cluster
+        self._stack = ExitStack()
+        protocol, watch = _TCP, None
+        if not cluster.system.has_streams:
+            protocol, watch = _UDP, ConsensusWatch(cluster.run.consensus_file, places)
+        server = ProxyServer(seed, nobody if watch is None else watch.watch_of)
+        if watch is not None:
+            self._stack.callback(lambda: watch.close(server.proxies))
+        self._stack.enter_context(server)
+        self.api = connect_toxiproxy(server.address)
+        self.listen = {
+            place: self.api.create(place.name, self._endpoint(place.target, place.channel), protocol=protocol)
+            for place in places
+        }
+        for source in dict.fromkeys(place.source for place in places):
+            cluster.dial_through(source, self._names(source))
+            self._stack.callback(self._dial_directly, source)
+
+    def close(self) -> None:
+        """End the proxies, and with them every connection through them; the next start dials the endpoints again."""
+        self._stack.close()
+
+    def _names(self, source: int) -> dict[str, str]:
+        """Where one end dials for the endpoints of the others."""
+        return {
+            self._endpoint(place.target, place.channel): address
+            for place, address in self.listen.items()
+            if place.source == source
+        }
+
+    def _dial_directly(self, source: int) -> None:
+        # A full disk must not keep the cluster from ending.
+        with suppress(EnvironmentFault):
+            self._cluster.dial_through(source, {})
+
+    def _endpoint(self, end: int, leg: str) -> str:
+        if leg in EGRESS:
+            return egress_endpoints(self._cluster)[EGRESS.index(leg)]
+        base_port = self._cluster.config.base_port
+        if leg == REPLICATION:
+            return f"{HOST}:{metrics_port(base_port, end)}"
+        return f"{HOST}:{member_ports(base_port, end)[self._cluster.system.channels.index(leg)]}"
+
+
+def egress_endpoints(cluster: ProcessCluster) -> list[str]:
+    """Where clients take answers that members dial."""
+    return [f"{HOST}:{port}" for port in egress_ports(cluster.config.base_port)]
+
+
 class ProxiedLinks(ToxicInjector):
     """Implements `Links` for processes."""
 
-    protocol = "tcp"
-
     def __init__(self, cluster: ProcessCluster, seed: int, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> None:
         self._cluster = cluster
-        self._stack = ExitStack()
-        server = self._stack.enter_context(ProxyServer(seed))
-        self._api = connect_toxiproxy(server.address)
+        self._forwarders = Forwarders(cluster, seed, [*all_proxies(cluster.config.members, legs)])
+        self._api = self._forwarders.api
+        self._listen = self._forwarders.listen
         super().__init__(lambda _: self._api, legs)
-        members = cluster.config.members
-        self._listen = {
-            place: self._api.create(place.name, self._endpoint(place.target, place.channel), protocol=self.protocol)
-            for place in all_proxies(members, legs)
-        }
-        for source in (*range(members), CLIENTS):
-            cluster.dial_through(source, self._names(source))
 
     def close(self) -> None:
-        """End the proxies, and with them every connection through them."""
-        self._stack.close()
+        """End the proxies."""
+        self._forwarders.close()
 
     # --- observer ---
 
@@ -138,29 +199,9 @@ class ProxiedLinks(ToxicInjector):
             raise UsageError(f"no connection uses {link}")
         return place
 
-    # --- set-up ---
-
-    def _names(self, source: int) -> dict[str, str]:
-        """Where one end dials for the endpoints of the others."""
-        return {
-            self._endpoint(place.target, place.channel): address
-            for place, address in self._listen.items()
-            if place.source == source
-        }
-
-    def _endpoint(self, end: int, leg: str) -> str:
-        base_port = self._cluster.config.base_port
-        if leg == REPLICATION:
-            return f"{HOST}:{metrics_port(base_port, end)}"
-        if leg in EGRESS:
-            return f"{HOST}:{egress_ports(base_port)[EGRESS.index(leg)]}"
-        return f"{HOST}:{member_ports(base_port, end)[self._cluster.system.channels.index(leg)]}"
-
 
 class DatagramLinks(ProxiedLinks):
     """The same where members and clients send each other datagrams. Implements `Datagrams`."""
-
-    protocol = "udp"
 
     @property
     def datagrams(self) -> Datagrams:
@@ -169,7 +210,7 @@ class DatagramLinks(ProxiedLinks):
 
     def __init__(self, cluster: ProcessCluster, seed: int) -> None:
         super().__init__(cluster, seed, DATAGRAM_LEGS)
-        cluster.egress_endpoints = [self._endpoint(CLIENTS, leg) for leg in EGRESS]
+        cluster.egress_endpoints = egress_endpoints(cluster)
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` for what ends connections."""

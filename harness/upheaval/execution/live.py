@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from upheaval.errors import UsageError
-from upheaval.execution.links import open_links, require_link_faults, require_link_images
+from upheaval.execution.links import open_links, require_link_faults, require_link_images, watch_consensus
 from upheaval.execution.stage import require_tasks_passed
 from upheaval.records import RunFolder
 from upheaval.runtimes.live import AnyCluster
@@ -71,7 +71,9 @@ class LiveStage:
             planned_commands=self._planned_commands,
         )
         self.run.write_manifest(manifest)
-        if self._means is not None:
+        if self._means is None:
+            watch_consensus(cluster, self._seed)
+        else:
             open_links(cluster, self._seed, self._means)
         self._stack.callback(cluster.down)
         cluster.up()

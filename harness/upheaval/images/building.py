@@ -102,7 +102,7 @@ def _build(client: Client, image: Image, base: str, folder: Path, say: Say) -> N
                     dockerfile=image.dockerfile,
                     tag=image.tag,
                     buildargs=arguments,
-                    labels={"upheaval.base": base},
+                    labels={"upheaval.base": base, **image.labels},
                     rm=True,
                     forcerm=True,
                     decode=True,

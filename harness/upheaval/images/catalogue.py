@@ -3,11 +3,12 @@
 Values only; this module knows no engine, no files and no programs.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval.system.aeron_programs import USUAL_VERSION, require_version
+from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, require_version
 from upheaval_node import __version__
 from upheaval_node.suggestions import did_you_mean
 
@@ -64,6 +65,11 @@ class Image:
     def tag(self) -> str:
         """The name under which it is built and started, with the version of this release or of Aeron."""
         return f"upheaval/{self.name}:{self.aeron_version or __version__}"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """By which images that stand on it are known, too."""
+        return {AERON_LABEL: self.aeron_version} if self.aeron_version else {}
 
     @property
     def dockerfile(self) -> str:

@@ -22,6 +22,14 @@ from upheaval.records.connect_attempts import (
     ConnectAttempt as ConnectAttempt,
     WrongCredentials as WrongCredentials,
 )
+from upheaval.records.consensus_file import (
+    LATE as LATE,
+    ConsensusWriter as ConsensusWriter,
+    LinkSeen as LinkSeen,
+    Watch as Watch,
+    messages_of as messages_of,
+    watches_of as watches_of,
+)
 from upheaval.records.history import (
     LEDGER as LEDGER,
     SHIPPED as SHIPPED,
@@ -69,6 +77,7 @@ from upheaval.records.protocol_view import (
 )
 from upheaval.records.run_folder import (
     ADMIN_COMMANDS as ADMIN_COMMANDS,
+    CONSENSUS_NAME as CONSENSUS_NAME,
     ENDINGS as ENDINGS,
     FORCED_END as FORCED_END,
     LOST_EVENTS as LOST_EVENTS,

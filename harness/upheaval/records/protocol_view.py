@@ -13,8 +13,10 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import jsonfields
+from upheaval.records.consensus_file import COMPONENT, messages_of
 from upheaval.records.jsonfields import FieldError, Json
-from upheaval.records.run_folder import RunFolder
+from upheaval.records.run_folder import MemberFolder, RunFolder
+from upheaval_node.protocol.describe import camel_case
 from upheaval_node.protocol_trace import MESSAGE_EVENTS
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
@@ -39,6 +41,11 @@ _NOT_IN_SEEDS: Final[Mapping[str, frozenset[str]]] = {
     "ServiceTerminationPosition": frozenset(("ackRequired",)),
     "BackupQuery": frozenset(("logPosition",)),
 }
+
+_NOT_OF_MESSAGE: Final = frozenset(
+    ("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from")
+)
+_STATES: Final = (TraceKind.ELECTION_STATE, TraceKind.ROLE, TraceKind.MODULE_STATE)
 
 # A duty cycle may enter the next state before it sends. LEADER_INIT itself sends nothing to other members.
 _SENT_BY: Final = {"LEADER_INIT": "LEADER_REPLAY"}
@@ -82,15 +89,36 @@ class Choice:
 
 def read_entries(run: RunFolder) -> Iterator[Entry]:
     """All entries of a run in order of time. Raises `UsageError` when its protocol was not traced."""
-    members = run.read_manifest().members
+    members = [run.member(member_id) for member_id in range(run.read_manifest().members)]
     sources = [
-        _with_states(_read_file(path, member_id))
-        for member_id in range(members)
-        for path in run.member(member_id).protocol_files()
+        _with_states(_read_file(path, folder.member_id)) for folder in members for path in folder.protocol_files()
     ]
+    if not sources and run.consensus_file.exists():
+        sources = [_with_states(_seen_of(run, folder)) for folder in members]
     if not sources:
         raise UsageError(f"{run.path} has no protocol trace: `upheaval up --trace`, or a run on the simulated runtime")
     return heapq.merge(*sources, key=lambda entry: entry.ns)
+
+
+def _seen_of(run: RunFolder, folder: MemberFolder) -> Iterator[Entry]:
+    """What forwarders saw of a member's messages, and the changes of states that it traced itself."""
+    seen = (event for member_id, event in messages_of(run) if member_id == folder.member_id)
+    traced = (event for event in folder.read_trace() if event.event in _STATES) if folder.trace.exists() else ()
+    latest_ns = 0
+    for event in heapq.merge(seen, traced, key=lambda event: event.ns):
+        latest_ns = max(latest_ns, event.ns)
+        message, to = event.fields.get("message"), event.fields.get("to")
+        yield Entry(
+            folder.member_id,
+            latest_ns,
+            COMPONENT if message else CONSENSUS,
+            event.event,
+            str(message or ""),
+            to if isinstance(to, int) else None,
+            "",
+            {camel_case(name): value for name, value in event.fields.items() if name not in _NOT_OF_MESSAGE},
+            event.fields,
+        )
 
 
 def chosen(entries: Iterable[Entry], choice: Choice) -> Iterator[tuple[int, Entry]]:

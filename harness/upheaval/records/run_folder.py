@@ -26,6 +26,7 @@ TRACE_START: Final = b'{"ts":'
 LOST_EVENTS: Final = "lost_events_before"
 """A field of the line of a trace that follows on lines which could not be written."""
 SESSIONS_NAME: Final = "sessions.jsonl"
+CONSENSUS_NAME: Final = "consensus.jsonl"
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
@@ -203,25 +204,10 @@ class MemberFolder:
         So are others that it could not finish (a full disk): the next event says that some were lost.
         """
         if not self._is_at_rest:
-            return self._parse_trace()
+            return _trace_events(self.trace)
         if self._events is None:
-            self._events = list(self._parse_trace())
+            self._events = list(_trace_events(self.trace))
         return iter(self._events)
-
-    def _parse_trace(self) -> Iterator[TraceEvent]:
-        torn = 0
-        for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True, torn_start=TRACE_START):
-            if fields is jsonfields.TORN:
-                torn += 1
-                continue
-            if torn:
-                told = fields.get(LOST_EVENTS)
-                fields[LOST_EVENTS] = max(torn, told if isinstance(told, int) else 0)
-                torn = 0
-            try:
-                yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
-            except FieldError as error:
-                raise UsageError(f"{self.trace}:{number}: {error}") from None
 
 
 class RunFolder:
@@ -235,6 +221,7 @@ class RunFolder:
         self.attempts_file = self.path / ATTEMPTS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
+        self.consensus_file = self.path / CONSENSUS_NAME
         self.seal_file = self.path / "seal.json"
         self._is_at_rest = at_rest
         self._members: dict[int, MemberFolder] = {}
@@ -328,9 +315,29 @@ class RunFolder:
         self.unseal()
         write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
 
+    def read_consensus(self) -> Iterator[TraceEvent]:
+        """What forwarders saw between members, read as a trace is; none when the file does not exist."""
+        return _trace_events(self.consensus_file) if self.consensus_file.exists() else iter(())
+
     def read_faults(self) -> Iterator[FaultRecord]:
         """The faults of the run; none when the file does not exist."""
         return _values(parse_fault, self.faults_file)
+
+
+def _trace_events(path: Path) -> Iterator[TraceEvent]:
+    torn = 0
+    for number, fields in jsonfields.read_lines(path, torn_end_allowed=True, torn_start=TRACE_START):
+        if fields is jsonfields.TORN:
+            torn += 1
+            continue
+        if torn:
+            told = fields.get(LOST_EVENTS)
+            fields[LOST_EVENTS] = max(torn, told if isinstance(told, int) else 0)
+            torn = 0
+        try:
+            yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
+        except FieldError as error:
+            raise UsageError(f"{path}:{number}: {error}") from None
 
 
 def _values(make: Callable[[Mapping[str, Json]], T], path: Path) -> Iterator[T]:

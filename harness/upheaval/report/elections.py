@@ -8,13 +8,17 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from itertools import repeat
+from operator import itemgetter
 from typing import Final
 
 from upheaval.checkers.protocol_events import OF_MODULE
-from upheaval.records import Json, MemberFolder, RunFolder, TraceEvent
+from upheaval.records import Json, RunFolder, TraceEvent, messages_of
 from upheaval_node.trace_kinds import TraceKind
 
 INIT, CANVASS, BALLOT, ELECTED, CLOSED = "INIT", "CANVASS", "CANDIDATE_BALLOT", "LEADER_LOG_REPLICATION", "CLOSED"
+_BEGINNINGS: Final = (INIT, CANVASS, "NOMINATE")
+"""The states that an election begins with, in order; the first that is told is its beginning."""
 REQUEST, VOTE, TERM = "RequestVote", "Vote", "NewLeadershipTerm"
 _DECIDED: Final = ("LEADER_REPLAY", "LEADER_INIT", "LEADER_READY", ELECTED)
 
@@ -106,8 +110,10 @@ def elections_of(run: RunFolder) -> list[Election]:
     """All of them in the order of their numbers, from 1 on: that in which they began. Raises `UsageError`."""
     members = run.read_manifest().members
     folders = [run.member(member_id) for member_id in range(members)]
+    traced = [zip(repeat(each.member_id), each.read_trace()) for each in folders if each.trace.exists()]
+    seen = ((member_id, event) for member_id, event in messages_of(run) if member_id in range(members))
     reader = _Reader(members)
-    for _, member_id, event in heapq.merge(*(_in_order(each) for each in folders if each.trace.exists())):
+    for _, member_id, event in heapq.merge(*map(_in_order, (*traced, seen)), key=itemgetter(0)):
         reader.take(member_id, event)
     return reader.finish()
 
@@ -119,12 +125,12 @@ class _Key:
     line: int
 
 
-def _in_order(folder: MemberFolder) -> Iterator[tuple[_Key, int, TraceEvent]]:
-    """The clock of a machine that was started anew begins anew: within a member its lines are the order."""
+def _in_order(events: Iterable[tuple[int, TraceEvent]]) -> Iterator[tuple[_Key, int, TraceEvent]]:
+    """The clock of a machine that was started anew begins anew: within a file its lines are the order."""
     ns = 0
-    for event in folder.read_trace():
+    for member_id, event in events:
         ns = max(ns, event.ns)
-        yield _Key(ns, folder.member_id, event.line), folder.member_id, event
+        yield _Key(ns, member_id, event.line), member_id, event
 
 
 @dataclass(slots=True)
@@ -183,20 +189,29 @@ class _Reader:
         state, reason = str(event.fields.get("state")), str(event.fields.get("reason") or "")
         term_id = _number(event, "candidate_term_id")
         self._steps.append(Step(ns, member_id, state, reason))
-        if state == INIT or (state == CANVASS and member.state != INIT):
+        if state in _BEGINNINGS and member.state not in _BEGINNINGS[: _BEGINNINGS.index(state)]:
             self._leave(member, ns, reason)
             member.begin_ns, member.cause = ns, reason
-        elif state in (BALLOT, ELECTED):
-            election = self._election(term_id, member_id, ns, event)
-            member.standing, member.voted[term_id] = election, member_id
+        elif state in (BALLOT, ELECTED) and "candidate_term_id" in event.fields:
+            self._stand(term_id, member_id, member, ns, event)
             if state == ELECTED:
-                election.outcome = Outcome.ELECTED
+                self._elect(member)
+        elif state in _DECIDED:
+            self._elect(member)
         elif state == CLOSED and member.standing is not None and member.standing.outcome is Outcome.ELECTED:
             member.standing.outcome = Outcome.LEADS
             self._leave(member, ns, "")
-        elif state not in _DECIDED:
+        elif state != BALLOT:
             self._leave(member, ns, reason)
         member.state, member.term_id = state, max(member.term_id, term_id)
+
+    def _stand(self, term_id: int, member_id: int, member: _Member, ns: int, event: TraceEvent) -> None:
+        member.standing, member.voted[term_id] = self._election(term_id, member_id, ns, event), member_id
+
+    def _elect(self, member: _Member) -> None:
+        """Whoever stood has the votes."""
+        if member.standing is not None:
+            member.standing.outcome = Outcome.ELECTED
 
     def _leave(self, member: _Member, ns: int, why: str) -> None:
         """A candidacy is over, if there is one."""
@@ -239,6 +254,9 @@ class _Reader:
             return
         if event.event == TraceKind.SEND:
             detail = f"term {term_id}"
+            if name == REQUEST and member.standing is None:
+                # States of other systems do not say for which term.
+                self._stand(term_id, member_id, member, ns, event)
             if name == VOTE:
                 ballot = self._on_vote(member_id, member, ns, event)
                 detail = "granted" if ballot.answer is Answer.GRANTED else f"refused: {ballot.answer}"

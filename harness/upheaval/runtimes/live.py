@@ -65,11 +65,15 @@ Result = TypeVar("Result")
 _ATTEMPT_TIMEOUT_S: Final = 20.0
 
 
-class Links(LinkInjector, LinkObserver, Protocol):
-    """The links of one live cluster. To be made before its members start, and closed after them."""
+class Held(Protocol):
+    """What a handle of a cluster holds open."""
 
     def close(self) -> None:
-        """Let go of what breaks the links."""
+        """Let go of it."""
+
+
+class Links(LinkInjector, LinkObserver, Held, Protocol):
+    """The links of one live cluster. To be made before its members start, and closed after them."""
 
     @property
     def datagrams(self) -> Datagrams | None:
@@ -176,6 +180,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         self.egress_endpoints: Sequence[str] = ()
         """Where clients take answers that members dial them for; any place will do when there are none."""
         self._links: Links | None = None
+        self._held = contextlib.ExitStack()
 
     # --- handles ---
 
@@ -264,6 +269,11 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def use_links(self, links: Links) -> None:
         """What breaks the links of this cluster. To be made before the members start; it is closed with the cluster."""
         self._links = links
+        self.hold(links)
+
+    def hold(self, held: Held) -> None:
+        """Close it with the cluster."""
+        self._held.callback(held.close)
 
     def is_running(self) -> bool:
         """Whether any member runs."""
@@ -342,8 +352,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     def close(self) -> None:
         """Give back what this handle holds open; the cluster goes on. `down` does that too."""
-        if self._links is not None:
-            self._links.close()
+        self._held.close()
 
     def __enter__(self) -> Self:
         return self

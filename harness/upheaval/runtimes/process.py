@@ -273,6 +273,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             except UnknownOutcome:
                 self._kill(processes_of(run_id), f"did not end within {timeout_s:g} s")
             self._clean_up()
+            # What was seen of the links is a part of the run.
+            self.close()
             self.seal()
         finally:
             self.close()

@@ -18,7 +18,8 @@ from typing import Final
 from upheaval.errors import UsageError
 from upheaval.records import TOGETHER, MemberFolder
 from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
-from upheaval.system.aeron_programs import USUAL_VERSION, java_command, require_version
+from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, java_command, require_version
+from upheaval.system.aeron_services import class_path_of, name_in_member, require_services
 from upheaval.system.aeron_waiting import BridgeWaitingClients
 from upheaval.system.clients import ClientNeeds, Clients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
@@ -27,7 +28,6 @@ from upheaval.system.member_status import log_recording_id, read_counters, statu
 from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
 from upheaval.system.status import MemberStatus
 from upheaval.system.under_test import AnswersAsJson, MemberPlan, traced_exit_status
-from upheaval.workload import SERVICES
 from upheaval_chaos.pings import PingText, channel_of_ping, datagram_ping_text
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node.client.driving import ClientOptions
@@ -35,11 +35,11 @@ from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError
 from upheaval_node.files import cnc, layout, mark_file
 from upheaval_node.settings import profile_settings
-from upheaval_node.suggestions import did_you_mean
 from upheaval_node.types import MS
 
 AERON: Final = "aeron"
 PROPERTIES_FILE: Final = "member.properties"
+CLASS_PATH_VARIABLE: Final = "UPHEAVAL_CLASS_PATH"
 FOLDER_IN_CONTAINER: Final = "/var/lib/upheaval"
 _INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
 _DIRECTORY: Final = "aeron.dir"
@@ -81,11 +81,7 @@ class AeronSystem(AnswersAsJson):
             profile_settings(spec.profile, sync_level=spec.sync_level)
         except NodeError as error:
             raise UsageError(str(error)) from error
-        for service in (spec.service, *spec.more_services):
-            if service not in SERVICES:
-                known = ", ".join(SERVICES)
-                hint = did_you_mean(service, SERVICES)
-                raise UsageError(f"service {service!r}: on system {self.text} use one of {known}{hint}")
+        require_services(spec, self.text)
         others = {
             "components split": spec.components != TOGETHER,
             "TLS": bool(spec.tls),
@@ -102,14 +98,20 @@ class AeronSystem(AnswersAsJson):
         """A file of Java's properties."""
         return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in _properties(plan).items())
 
-    def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:  # noqa: ARG002 - all is in the file
+    def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """The member program."""
-        return java_command(self.version, "upheaval.Member", str(configuration))
+        services = class_path_of(plan.spec.service, plan.python_path)
+        return java_command(self.version, "upheaval.Member", str(configuration), services=services)
 
     @property
     def image(self) -> str:
         """Of its version."""
         return f"upheaval/{AERON}:{self.version}"
+
+    @property
+    def image_labels(self) -> Mapping[str, str]:
+        """Its version."""
+        return {AERON_LABEL: self.version}
 
     @property
     def test_image(self) -> str:
@@ -126,9 +128,11 @@ class AeronSystem(AnswersAsJson):
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        """What a container is told: the properties, and whose they are."""
+        """What a container is told: the properties, and whose they are; where a copy of a service's code would be."""
+        folders = [str(self.folder / each) for each in plan.python_path]
         return {
             "UPHEAVAL_CONFIG": self.configuration_text(plan),
+            CLASS_PATH_VARIABLE: os.pathsep.join(class_path_of(plan.spec.service, folders)),
             RUN_ID_VARIABLE: plan.spec.run_id,
             MEMBER_VARIABLE: str(plan.member_id),
         }
@@ -239,7 +243,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         _DIRECTORY: str(_shared_directory(plan.spec.run_id, str(plan.member_id))),
         # Members of Aeron show no metrics: that port of theirs is free.
         "replication.endpoint": f"{_host(plan)}:{plan.metrics.rpartition(':')[2]}",
-        "service": ",".join((plan.spec.service, *plan.spec.more_services)),
+        "service": ",".join(map(name_in_member, (plan.spec.service, *plan.spec.more_services))),
         "sync.level": str(plan.spec.sync_level),
         "log.term.length": str(settings.log_term_length),
         "max.sessions": str(plan.spec.max_sessions or settings.max_sessions),

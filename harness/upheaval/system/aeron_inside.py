@@ -15,8 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from upheaval.system.aeron import FOLDER_IN_CONTAINER, PROPERTIES_FILE, AeronSystem
-from upheaval.system.aeron_programs import CLASSES, IN_IMAGE, JAR, java_line
+from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, PROPERTIES_FILE, AeronSystem
+from upheaval.system.aeron_programs import CLASSES, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
 from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE
 from upheaval.system.status import MemberStatus
 
@@ -37,7 +37,8 @@ def run() -> int:
     # Who is told to end before it has begun has nothing to lose.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     time.sleep(system.start_delay_s(_FOLDER))
-    class_path = [Path(IN_IMAGE) / JAR, Path(IN_IMAGE) / CLASSES]
+    services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
+    class_path = [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
     member = subprocess.Popen(java_line(class_path, "upheaval.Member", str(properties)))
     signal.signal(signal.SIGTERM, lambda *_: member.terminate())
     status = member.wait()

@@ -27,6 +27,10 @@ SHA256: Final[Mapping[str, str]] = {
 JAR: Final = "aeron-all.jar"
 CLASSES: Final = "classes"
 """What an image has beside each other of them, in `IN_IMAGE`."""
+AERON_LABEL: Final = "upheaval.aeron"
+"""The label of an image with the version of Aeron in it."""
+SERVICES_IN_IMAGE: Final = "/opt/aeron/services/*"
+"""Where an image that stands on ours has the jars of its service."""
 IN_IMAGE: Final = "/opt/aeron"
 SOURCES: Final = Path(__file__).resolve().parents[3] / "images" / "aeron"
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -78,20 +82,23 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
     return classes
 
 
-def java_command(version: str, program: str, *arguments: str, heap: str = "192m") -> list[str]:
-    """What runs a class of ours against the jar of a version. Raises `HarnessError` when something is missing."""
-    return java_line([jar(version), member_classes(version)], program, *arguments, heap=heap)
+def java_command(version: str, program: str, *arguments: str, services: Sequence[str] = ()) -> list[str]:
+    """What runs a class of ours against the jar of a version, with that class path of services.
+
+    Raises `HarnessError` when something is missing.
+    """
+    return java_line([str(jar(version)), str(member_classes(version)), *services], program, *arguments)
 
 
-def java_line(class_path: Sequence[Path], program: str, *arguments: str, heap: str = "192m") -> list[str]:
+def java_line(class_path: Sequence[str], program: str, *arguments: str) -> list[str]:
     """The same for what lies there. Raises `EnvironmentFault` without Java."""
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
     opens = [each for package in _OPENED for each in ("--add-opens", f"{package}=ALL-UNNAMED")]
     # Members share the cores of one machine: one thread collects garbage, and little is compiled by the other.
-    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
-    return [java, *opens, *options, "-cp", os.pathsep.join(map(str, class_path)), program, *arguments]
+    options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
+    return [java, *opens, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
 
 
 def _compile(classes: Path, library: Path, sources: Sequence[Path]) -> None:

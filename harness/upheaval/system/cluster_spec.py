@@ -21,7 +21,7 @@ class ClusterSpec:
     profile: Profile = "test"
     sync_level: SyncLevel = 0
     service: str = WORKBENCH_SERVICE
-    """A shipped one, or `module:Class`."""
+    """A shipped one, or `module:Class`; of members in Java `CLASSPATH:Class`."""
     more_services: tuple[str, ...] = ()
     """What runs beside it in each member, as shipped services, in order of their service ids from 1 on."""
     source: str = ""

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final, Protocol, runtime_checkable
 
 from upheaval.errors import UsageError
@@ -149,6 +150,10 @@ class SystemInContainers(SystemUnderTest, Protocol):
         """The tag of the image."""
 
     @property
+    def image_labels(self) -> Mapping[str, str]:
+        """What images of its members are labelled with, those of one's own that stand on ours, too."""
+
+    @property
     def test_image(self) -> str:
         """The tag of the image with a test build, which a bug can be planted in."""
 
@@ -221,6 +226,7 @@ class UpheavalNode(AnswersAsJson):
     configuration_file = "config.json"
     has_streams = True
     image = f"upheaval/node:{__version__}"
+    image_labels: Mapping[str, str] = MappingProxyType({})
     test_image = f"upheaval/node-test:{__version__}"
     folder = PurePosixPath("/var/lib/upheaval")
     # The order of the members string.

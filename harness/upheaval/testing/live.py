@@ -1,14 +1,16 @@
 """A test's cluster of real members: processes on loopback, or containers."""
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from upheaval.errors import EnvironmentFault
-from upheaval.execution.links import open_links
+from upheaval.execution.links import open_links, watch_consensus
 from upheaval.operations.restore import Source, next_id, restore, spec_of
 from upheaval.records import HistoryWriter, Operation, RunFolder
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec, WaitingClient, WaitingClients
@@ -48,12 +50,11 @@ class LiveBackend:
         self._clients: WaitingClients | None = None
         self._has_calls = ":" in cluster.config.service
         cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
-        if links:
-            self._open_links(seed)
+        self._open_links(seed, open_links if links else watch_consensus)
 
-    def _open_links(self, seed: int) -> None:
+    def _open_links(self, seed: int, opening: Callable[[AnyCluster, int], None]) -> None:
         try:
-            open_links(self.target, seed)
+            opening(self.target, seed)
         except EnvironmentFault as error:
             self.down()
             raise EnvironmentFault(f"{error}; links=False goes without proxies and faults of links") from error

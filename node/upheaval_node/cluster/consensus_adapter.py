@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_node.cluster.claimed_names import contradiction
-from upheaval_node.cluster.module_context import ModuleContext, trace_fields
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_messages import ConsensusMessages
 from upheaval_node.errors import DecodeError
 from upheaval_node.media import api
@@ -15,6 +15,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
+from upheaval_node.protocol.describe import trace_fields
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NOT_YET, Now
 

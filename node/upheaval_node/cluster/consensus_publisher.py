@@ -4,13 +4,14 @@ A message that cannot be handed over is not kept: whoever sends it does so again
 traced before it happens. Knows no message's meaning.
 """
 
-from upheaval_node.cluster.module_context import ModuleContext, trace_fields
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Publication
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
+from upheaval_node.protocol.describe import trace_fields
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 

@@ -3,9 +3,6 @@
 Holds no state of the cluster. Counter types, keys and labels are those of Aeron Cluster.
 """
 
-from dataclasses import fields
-from typing import Final
-
 from upheaval_node import counters as counter_types
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.cluster.cluster_time import ClusterTime
@@ -19,13 +16,10 @@ from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.media.api import Media
 from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import ErrorSink, Storage, Tracer
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import MODULE_ARCHIVE_RESPONSE_STREAM_ID
 from upheaval_node.settings import MemberSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.types import NULL_VALUE, MemberId, Now
-
-TraceValue = int | str | bool | None
 
 
 class ModuleCounters:
@@ -60,26 +54,6 @@ class ModuleCounters:
         for value in vars(self).values():
             if isinstance(value, Counter):
                 value.close()
-
-
-_SCALARS: Final = (int, str, bool)
-_field_names: dict[type[Message], tuple[str, ...]] = {}
-
-
-def trace_fields(message: Message) -> dict[str, TraceValue]:
-    """Type and fields of a message as trace values; bytes as hexadecimal text, groups are left out."""
-    cls = type(message)
-    names = _field_names.get(cls)
-    if names is None:
-        names = _field_names[cls] = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
-    values: dict[str, TraceValue] = {"message": cls.__name__}
-    for name in names:
-        value = getattr(message, name)
-        if isinstance(value, _SCALARS):
-            values[name] = value
-        elif isinstance(value, bytes):
-            values[name] = value.hex()
-    return values
 
 
 class ModuleContext:

@@ -27,6 +27,8 @@ _SCHEMAS: Final = {
 MESSAGE_NAMES: Final = frozenset(each.name for schema in _SCHEMAS.values() for each in schema.table.messages.values())
 
 _names: dict[type, tuple[tuple[str, str], ...]] = {}
+_SCALARS: Final = (int, str, bool)
+_field_names: dict[type[Message], tuple[str, ...]] = {}
 
 
 def describe(payload: Buffer) -> tuple[str, dict[str, Plain]]:
@@ -66,6 +68,22 @@ def camel_case(name: str) -> str:
     """`log_leadership_term_id` -> `logLeadershipTermId`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
+
+
+def trace_fields(message: Message) -> dict[str, int | str | bool | None]:
+    """Type and fields of a message as values of a trace; bytes as hexadecimal text, groups are left out."""
+    cls = type(message)
+    names = _field_names.get(cls)
+    if names is None:
+        names = _field_names[cls] = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
+    values: dict[str, int | str | bool | None] = {"message": cls.__name__}
+    for name in names:
+        value = getattr(message, name)
+        if isinstance(value, _SCALARS):
+            values[name] = value
+        elif isinstance(value, bytes):
+            values[name] = value.hex()
+    return values
 
 
 def _plain(value: object) -> Plain:

@@ -12,6 +12,7 @@ from support.bad_runs.named import NAMED
 from support.bad_runs.positions import POSITIONS
 from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
+from support.bad_runs.seen import SEEN
 from support.bad_runs.snapshots import SNAPSHOTS
 from support.bad_runs.timely import TIMELY
 
@@ -21,6 +22,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *NAMED,
     *SEALED,
     *PROTOCOL,
+    *SEEN,
     *SNAPSHOTS,
     *TIMELY,
     *CLIENTS,

@@ -7,9 +7,9 @@ from hypothesis import given, settings, strategies as st
 from support.cluster_parts import PartsWorld
 from upheaval_node.cluster.consensus_adapter import ConsensusAdapter
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
-from upheaval_node.cluster.module_context import trace_fields
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.describe import trace_fields
 from upheaval_node.types import Now
 
 MESSAGES: list[Message] = [

@@ -43,12 +43,36 @@ def plan(folder: Path, names: dict[str, str] | None = None) -> MemberPlan:
         (replace(AERON, planted="commit-without-a-quorum"), "has no planted bugs"),
         (replace(AERON, protocol_trace=1), "has no protocol trace"),
         (replace(AERON, service="ledgre"), "service 'ledgre': on system aeron:1.51.0 .*did you mean 'ledger'"),
-        (replace(AERON, service="my.code:Bank"), "service 'my.code:Bank'"),
+        (
+            replace(AERON, service="my.code:Bank", python_path=("/nowhere",)),
+            r"service 'my.code:Bank': /nowhere/my.code is missing: build it first \(CLASSPATH:Class\)",
+        ),
+        (replace(AERON, service="lib/*:a.B", python_path=("/nowhere",)), r"/nowhere/lib/\* is missing"),
+        (replace(AERON, service="a.jar:"), "service 'a.jar:': on system aeron:1.51.0 expected CLASSPATH:Class"),
+        (replace(AERON, service=":a.B"), "service ':a.B': on system aeron:1.51.0 expected CLASSPATH:Class"),
     ],
 )
 def test_what_its_members_are_not_made_for_is_refused(spec: ClusterSpec, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         check_system(spec, "process")
+
+
+def test_a_class_of_ones_own_is_found_where_it_was_built_and_in_containers_where_it_was_copied(tmp_path: Path) -> None:
+    (tmp_path / "target" / "lib").mkdir(parents=True)
+    (tmp_path / "target" / "a.jar").touch()
+    spec = replace(AERON, service="target/a.jar:target/lib/*:a.B", source=str(tmp_path)).made("7f")
+    check_system(spec, "process")
+    system = AeronSystem()
+    here = replace(plan(tmp_path), spec=spec, python_path=spec.python_path)
+    line = list(system.command(here, tmp_path / PROPERTIES_FILE))
+    class_path = line[line.index("-cp") + 1].split(":")
+    assert class_path[0].endswith("/aeron-all-1.51.0.jar")
+    assert class_path[2:] == [f"{tmp_path}/target/a.jar", f"{tmp_path}/target/lib/*"]
+    there = replace(here, python_path=("source",))
+    expected = "/var/lib/upheaval/source/target/a.jar:/var/lib/upheaval/source/target/lib/*"
+    assert system.environment(there)["UPHEAVAL_CLASS_PATH"] == expected
+    assert "service=a.B" in system.configuration_text(there).splitlines()
+    check_system(replace(spec, python_path=()), "docker")
 
 
 def test_it_is_not_simulated() -> None:

@@ -65,6 +65,20 @@ def test_tries_are_counted_by_what_they_showed() -> None:
     assert done.unclear == f"{Promise.ENOUGH_TRAFFIC.sentence}: why"
 
 
+def test_a_run_that_left_no_report_is_a_try_and_says_why() -> None:
+    done = tries_of(BUG, BUG.good[0], [FINE, UNCLEAR], ["no port", "member 1 does not start"])
+    assert (done.tries, done.caught, done.valid) == (4, 0, 1)
+    assert done.unclear == "member 1 does not start"
+    assert done.verdict is Verdict.UNKNOWN
+
+
+def test_what_cannot_be_run_does_not_lose_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    status = main(["track-record", str(BUG.issue), "--tries", "1", "--dir", str(tmp_path / "file")])
+    assert status == Verdict.UNKNOWN.exit_status
+    assert capsys.readouterr().out.count(str(tmp_path / "file")) == len(BUG.versions)
+
+
 def test_the_page_has_a_row_for_each_version() -> None:
     done = [tries_of(bug, version, [CAUGHT, FINE]) for bug in KNOWN_BUGS for version in bug.versions]
     told = rows(page(done))

@@ -33,6 +33,7 @@ from upheaval.runtimes.docker.engine import (
     closed_on_failure,
     connect,
     engine_host,
+    inspect,
     require_image,
 )
 from upheaval.runtimes.docker.engine_run import EngineRun
@@ -234,7 +235,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             raise EnvironmentFault(f"the service's source {spec.source} is not a folder")
         client = connect()
         with closed_on_failure(client):
-            require_image(client, spec.image)
+            require_image_of(in_containers(spec.system), client, spec.image)
             labels.remove_abandoned(client)
             spec = with_base_port(spec)
             cluster_file.require_usable(path)
@@ -400,3 +401,15 @@ def _image_of(spec: ClusterSpec, system: SystemInContainers) -> str:
     if spec.image:
         raise UsageError(f"a bug can be planted in {system.test_image} only: leave out the image {spec.image}")
     return system.test_image
+
+
+def require_image_of(system: SystemInContainers, client: Client, tag: str) -> None:
+    """Raises `HarnessError` for an image that is not there, or has no members of that system."""
+    require_image(client, tag)
+    found = ((inspect(client, tag) or {}).get("Config") or {}).get("Labels") or {}
+    for label, expected in system.image_labels.items():
+        if found.get(label) != expected:
+            got = found.get(label, "none")
+            raise UsageError(
+                f"image {tag}: label {label}: expected {expected}, got {got}: build it FROM {system.image}"
+            )

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
-from upheaval.runtimes.docker.cluster import DockerCluster
-from upheaval.runtimes.docker.engine import engine_errors, require_image
+from upheaval.runtimes.docker.cluster import DockerCluster, require_image_of
+from upheaval.runtimes.docker.engine import engine_errors
 
 
 class DockerHosts:
@@ -21,7 +21,7 @@ class DockerHosts:
     def require_image(self, image: str) -> None:
         """Have every container that is made from now on, by later commands too, made of this image."""
         cluster = self._cluster
-        require_image(cluster.client, image)
+        require_image_of(cluster.system, cluster.client, image)
         cluster.config = replace(cluster.config, image=image)
         cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
 

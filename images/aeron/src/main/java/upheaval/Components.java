@@ -2,13 +2,13 @@ package upheaval;
 
 import io.aeron.archive.Archive;
 import io.aeron.cluster.ConsensusModule;
+import io.aeron.cluster.service.ClusteredService;
 import io.aeron.cluster.service.ClusteredServiceContainer;
 import io.aeron.driver.MediaDriver;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.agrona.CloseHelper;
-import upheaval.services.StateMachine;
 
 /** The running parts of a member: media driver, archive, consensus module and services. */
 final class Components {
@@ -25,15 +25,17 @@ final class Components {
 
     /** Starts all of them, or throws and leaves none. */
     static Components launch(
-        final MemberContexts contexts, final ModuleWatch watch, final List<StateMachine> machines, final Trace trace) {
+        final MemberContexts contexts,
+        final ModuleWatch watch,
+        final List<ClusteredService> services,
+        final Trace trace) {
         final Components components = new Components();
         try {
             components.driver = MediaDriver.launch(contexts.driver());
             components.archive = Archive.launch(contexts.archive());
             components.module = ConsensusModule.launch(contexts.module(watch));
-            for (int serviceId = 0; serviceId < machines.size(); serviceId++) {
-                final HostedService hosted = new HostedService(machines.get(serviceId));
-                final TracedService traced = new TracedService(hosted, trace, serviceId);
+            for (int serviceId = 0; serviceId < services.size(); serviceId++) {
+                final TracedService traced = new TracedService(services.get(serviceId), trace, serviceId);
                 components.services.add(ClusteredServiceContainer.launch(contexts.service(serviceId, traced)));
             }
             return components;

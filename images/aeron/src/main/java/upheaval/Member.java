@@ -1,11 +1,10 @@
 package upheaval;
 
 import io.aeron.cluster.ConsensusModule;
+import io.aeron.cluster.service.ClusteredService;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
-import upheaval.services.Services;
-import upheaval.services.StateMachine;
 
 /**
  * One member of an Aeron cluster: {@code upheaval.Member FILE} with a file of properties. SIGTERM ends it in good order
@@ -24,14 +23,14 @@ public final class Member {
         Signals.take(ending::order);
         try {
             final MemberConfig config = MemberConfig.read(Path.of(arguments[0]));
-            final List<StateMachine> machines = config.services.stream().map(Services::make).toList();
-            run(config, machines, ending);
+            final List<ClusteredService> services = config.services.stream().map(MemberServices::make).toList();
+            run(config, services, ending);
         } catch (final IllegalArgumentException | IOException error) {
             refuse("member: " + error.getMessage());
         }
     }
 
-    private static void run(final MemberConfig config, final List<StateMachine> machines, final Ending ending)
+    private static void run(final MemberConfig config, final List<ClusteredService> services, final Ending ending)
         throws IOException {
         final Trace trace = new Trace(config.folder.resolve("trace.jsonl"), config.memberId, config.runId);
         final String version = ConsensusModule.class.getPackage().getImplementationVersion();
@@ -39,14 +38,14 @@ public final class Member {
         final ModuleWatch watch = new ModuleWatch(trace, config.memberId);
         try {
             final MemberContexts contexts = new MemberContexts(config, ending);
-            final Components components = Components.launch(contexts, watch, machines, trace);
+            final Components components = Components.launch(contexts, watch, services, trace);
             ending.await();
             components.close();
         } catch (final Exception error) {
             error.printStackTrace();
             ending.onTermination("start", Errors.text(error), false);
         }
-        end(trace, watch, ending, machines.size());
+        end(trace, watch, ending, services.size());
     }
 
     private static void end(final Trace trace, final ModuleWatch watch, final Ending ending, final int services) {

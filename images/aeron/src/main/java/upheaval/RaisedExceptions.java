@@ -16,21 +16,24 @@ final class RaisedExceptions {
     private static final int PLACES_MAX = 50;
     private static final int MESSAGE_MAX = 500;
     private static final int TRACEBACK_MAX = 8000;
-    private static final String OF_SERVICES = "upheaval.services.";
 
     private final Trace trace;
     private final int serviceId;
+    /** What the names of the service's classes begin with: its package, or its own name where it has none. */
+    private final String ofService;
     private final Map<String, Integer> counts = new HashMap<>();
 
-    RaisedExceptions(final Trace trace, final int serviceId) {
+    RaisedExceptions(final Trace trace, final int serviceId, final Class<?> service) {
         this.trace = trace;
         this.serviceId = serviceId;
+        final String place = service.getPackageName();
+        ofService = place.isEmpty() ? service.getName() : place + ".";
     }
 
     /** It came out of that callback, at that position of the log. */
     void tell(final String callback, final long logPosition, final Throwable error) {
         final List<StackTraceElement> frames = Arrays.stream(error.getStackTrace())
-            .filter(frame -> frame.getClassName().startsWith(OF_SERVICES)).toList();
+            .filter(frame -> frame.getClassName().startsWith(ofService)).toList();
         String place = error.getClass().getName() + frames;
         if (!counts.containsKey(place) && counts.size() >= PLACES_MAX) {
             place = "";

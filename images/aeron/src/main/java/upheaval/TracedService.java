@@ -26,7 +26,7 @@ final class TracedService implements ClusteredService {
         this.service = service;
         this.trace = trace;
         this.serviceId = serviceId;
-        raised = new RaisedExceptions(trace, serviceId);
+        raised = new RaisedExceptions(trace, serviceId, service.getClass());
     }
 
     @Override

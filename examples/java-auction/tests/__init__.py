@@ -1,0 +1,1 @@
+"""The auction, tested on a cluster."""

@@ -1,0 +1,161 @@
+"""What forwarders of the consensus stream let see, written into the run folder: members of Aeron trace no messages.
+
+An observer, apart from what breaks links: it looks at what came in at each forwarder and at what went out. Of the
+positions that members report all the time, append and commit positions, a line each 100 ms is written for each link,
+and each that does not go on from the one before. A report is always written before a commit position that came later.
+"""
+
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from upheaval.records import LATE, ConsensusWriter, LinkSeen
+from upheaval_chaos.any_proxy import AnyProxy, Traffic
+from upheaval_chaos.stream_tap import StreamTap
+from upheaval_chaos.toxic_links import ProxyPlace
+from upheaval_chaos.toxics import UPSTREAM
+from upheaval_node.errors import DecodeError
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
+from upheaval_node.protocol.describe import trace_fields
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
+
+CONSENSUS: Final = "consensus"
+_INTERVAL_NS: Final = 100 * MS
+_TEMPLATE: Final = struct.Struct("<HH")
+_POSITION: Final = struct.Struct("<qq")
+_HEADER_LENGTH: Final = 8
+_APPEND, _COMMIT = 54, 55
+"""Templates of the positions that are reported all the time: term, position, and then who says it."""
+
+
+class ConsensusWatch:
+    """Of one cluster, for one harness. What it gives to the forwarders is called in their thread."""
+
+    def __init__(self, path: Path, places: Iterable[ProxyPlace], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.now_ns = now_ns
+        self._writer = ConsensusWriter(path, now_ns())
+        self._links = {place.name: LinkWatch(self, place) for place in places if place.channel == CONSENSUS}
+
+    def watch_of(self, name: str) -> "LinkWatch | None":
+        """See `proxy_api.WatchOf`."""
+        return self._links.get(name)
+
+    def close(self, proxies: Mapping[str, AnyProxy]) -> None:
+        """Nothing passes any more; the forwarders say what they have carried."""
+        self.write_all()
+        self._writer.close(self.now_ns(), self._told(proxies))
+
+    def _told(self, proxies: Mapping[str, AnyProxy]) -> Iterator[LinkSeen]:
+        for name, link in self._links.items():
+            # Of a start that failed some forwarders were not made.
+            carried = proxies[name].traffic[UPSTREAM] if name in proxies else Traffic()
+            garbage = link.received.tap.garbage + link.received.garbage + link.sent.garbage
+            yield LinkSeen(
+                link.place.source,
+                link.place.target,
+                carried.received,
+                link.received.tap.bytes_seen,
+                carried.sent,
+                link.sent.tap.bytes_seen,
+                link.received.tap.missing,
+                garbage,
+            )
+
+    # --- what the links ask for ---
+
+    def write(self, ns: int, member_id: int, event: str, peer: int, payload: bytes, *, is_late: bool) -> bool:
+        """Whether it is a message of the cluster's."""
+        try:
+            message = cm.SCHEMA.decode(payload)
+        except DecodeError:
+            return False
+        if message is not None:
+            fields = trace_fields(message)
+            self._writer.add(ns, member_id, event, peer, {**fields, LATE: True} if is_late else fields)
+        return message is not None
+
+    def write_all(self) -> None:
+        """Of all links what was kept back."""
+        for link in self._links.values():
+            link.received.write_kept()
+            link.sent.write_kept()
+
+    def write_reports_to(self, member_id: int) -> None:
+        """What the followers of a member have reported to it."""
+        for link in self._links.values():
+            if link.place.target == member_id:
+                link.sent.write_kept(_APPEND)
+
+
+class LinkWatch:
+    """One forwarder. Implements `datagram_proxy.Watch`."""
+
+    def __init__(self, watch: ConsensusWatch, place: ProxyPlace) -> None:
+        self.place = place
+        self.received = _Side(watch, place.source, TraceKind.SEND, place.target)
+        self.sent = _Side(watch, place.target, TraceKind.RECEIVE, place.source)
+
+    def on_received(self, datagram: bytes) -> None:
+        """Its source has sent it."""
+        self.received.tap.add(datagram)
+
+    def on_sent(self, datagram: bytes) -> None:
+        """It is on its way to the target."""
+        self.sent.tap.add(datagram)
+
+
+class _Side:
+    """What came in, or what went out."""
+
+    def __init__(self, watch: ConsensusWatch, member_id: int, event: str, peer: int) -> None:
+        self.tap = StreamTap(CONSENSUS_STREAM_ID, self._take)
+        self.garbage = 0
+        self._watch = watch
+        self._place = member_id, event, peer
+        self._kept: dict[int, tuple[int, bytes]] = {}
+        """By template, the position that was heard last and is not written, with its time."""
+        self._written: dict[int, tuple[int, bytes]] = {}
+
+    def write_kept(self, *templates: int) -> None:
+        """What was kept back, of all templates when none is named."""
+        for template in templates or tuple(self._kept):
+            kept = self._kept.pop(template, None)
+            if kept is not None:
+                self._write(template, *kept)
+
+    def _take(self, payload: bytes, _session: int, _position: int, is_late: bool) -> None:
+        now_ns = self._watch.now_ns()
+        template = _TEMPLATE.unpack_from(payload)[1] if len(payload) >= _HEADER_LENGTH + _POSITION.size else -1
+        if is_late or template not in (_APPEND, _COMMIT):
+            self._watch.write_all()
+            self._write(template, now_ns, payload, is_late=is_late)
+            return
+        kept, written = self._kept.get(template), self._written.get(template)
+        if kept is not None and not _goes_on(kept[1], payload):
+            self.write_kept(template)
+        elif written is not None and now_ns < written[0] + _INTERVAL_NS and _goes_on(written[1], payload):
+            self._kept[template] = now_ns, payload
+            return
+        self._kept.pop(template, None)
+        self._write(template, now_ns, payload)
+
+    def _write(self, template: int, ns: int, payload: bytes, *, is_late: bool = False) -> None:
+        self._written[template] = ns, payload
+        member_id, event, peer = self._place
+        if template == _COMMIT and event == TraceKind.SEND:
+            self._watch.write_reports_to(member_id)
+        if not self._watch.write(ns, member_id, event, peer, payload, is_late=is_late):
+            self.garbage += 1
+
+
+def _goes_on(before: bytes, after: bytes) -> bool:
+    """The same member in the same term, not further back."""
+    (term, position), (next_term, next_position) = (
+        _POSITION.unpack_from(each, _HEADER_LENGTH) for each in (before, after)
+    )
+    rest = _HEADER_LENGTH + _POSITION.size
+    return term == next_term and position <= next_position and before[rest:] == after[rest:]

@@ -1,0 +1,99 @@
+"""The example in Java is a stranger's repository: built and tested as its owner does it, and seen when it is wrong."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aeron_jar import jar
+from support.stranger import copy_of, pytest_in
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.main import main
+from upheaval.records import RunFolder
+
+EXAMPLE: Final = "java-auction"
+CLASSES: Final = "target/classes"
+SERVICE: Final = "auction.AuctionService"
+RESTART: Final = "tests/test_auction.py::test_bids_outlive_a_restart_from_a_snapshot"
+TIMEOUT_S: Final = 600
+
+
+def compiled(folder: Path) -> Path:
+    """As Maven does it, in a fraction of the time."""
+    sources = map(str, folder.rglob("*.java"))
+    subprocess.run(["javac", "-cp", str(jar()), "-d", str(folder / CLASSES), *sources], check=True)
+    return folder
+
+
+def tests_of(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    return pytest_in(folder, Path(sys.executable), *options, timeout_s=TIMEOUT_S)
+
+
+def changed(folder: Path, name: str, right: str, wrong: str) -> None:
+    source = folder / "src" / "main" / "java" / "auction" / name
+    text = source.read_text()
+    assert right in text
+    source.write_text(text.replace(right, wrong))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("tests", "passed"), [((RESTART,), 1), pytest.param(("--members", "3"), 3, marks=pytest.mark.nightly)]
+)
+def test_the_example_is_built_by_maven_and_its_tests_pass(tests: tuple[str, ...], passed: int, tmp_path: Path) -> None:
+    folder = copy_of(EXAMPLE, tmp_path / EXAMPLE)
+    subprocess.run(["mvn", "-B", "-q", "package"], cwd=folder, check=True)
+    done = tests_of(folder, "--junit-xml", "report.xml", *tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(ET.parse(folder / "report.xml").findall(".//testcase")) == passed
+    assert not (folder / "runs").exists()
+
+
+_WRONG: Final = [
+    ("a-snapshot-without-a-field", "AuctionService.java", "(16, lot.bids(),", "(16, 0,", 1, Promise.LINEARIZABLE),
+    (
+        "bids-that-are-forgotten",
+        "Lot.java",
+        "newPrice > price)",
+        "newPrice > price && newPrice % 9 > 0)",
+        1,
+        Promise.LINEARIZABLE,
+    ),
+    ("a-state-that-asks-the-clock", "Lot.java", "bids++;", "bids += System.nanoTime() % 3;", 3, Promise.STATES_AGREE),
+]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "members", "promise"),
+    [pytest.param(*each, marks=pytest.mark.nightly if nr else (), id=what) for nr, (what, *each) in enumerate(_WRONG)],
+)
+def test_a_service_that_is_wrong_breaks_a_promise(
+    name: str, right: str, wrong: str, members: int, promise: Promise, tmp_path: Path
+) -> None:
+    folder = copy_of(EXAMPLE, tmp_path / EXAMPLE)
+    changed(folder, name, right, wrong)
+    compiled(folder)
+    done = tests_of(folder, "--members", str(members), "-o", f"upheaval_service={CLASSES}:{SERVICE}", RESTART)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (run,) = (folder / "runs").iterdir()
+    broken = [finding.promise for finding in verify_run(run).findings if finding.verdict is Verdict.INVALID]
+    assert promise in broken
+
+
+@pytest.mark.heavy
+def test_a_class_that_is_not_there_is_refused_with_what_the_member_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    command = ["up", "--dir", str(run), "--system", "aeron", "--members", "1", "--service", f"{tmp_path}:auction.Bid"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "member 0 ended with status 2: member: unknown service 'auction.Bid': use ledger, timers, workbench" in said
+    assert said.count("\n") == 1
+    assert list(Path("/dev/shm").glob(f"upheaval-*{RunFolder(run).read_manifest().run_id}*")) == []

@@ -1,0 +1,43 @@
+"""Votes and commit positions of members that trace no messages, from what forwarders saw of a good run."""
+
+from pathlib import Path
+
+import pytest
+
+from support.bad_runs import copy_of_good_run
+from support.bad_runs.protocol import KILLED, RESTARTED
+from support.bad_runs.seen import seen_by_forwarders
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol import check_protocol
+from upheaval.checkers.verdict import Verdict
+from upheaval.records import RunFolder
+from upheaval.report.elections import Outcome, elections_of
+
+
+@pytest.mark.parametrize("scenario", [KILLED, RESTARTED, "all-killed-and-restarted"])
+def test_a_good_run_is_valid(scenario: str, tmp_path: Path) -> None:
+    copy_of_good_run(scenario, tmp_path)
+    seen_by_forwarders(tmp_path)
+    run = RunFolder(tmp_path)
+    votes, commits = check_protocol(run, run.read_manifest())
+    assert (votes.promise, votes.verdict) == (Promise.VOTES_KEPT, Verdict.VALID), votes
+    assert (commits.promise, commits.verdict) == (Promise.COMMITS_KEPT, Verdict.VALID), commits
+    assert "not checked" in votes.detail
+    assert "not checked" in commits.detail
+
+
+def test_without_forwarders_nothing_is_checked(tmp_path: Path) -> None:
+    copy_of_good_run(KILLED, tmp_path)
+    seen_by_forwarders(tmp_path)
+    run = RunFolder(tmp_path)
+    run.consensus_file.unlink()
+    assert check_protocol(run, run.read_manifest()) == []
+
+
+def test_elections_are_those_that_members_would_have_traced(tmp_path: Path) -> None:
+    copy_of_good_run(KILLED, tmp_path)
+    traced = [(each.term_id, each.candidate_id, each.voters) for each in elections_of(RunFolder(tmp_path))]
+    seen_by_forwarders(tmp_path)
+    found = elections_of(RunFolder(tmp_path))
+    assert [(each.term_id, each.candidate_id, each.voters) for each in found] == traced
+    assert Outcome.LEADS in {each.outcome for each in found}
