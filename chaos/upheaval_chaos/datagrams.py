@@ -34,23 +34,23 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
 
     Only the first brings its padding, and what is sent after that has the time from its beginning.
     """
-    host, _, port = address.rpartition(":")
+    target = _target(address)
     asked: dict[bytes, int] = {}
     first = text()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.connect((host, int(port)))
+        # Not connected: where nobody listens, that is not told of what is sent next.
         begin_ns = time.monotonic_ns()
         deadline_ns = begin_ns + int(timeout_s * S)
         for number in range(first.repeats):
             if number % _BURST == _BURST - 1:
                 # No more at once than buffers hold.
                 time.sleep(_PAUSE_S)
-            asker.send(first.padding)
+            asker.sendto(first.padding, target)
         now_ns = time.monotonic_ns()
         while now_ns < deadline_ns:
             said = text()
             asked[said.mark] = begin_ns if first.repeats else now_ns
-            asker.send(said.hello)
+            asker.sendto(said.hello, target)
             until_ns = min(now_ns + int(_AGAIN_S * S), deadline_ns)
             mark = _answer(asker, asked, until_ns)
             now_ns = time.monotonic_ns()
@@ -67,17 +67,21 @@ def volley_of(count: int, effect: DatagramEffect) -> tuple[int, int, int, float]
 
 def volley(address: str, count: int, frame_type: int, stream_id: int, quiet_s: float) -> list[int]:
     """Send so many probes; the numbers of those that were answered, in that order, until none has come for so long."""
-    host, _, port = address.rpartition(":")
+    target = _target(address)
     came: list[int] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.connect((host, int(port)))
         for number in range(count):
             if number % _BURST == _BURST - 1:
                 came += _numbers(asker, _PAUSE_S)
-            asker.send(probe(number, frame_type, stream_id))
+            asker.sendto(probe(number, frame_type, stream_id), target)
         while more := _numbers(asker, quiet_s):
             came += more
     return came
+
+
+def _target(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
 
 
 def _numbers(asker: socket.socket, wait_s: float) -> list[int]:
