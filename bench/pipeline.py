@@ -2,11 +2,14 @@
 
 Prints JSON. The columnar pass and decoding run in this process, in one thread, and are measured by its processor time;
 the verdict of Spark on the same operations, read from a lake, by the clock and by the processor time of the JVM and its
-Python workers, with the start of the JVM apart.
+Python workers, with the start of the JVM apart. Small runs are copies of a simulated one, judged in this process one
+after the other and by Spark in one job.
 """
 
 import argparse
 import json
+import os
+import shutil
 import struct
 import sys
 import tempfile
@@ -24,7 +27,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from upheaval.checkers.model import Model
+from upheaval.checkers.run import verify_run
+from upheaval.execution.run import run_scenario
+from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import Converge, FinalPosition, Function, Json, Manifest, encode_operation
+from upheaval.scenario import load_scenario
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.fragments import append_message, padding_header
 from upheaval_node.protocol.session_header import pack_session_header
@@ -33,7 +40,7 @@ from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, REGISTER
 from upheaval_pipeline.keys import judge_groups
 from upheaval_pipeline.pieces import pieces
 from upheaval_pipeline.recorded import recording_batches
-from upheaval_pipeline.run_tables import partition
+from upheaval_pipeline.run_tables import Aside, partition
 
 RUN = "bench"
 MEMBERS = 3
@@ -50,10 +57,10 @@ _TYPES = {
     "boolean": pa.bool_(),
 }
 GROUPED = (
-    "space byte, group string, position long, id long, op byte, state byte, value string, result string, key string, "
-    "sent string, sent_key string, sent_op byte"
+    "run int, space byte, group string, position long, id long, op byte, state byte, value string, result string, "
+    "key string, sent string, sent_key string, sent_op byte"
 )
-RUNS = "folder string, traced string, manifest string"
+RUNS = "folder string, traced string, manifest string, aside string"
 
 
 def arrow_schema(columns: str) -> pa.Schema:
@@ -119,7 +126,9 @@ def make_lake(lake: Path, count: int) -> Path:
     made["trace"].add([claim])
     finals = tuple(FinalPosition(member, end, end, 0) for member in range(MEMBERS))
     manifest = Manifest(RUN, "process", MEMBERS, "test", 0, converge=Converge(True, 1, finals))
-    made["runs"].add([{"folder": RUN, "traced": "[0, 1, 2]", "manifest": manifest.to_json()}])
+    made["runs"].add(
+        [{"folder": RUN, "traced": "[0, 1, 2]", "manifest": manifest.to_json(), "aside": Aside().to_json()}]
+    )
     for table in (grouped, *made.values()):
         table.close()
     return grouped.path
@@ -134,7 +143,15 @@ def _key_rows(random: Random, key: int, keys: int) -> Iterator[tuple[Row, Row, R
         end = FRAME * (turn * keys + key + 1)
         name = "" if space == ECHO else group
         said = {"f": f.value, "key": name, "value": spelt(value)}
-        grouped = {"space": space, "group": group, "position": end, "id": number, "op": CODES[f], "state": ANSWERED}
+        grouped = {
+            "run": 0,
+            "space": space,
+            "group": group,
+            "position": end,
+            "id": number,
+            "op": CODES[f],
+            "state": ANSWERED,
+        }
         grouped |= {"value": said["value"], "result": spelt(result), "key": name if space == ECHO else None}
         times = {"invoke_ns": end, "complete_ns": end + FRAME // 2, "process": key}
         history = {
@@ -188,7 +205,7 @@ def spark_verdict(lake: Path, count: int, cores: int) -> Row:
     with session(f"local[{cores}]") as spark:
         start_seconds = time.monotonic() - begin
         before = cpu_seconds()
-        report, seconds = timed(lambda: verify_lake(spark, str(lake), RUN))
+        (report,), seconds = timed(lambda: list(verify_lake(spark, str(lake), [RUN])))
         used = cpu_seconds() - before
     return {
         "verdict": report.verdict.text,
@@ -199,6 +216,34 @@ def spark_verdict(lake: Path, count: int, cores: int) -> Row:
         "operations_a_second_and_core": round(count / seconds / cores),
         "operations_a_cpu_second": round(count / used),
         "with_start": round(count / (seconds + start_seconds) / cores),
+    }
+
+
+def small_runs(folder: Path, count: int, cores: int) -> Row:
+    """Many runs of one scenario: processor time in this process, and of one job of Spark with all that it starts."""
+    from upheaval_pipeline.session import session
+    from upheaval_pipeline.verify import verify
+
+    scenario = load_scenario("leader-killed")
+    run_scenario(scenario, SimulatedStage(scenario, 1, folder / "0"), runtime="simulated", seed=1, say=lambda _: None)
+    folders = [folder / str(number) for number in range(count)]
+    for copy in folders[1:]:
+        shutil.copytree(folders[0], copy, copy_function=os.link)
+    begin = time.process_time()
+    here = [verify_run(each).findings for each in folders]
+    in_process = time.process_time() - begin
+    with session(f"local[{cores}]") as spark:
+        before = cpu_seconds() + time.process_time()
+        judged, seconds = timed(lambda: list(verify(spark, folders)))
+        used = cpu_seconds() + time.process_time() - before
+    assert [report.findings for report in judged] == here
+    return {
+        "runs": count,
+        "in_process_cpu_seconds": round(in_process, 1),
+        "spark_cpu_seconds": round(used, 1),
+        "spark_seconds": round(seconds, 1),
+        "in_process_cpu_seconds_a_run": round(in_process / count, 3),
+        "spark_cpu_seconds_a_run": round(used / count, 3),
     }
 
 
@@ -252,6 +297,7 @@ def main() -> int:
     parser.add_argument("--operations", type=int, default=2_000_000)
     parser.add_argument("--cores", type=int, default=2, help="of Spark")
     parser.add_argument("--log-bytes", type=int, default=128 << 20)
+    parser.add_argument("--runs", type=int, default=20, help="small ones")
     parser.add_argument("--without-spark", action="store_true")
     options = parser.parse_args()
     pa.set_cpu_count(1)
@@ -265,6 +311,7 @@ def main() -> int:
         found["columnar_pass"] = columnar_pass(grouped, count)
         if not options.without_spark:
             found["spark_verdict_from_lake"] = spark_verdict(folder / "lake", count, options.cores)
+            found["small_runs"] = small_runs(folder / "small", options.runs, options.cores)
     print(json.dumps(found, indent=2))
     return 0
 

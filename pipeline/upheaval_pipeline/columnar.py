@@ -1,9 +1,10 @@
 """Finds the keys whose results are certainly what the order of the log gives, many operations at a time.
 
-Rows lie in groups (one key of one name space), each in log order. What a compare-and-set did is taken from its own
-answer, then every answer is checked against the state that follows; so the first wrong answer of a key always shows.
-A key that does not check out, or that holds values that have several spellings, is not judged here: `upheaval.checkers`
-judges it alone, and words what is wrong. This module knows numpy and Arrow, and neither Spark nor histories.
+Rows lie in groups (one key of one name space of a run), each in log order. What a compare-and-set did is taken from
+its own answer, then every answer is checked against the state that follows; so the first wrong answer of a key always
+shows. A key that does not check out, or that holds values that have several spellings, is not judged here:
+`upheaval.checkers` judges it alone, and words what is wrong. This module knows numpy and Arrow, and neither Spark nor
+histories.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from upheaval.records import SHIPPED, Function
 
 CODES: Final[Mapping[Function, int]] = {function: number for number, function in enumerate(SHIPPED)}
 """Functions as the column `op` names them."""
+GROUP: Final = ("run", "space", "group")
+"""The columns of what is judged together."""
 ECHO, REGISTER, LIST = range(3)
 """Name spaces as the column `space` names them."""
 UNRECORDED, ANSWERED, OPEN = range(3)
@@ -42,7 +45,7 @@ class Checked:
 
 
 def check(rows: pa.Table) -> Checked:
-    """Columns `space`, `group`, `op`, `state`, `value`, `result`, as codes and canonical JSON."""
+    """Columns `run`, `space`, `group`, `op`, `state`, `value`, `result`, as codes and canonical JSON."""
     columns = _Columns(rows)
     bad: Any = np.zeros(len(columns.op), bool)
     bad |= _wrong_echoes(columns)
@@ -58,11 +61,11 @@ def check(rows: pa.Table) -> Checked:
 def group_begins(rows: pa.Table | pa.RecordBatch) -> Any:
     """A flag for each row: whether its group is another one than that of the row before it."""
     flags = np.ones(rows.num_rows, bool)
-    for name in ("space", "group"):
+    flags[1:] = False
+    for name in GROUP:
         column = rows[name]
         other = pc.not_equal(column.slice(1), column.slice(0, max(rows.num_rows - 1, 0)))
-        changed = _numpy(other).astype(bool)
-        flags[1:] = changed if name == "space" else flags[1:] | changed
+        flags[1:] |= _numpy(other).astype(bool)
     return flags
 
 

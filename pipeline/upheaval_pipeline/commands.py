@@ -13,20 +13,18 @@ from upheaval_pipeline.session import LOCAL, require_spark, session
 
 
 def verify_on_spark(options: argparse.Namespace) -> int:
-    """Judge one run folder, or runs of a lake."""
+    """Judge run folders, or runs of a lake."""
     require_spark()
     from upheaval_pipeline import verify as judge
 
-    if options.lake is None:
-        RunFolder(options.run).read_manifest()
-        with session(options.master or LOCAL) as spark:
-            found = judge.verify(spark, options.run)
-        return verify.show(found, as_json=options.json)
+    for run in options.runs:
+        RunFolder(run).read_manifest()
     with session(options.master or LOCAL) as spark:
-        reports = [judge.verify_lake(spark, options.lake, run) for run in _runs(spark, options)]
-    if options.run_id is not None:
-        return verify.show(reports[0], as_json=options.json)
-    return verify.show_several(reports, as_json=options.json)
+        if options.lake is None:
+            judged = list(judge.verify(spark, options.runs))
+        else:
+            judged = list(judge.verify_lake(spark, options.lake, _runs(spark, options)))
+    return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
 
 
 def measure_on_spark(options: argparse.Namespace) -> int:

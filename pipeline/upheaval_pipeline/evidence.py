@@ -22,9 +22,10 @@ class Evidence:
 def evidence(
     kind: str, number: Column | None = None, text: Column | None = None, key: Column | None = None
 ) -> list[Any]:
-    """The columns of an evidence row."""
+    """The columns of an evidence row; the frame has the run."""
     none = F.lit(None)
     return [
+        F.col("run"),
         F.lit(kind).alias("kind"),
         (none if key is None else key).cast("long").alias("key"),
         (none if number is None else number).cast("long").alias("number"),

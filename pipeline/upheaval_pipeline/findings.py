@@ -41,7 +41,7 @@ from upheaval.errors import UsageError
 from upheaval.records import Function, Manifest, Operation, Outcome, parse_fault
 from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.judged_events import events_of, operation_of, requests_of
-from upheaval_pipeline.run_tables import RunTables
+from upheaval_pipeline.run_tables import Run
 from upheaval_pipeline.tables import line_number
 
 
@@ -53,7 +53,8 @@ class _Rows:
         return sorted((row for row in self._rows if row.kind == kind), key=lambda row: row.key or 0)
 
     def one(self, kind: str) -> Evidence:
-        return self.all(kind)[0]
+        """Where the run has nothing of the kind there is no row, which is as good as one that says so."""
+        return next(iter(self.all(kind)), Evidence(kind, None, None, None))
 
     def told(self, kind: str) -> dict[str, Any] | None:
         """What breaks a promise, None when nothing does."""
@@ -61,7 +62,7 @@ class _Rows:
         return None if text is None else json.loads(text)
 
 
-def findings(run: RunTables, evidence: Sequence[Evidence], bounds: LogBounds) -> Iterator[Finding]:
+def findings(run: Run, evidence: Sequence[Evidence], bounds: LogBounds) -> Iterator[Finding]:
     """The findings in the order of `upheaval verify`. Raises `UsageError` for a malformed line."""
     rows = _Rows(evidence)
     _require_readable(run, rows)
@@ -85,7 +86,7 @@ def _asked_snapshots(rows: _Rows) -> list[int]:
     return events_of([], rows.all("event"), []).snapshots
 
 
-def _require_readable(run: RunTables, rows: _Rows) -> None:
+def _require_readable(run: Run, rows: _Rows) -> None:
     bad = {found["source"]: (row.number or 0, found["reason"]) for row, found in _told(rows.all("bad line"))}
     again = [_id_twice(run.name, run.history_file, row) for row in rows.all("id twice")]
     first = min([*([bad["history"]] if "history" in bad else []), *again], default=None)
@@ -119,7 +120,7 @@ def _traffic(rows: _Rows) -> Finding:
     return in_process.traffic(counts, unknown)
 
 
-def _leaders(run: RunTables, rows: _Rows) -> Finding:
+def _leaders(run: Run, rows: _Rows) -> Finding:
     claims: list[LeaderClaim] = []
     contradictions: list[tuple[list[int], list[LeaderClaim]]] = []
     for row, told in _told(rows.all("term")):
@@ -135,7 +136,7 @@ def _leaders(run: RunTables, rows: _Rows) -> Finding:
     return one_leader_a_term(claims)
 
 
-def _final_positions(run: RunTables, rows: _Rows, bounds: LogBounds) -> Finding:
+def _final_positions(run: Run, rows: _Rows, bounds: LogBounds) -> Finding:
     ends = {row.key or 0: row.number or 0 for row in rows.all("log")}
     told = rows.told("past the end")
     past = None if told is None else operation_of(told)
@@ -143,11 +144,11 @@ def _final_positions(run: RunTables, rows: _Rows, bounds: LogBounds) -> Finding:
 
 
 def _complete(manifest: Manifest, rows: _Rows) -> Finding:
-    told = {row.key or 0: each for row, each in _told(rows.all("log"))}
-    ends = {row.key or 0: LogEnd(row.number or 0, told[row.key or 0].get("fault")) for row in rows.all("log")}
+    ends = {row.key or 0: LogEnd(row.number or 0, told["fault"]) for row, told in _told(rows.all("log"))}
+    missed = {row.key or 0: told for row, told in _told(rows.all("next"))}
 
     def following(member_id: int, _position: int) -> tuple[int, LogEntry] | None:
-        entry = told[member_id].get("next")
+        entry = missed.get(member_id)
         return None if entry is None else (_longest(rows).key or 0, _entry({"value": "null", **entry}))
 
     return completeness(ends, finals_of(manifest), _missing(manifest, rows), following)
@@ -221,7 +222,7 @@ def _history(rows: _Rows, bounds: LogBounds) -> list[Finding]:
     return in_process.merged(of_shipped, of_calls) if has_others else of_calls
 
 
-def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
+def _events(run: Run, rows: _Rows) -> Iterator[Finding]:
     """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
     if _has_whole_log(rows):
         found = events_of(rows.all("session"), rows.all("event"), rows.all("term times"))

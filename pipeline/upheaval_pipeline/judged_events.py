@@ -1,4 +1,4 @@
-"""What Spark finds out about sessions, timers, messages of services, and the requests to ledger and timers.
+"""What Spark finds out about sessions, timers, messages of services, and the requests to ledger and timers of runs.
 
 Sessions are summed up, a row each. The rest is judged in log order over all keys at once, as one state machine: these
 rows come to this process as they are (there are none of them in a run of other services) and are shown to the functions
@@ -19,6 +19,7 @@ from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcom
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import Evidence, evidence, first_of
 from upheaval_pipeline.judged_history import POSITION_RANGE, Witness
+from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RunTables
 
 SERVICE_MESSAGE = "ServiceMessage"
@@ -42,7 +43,7 @@ def sessions(witness: Witness) -> DataFrame:
     is_close = F.col("type") == "SessionCloseEvent"
     moment = F.struct(place.alias("at"), term.alias("term"), time.alias("time"))
     closed = F.when(is_close, F.array(place, reason))
-    found = rows.groupBy("session").agg(
+    found = rows.groupBy("run", "session").agg(
         F.sort_array(F.collect_list(F.when(is_open, place))).alias("opened"),
         F.sort_array(F.collect_list(closed)).alias("closed"),
         F.min(F.when(is_message, place)).alias("first"),
@@ -58,39 +59,45 @@ def sessions(witness: Witness) -> DataFrame:
 def terms(witness: Witness) -> DataFrame:
     """How many entries have a term, and the first one that is of another than its place."""
     of_term = F.get_json_object("fields", "$.leadership_term_id").cast("long")
-    rows = witness.recorded.where(F.col("type").isin(*_TIMED)).select("type", "end_position", of_term.alias("term"))
+    rows = witness.recorded.where(F.col("type").isin(*_TIMED)).select(
+        "run", "type", "end_position", of_term.alias("term")
+    )
     begins = F.col("type") == "NewLeadershipTermEvent"
-    known = rows.where(begins).agg(F.collect_list(F.struct("end_position", "term")).alias("terms"))
+    known = rows.where(begins).groupBy("run").agg(F.collect_list(F.struct("end_position", "term")).alias("terms"))
     before = F.array_max(F.filter("terms", lambda each: each["end_position"] < F.col("end_position")))
-    placed = rows.crossJoin(F.broadcast(known)).withColumn("due", before["term"])
+    placed = rows.join(F.broadcast(known), "run", "left").withColumn("due", before["term"])
     later = F.coalesce(F.col("term") > F.col("due"), F.lit(True))
     is_right = F.when(begins, later).otherwise(F.col("term").eqNullSafe(F.col("due")))
     first = first_of(~is_right, F.col("end_position"), F.struct("type", "end_position", "term", "due").alias("stray"))
-    return placed.agg(F.count(F.lit(1)).alias("n"), first.alias("first")).select(
-        *evidence("terms", F.col("n"), F.col("first"))
-    )
+    found = placed.groupBy("run").agg(F.count(F.lit(1)).alias("n"), first.alias("first"))
+    return found.select(*evidence("terms", F.col("n"), F.col("first")))
 
 
-def clients(run: RunTables, witness: Witness) -> DataFrame:
+def clients(tables: RunTables, witness: Witness) -> DataFrame:
     """What `checkers.clients` wants to know of the operations of shipped services, a row for each kind."""
     placed = witness.joined.where("position IS NOT NULL AND sent_session IS NOT NULL")
     shown = ("id", "session", "sent_session", "position", *(f"sent_{name}" for name in _TOLD))
-    elsewhere = placed.agg(
-        F.count(F.lit(1)).alias("n"),
-        first_of(F.col("session") != F.col("sent_session"), F.col("position"), *shown).alias("first"),
-    ).select(*evidence("elsewhere", F.col("n"), F.col("first")))
-    before = F.lag(F.struct("id", "sent_invoke_ns")).over(Window.partitionBy("sent_session").orderBy("position"))
+    elsewhere = (
+        placed.groupBy("run")
+        .agg(
+            F.count(F.lit(1)).alias("n"),
+            first_of(F.col("session") != F.col("sent_session"), F.col("position"), *shown).alias("first"),
+        )
+        .select(*evidence("elsewhere", F.col("n"), F.col("first")))
+    )
+    before = F.lag(F.struct("id", "sent_invoke_ns")).over(Window.partitionBy("run", "sent_session").orderBy("position"))
     ordered = placed.withColumn("before", before).where("sent_invoke_ns < before.sent_invoke_ns")
     late = first_of(F.lit(True), F.col("position"), F.col("before.id").alias("later"), *shown)
-    overtaken = ordered.agg(late.alias("first"))
-    shipped = run.history.where(F.col("f") != Function.CALL.value)
+    overtaken = ordered.groupBy("run").agg(late.alias("first"))
+    shipped = tables.history.where(F.col("f") != Function.CALL.value)
     told = F.struct("id", "outcome", "complete_ns")
-    before = F.lag(told).over(Window.partitionBy("process").orderBy("invoke_ns", "line"))
+    before = F.lag(told).over(Window.partitionBy("run", "process").orderBy("invoke_ns", "line"))
     free_ns = F.col("before.complete_ns")
     is_outstanding = (F.col("before.outcome") != "fail") & (free_ns.isNull() | (F.col("invoke_ns") < free_ns))
     sent = (F.col(name).alias(f"sent_{name}") for name in _TOLD)
     both = first_of(is_outstanding, F.col("line"), "id", "process", F.col("before.id").alias("earlier"), *sent)
-    again = shipped.withColumn("before", before).agg(F.count_distinct("process").alias("n"), both.alias("first"))
+    again = shipped.withColumn("before", before).groupBy("run")
+    again = again.agg(F.count_distinct("process").alias("n"), both.alias("first"))
     return (
         again.select(*evidence("again", F.col("n"), F.col("first")))
         .union(elsewhere)
@@ -110,26 +117,25 @@ def times(witness: Witness) -> DataFrame:
 
     The latest time before an entry is that of the ranges before its own, and of the entries before it in there.
     """
+    term = ("run", "leadership_term_id")
     parsed = F.from_json("fields", "leadership_term_id LONG, timestamp LONG")
     rows = (
         witness.recorded.where(F.col("type").isin(*_TIMED))
-        .select(F.col("end_position").alias("position"), parsed.alias("told"))
-        .select("position", "told.leadership_term_id", "told.timestamp")
+        .select("run", F.col("end_position").alias("position"), parsed.alias("told"))
+        .select("run", "position", "told.leadership_term_id", "told.timestamp")
         .withColumn("range", F.floor(F.col("position") / POSITION_RANGE))
     )
-    ranges = rows.groupBy("leadership_term_id", "range").agg(F.max("timestamp").alias("latest"))
-    earlier = Window.partitionBy("leadership_term_id").orderBy("range").rowsBetween(Window.unboundedPreceding, -1)
-    ranges = ranges.select("leadership_term_id", "range", F.max("latest").over(earlier).alias("before_range"))
-    within = (
-        Window.partitionBy("leadership_term_id", "range").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
-    )
+    ranges = rows.groupBy(*term, "range").agg(F.max("timestamp").alias("latest"))
+    earlier = Window.partitionBy(*term).orderBy("range").rowsBetween(Window.unboundedPreceding, -1)
+    ranges = ranges.select(*term, "range", F.max("latest").over(earlier).alias("before_range"))
+    within = Window.partitionBy(*term, "range").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
     before = F.greatest(F.max("timestamp").over(within), F.col("before_range"))
-    stepped = rows.join(F.broadcast(ranges), ["leadership_term_id", "range"]).withColumn(
+    stepped = rows.join(F.broadcast(ranges), [*term, "range"]).withColumn(
         "back", F.greatest(before - F.col("timestamp"), F.lit(0))
     )
     # Of equal ones the first.
     place = (-F.col("position")).alias("place")
-    found = stepped.groupBy("leadership_term_id").agg(
+    found = stepped.groupBy(*term).agg(
         F.min(F.struct("timestamp", "position")).alias("earliest"),
         F.max(F.struct("timestamp", place)).alias("latest"),
         F.max(F.when(F.col("back") > 0, F.struct("back", place))).alias("step_back"),
@@ -141,40 +147,44 @@ def times(witness: Witness) -> DataFrame:
     )
 
 
-def own_requests(run: RunTables, witness: Witness) -> DataFrame:
+def own_requests(tables: RunTables, witness: Witness) -> DataFrame:
     """Requests to ledger and timers with what was answered."""
     entries = witness.recorded.where(F.col("f").isin(*_OWN)).select(
-        F.col("operation_id").alias("id"), "f", "key", "value", "end_position", "fields"
+        "run", F.col("operation_id").alias("id"), "f", "key", "value", "end_position", "fields"
     )
-    answered = run.history.where("outcome = 'ok'").select(
+    answered = tables.history.where("outcome = 'ok'").select(
+        "run",
         "id",
         *(F.col(name).alias(f"sent_{name}") for name in _SENT),
     )
-    joined = entries.join(answered, "id", "left")
+    joined = entries.join(answered, ["run", "id"], "left")
     timestamp = F.get_json_object("fields", "$.timestamp").cast("long").alias("timestamp")
     sent = [F.col(f"sent_{name}") for name in _SENT]
     told = F.to_json(F.struct("id", "f", "key", "value", timestamp, *sent))
     return joined.select(*evidence("own request", F.col("end_position"), told, F.col("end_position")))
 
 
-def slow_answers(run: RunTables) -> DataFrame:
+def slow_answers(tables: RunTables, reach: Reach) -> DataFrame:
     """Operations of shipped services that took longer than any answer may."""
-    shipped = run.history.where(F.col("f") != Function.CALL.value).where("outcome = 'ok'")
-    late = shipped.where(F.col("complete_ns") - F.col("invoke_ns") > run.aside.clients.answer_ns)
+    shipped = tables.history.where(F.col("f") != Function.CALL.value).where("outcome = 'ok'")
+    bounded = shipped.join(F.broadcast(reach.runs.select("run", "answer_ns")), "run")
+    late = bounded.where("complete_ns - invoke_ns > answer_ns")
     told = F.to_json(F.struct("id", *(F.col(name).alias(f"sent_{name}") for name in (*_TOLD, *_SENT[-2:]))))
     return late.select(*evidence("slow answer", F.col("line"), told, F.col("line")))
 
 
-def longest_stall(run: RunTables) -> DataFrame:
-    """The longest stall that a member traced, and its line; of equally long ones the first."""
+def longest_stalls(tables: RunTables) -> DataFrame:
+    """The longest stall that a member of each run traced, and its line; of equally long ones the first."""
     duration = F.floor(F.get_json_object("fields", "$.stall_ns").cast("long") / 1_000_000)
-    traced = run.trace.where(F.col("event") == TraceKind.LOOP_STALL).withColumn("duration", duration)
+    traced = tables.trace.where(F.col("event") == TraceKind.LOOP_STALL).withColumn("duration", duration)
     order = F.struct(F.col("duration").alias("duration"), -F.col("member"), -F.col("line"))
     place = F.format_string("member-%d/trace.jsonl:%d", "member", "line")
-    longest = traced.dropna(subset=["duration"]).agg(
-        F.max_by(F.struct("duration", place.alias("place")), order).alias("s")
+    longest = (
+        traced.dropna(subset=["duration"])
+        .groupBy("run")
+        .agg(F.max_by(F.struct("duration", place.alias("place")), order).alias("s"))
     )
-    return longest.where("s IS NOT NULL").select(*evidence("stall", F.col("s.duration"), F.col("s.place")))
+    return longest.select(*evidence("stall", F.col("s.duration"), F.col("s.place")))
 
 
 def events_of(sessions: Sequence[Evidence], events: Sequence[Evidence], times: Sequence[Evidence]) -> LogEvents:

@@ -1,6 +1,6 @@
-"""What Spark finds out about a history against the longest log: jobs that end in evidence.
+"""What Spark finds out about the history of each run against its longest log: jobs that end in evidence.
 
-One join by operation id, from which everything follows. This module knows nothing of how logs are compared.
+One join by run and operation id, from which everything follows. This module knows nothing of how logs are compared.
 """
 
 from typing import Any
@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.checkers.logs import UNREADABLE
-from upheaval.checkers.positions import LogBounds, completed_ns, lowest_commit
 from upheaval.records import Function
-from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, OPEN, REGISTER, UNRECORDED
+from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, GROUP, LIST, OPEN, REGISTER, UNRECORDED
 from upheaval_pipeline.evidence import evidence, first_of
 from upheaval_pipeline.keys import GROUP_RESULT, judge_groups
+from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RunTables
 
 ECHO_GROUPS = 64
@@ -24,56 +24,65 @@ _SENT = ("line", "f", "key", "value", "invoke_ns", "complete_ns", "outcome", "re
 class Witness:
     """The longest log up to the commit position, its operations, and each operation of the history beside its entry."""
 
-    def __init__(self, run: RunTables, ends: DataFrame, commit_position: int | None = None) -> None:
-        longest = ends.orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")
-        limit = F.col("log_end") if commit_position is None else F.least("log_end", F.lit(commit_position))
-        whole = run.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
-        self.recorded = whole.where(F.col("end_position") <= limit)
-        self.past_commit = whole.where(F.col("end_position") > limit)
+    def __init__(self, tables: RunTables, reach: Reach) -> None:
+        longest = reach.runs.select("run", "member", "log_end", "until")
+        whole = tables.recording.join(F.broadcast(longest), ["run", "member"]).where("end_position <= log_end")
+        self.recorded = whole.where("end_position <= until")
+        self.past_commit = whole.where("end_position > until")
         session = F.get_json_object("fields", "$.cluster_session_id").cast("long").alias("session")
         self.entries = self.recorded.where("operation_id IS NOT NULL").select(
-            F.col("operation_id").alias("id"), "f", "key", "value", F.col("end_position").alias("position"), session
+            "run",
+            F.col("operation_id").alias("id"),
+            "f",
+            "key",
+            "value",
+            F.col("end_position").alias("position"),
+            session,
         )
-        sent = run.history.where(F.col("f") != Function.CALL.value)
-        sent = sent.select("id", *(F.col(name).alias(f"sent_{name}") for name in _SENT))
-        places = self.entries.groupBy("id").agg(
+        sent = tables.history.where(F.col("f") != Function.CALL.value)
+        sent = sent.select("run", "id", *(F.col(name).alias(f"sent_{name}") for name in _SENT))
+        places = self.entries.groupBy("run", "id").agg(
             F.count(F.lit(1)).alias("times"), F.min("position").alias("first"), F.max("position").alias("last")
         )
-        joined = sent.join(self.entries, "id", "full")
-        self.joined = joined.join(F.broadcast(places.where("times > 1")), "id", "left").persist()
-        """Either side is null where the other one is alone; `times`, `first` and `last` where entries are several."""
+        joined = sent.join(self.entries, ["run", "id"], "full")
+        joined = joined.join(F.broadcast(places.where("times > 1")), ["run", "id"], "left")
+        self.joined = joined.sortWithinPartitions("run").persist()
+        """Either side is null where the other one is alone; `times`, `first` and `last` where entries are several.
+
+        Sorted once by what most jobs group by.
+        """
 
 
 _TIMES = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns")
 FAULT = ("what", "where", *_TIMES, "inject_proof", "heal_proof", "members", "component", "is_drawn")
 
 
-def bad_lines(run: RunTables) -> list[DataFrame]:
+def bad_lines(tables: RunTables) -> list[DataFrame]:
     """The first malformed line of each source, and the first operation id that is there again."""
-    first = run.bad.groupBy("source").agg(F.min(F.struct("member", "line", "reason")).alias("first"))
-    again = run.history.groupBy("id").agg(F.count(F.lit(1)).alias("times")).where("times > 1")
-    lines = (
-        run.history.join(F.broadcast(again), "id", "left_semi").groupBy("id").agg(F.collect_list("line").alias("at"))
-    )
-    second = lines.agg(F.min(F.struct(F.element_at(F.sort_array("at"), 2).alias("at"), "id")).alias("first"))
+    first = tables.bad.groupBy("run", "source").agg(F.min(F.struct("member", "line", "reason")).alias("first"))
+    operation = ["run", "id"]
+    again = tables.history.groupBy(operation).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
+    several = tables.history.join(F.broadcast(again), operation, "left_semi")
+    lines = several.groupBy(operation).agg(F.sort_array(F.collect_list("line")).alias("at"))
+    second = lines.groupBy("run").agg(F.min(F.struct(F.element_at("at", 2).alias("at"), "id")).alias("first"))
     return [
         first.select(*evidence("bad line", F.col("first.line"), F.to_json(F.struct("source", "first.reason")))),
-        second.where("first IS NOT NULL").select(*evidence("id twice", F.col("first.at"), None, F.col("first.id"))),
+        second.select(*evidence("id twice", F.col("first.at"), None, F.col("first.id"))),
     ]
 
 
-def traffic(run: RunTables) -> DataFrame:
+def traffic(tables: RunTables) -> DataFrame:
     """How many operations there are of each kind and outcome."""
-    counted = run.history.groupBy("outcome", "f").agg(F.count(F.lit(1)).alias("n"))
+    counted = tables.history.groupBy("run", "outcome", "f").agg(F.count(F.lit(1)).alias("n"))
     return counted.select(*evidence("traffic", F.col("n"), F.to_json(F.struct("outcome", "f"))))
 
 
-def faults(run: RunTables) -> DataFrame:
+def faults(tables: RunTables) -> DataFrame:
     """The faults as they are: few, and judged by what they say."""
-    return run.faults.select(*evidence("fault", F.col("line"), F.to_json(F.struct(*FAULT)), F.col("line")))
+    return tables.faults.select(*evidence("fault", F.col("line"), F.to_json(F.struct(*FAULT)), F.col("line")))
 
 
-def by_operation(run: RunTables, witness: Witness, bounds: LogBounds) -> DataFrame:
+def by_operation(witness: Witness, reach: Reach) -> DataFrame:
     """Lost, applied twice, unexplained, too late for the final positions: each seen in one row of the join."""
     is_recorded = F.col("position").isNotNull()
     acknowledged = (F.col("sent_outcome") == "ok") & F.coalesce(F.col("position") == F.col("last"), F.lit(True))
@@ -83,15 +92,17 @@ def by_operation(run: RunTables, witness: Witness, bounds: LogBounds) -> DataFra
         & (F.col("key") == F.col("sent_key"))
         & (F.col("value") == F.col("sent_value"))
         & F.coalesce(F.col("sent_position") == F.col("position"), F.lit(True))
-        & (F.lit(True) if bounds.recorded is None else F.col("position") <= bounds.recorded)
+        & F.coalesce(F.col("position") <= F.col("recorded"), F.lit(True))
     )
     is_past = (
         (F.col("sent_outcome") == "ok")
-        & (F.col("sent_position") > lowest_commit(run.manifest))
-        & (F.col("sent_complete_ns") < completed_ns(run.manifest))
+        & (F.col("sent_position") > F.col("lowest_commit"))
+        & (F.col("sent_complete_ns") < F.col("completed_ns"))
     )
     again = (F.coalesce(F.col("position") > F.col("first"), F.lit(False))) | (F.col("sent_outcome") == "fail")
-    found = witness.joined.agg(
+    bounds = reach.runs.select("run", "recorded", "lowest_commit", "completed_ns")
+    bounded = witness.joined.join(F.broadcast(bounds), "run")
+    found = bounded.groupBy("run").agg(
         F.count_if(acknowledged).alias("acknowledged"),
         F.count_if(is_recorded).alias("entries"),
         first_of(acknowledged & ~kept, F.col("sent_line"), *_shown()).alias("lost"),
@@ -111,31 +122,35 @@ def by_operation(run: RunTables, witness: Witness, bounds: LogBounds) -> DataFra
 def unreadable(witness: Witness) -> DataFrame:
     """Where the first message ends that cannot be read, and why."""
     why = F.get_json_object("fields", f"$.{UNREADABLE}")
-    first = witness.recorded.where(F.col("type") == UNREADABLE).agg(
-        F.min("end_position").alias("at"), F.min_by(why, "end_position").alias("why")
+    first = (
+        witness.recorded.where(F.col("type") == UNREADABLE)
+        .groupBy("run")
+        .agg(F.min("end_position").alias("at"), F.min_by(why, "end_position").alias("why"))
     )
     return first.select(*evidence("unreadable", F.col("at"), F.col("why")))
 
 
 def past_commit(witness: Witness) -> DataFrame:
     """Where the first message of a client past the commit position ends."""
-    first = witness.past_commit.where("f IS NOT NULL").agg(F.min("end_position").alias("first"))
+    first = witness.past_commit.where("f IS NOT NULL").groupBy("run").agg(F.min("end_position").alias("first"))
     return first.select(*evidence("past commit", F.col("first")))
 
 
 def results(witness: Witness) -> DataFrame:
-    """Sorted by key and position, each key goes to one task; `judge_groups` sees one key after the other."""
+    """Sorted by run, key and position, each key goes to one task; `judge_groups` sees one key after the other."""
     judged = spread(witness).mapInArrow(judge_groups, GROUP_RESULT)
     first = first_of(F.col("violation").isNotNull(), F.col("position"), "position", "operation", "violation")
-    return judged.agg(F.sum("judged").alias("number"), first.alias("first")).select(
-        *evidence("results", F.col("number"), F.col("first"))
+    return (
+        judged.groupBy("run")
+        .agg(F.sum("judged").alias("number"), first.alias("first"))
+        .select(*evidence("results", F.col("number"), F.col("first")))
     )
 
 
 def spread(witness: Witness) -> DataFrame:
     """The operations of each key in one task, in log order."""
     rows = grouped(witness.joined)
-    return rows.repartition("space", "group").sortWithinPartitions("space", "group", "position")
+    return rows.repartition(*GROUP).sortWithinPartitions(*GROUP, "position")
 
 
 def grouped(joined: DataFrame) -> DataFrame:
@@ -147,6 +162,7 @@ def grouped(joined: DataFrame) -> DataFrame:
     space = F.when(f.isin("append", "list"), LIST).when(f == "echo", ECHO).otherwise(REGISTER)
     group = F.when(f == "echo", (F.col("id") % ECHO_GROUPS).cast("string")).otherwise(F.col("key"))
     return joined.where("position IS NOT NULL").select(
+        "run",
         space.cast("byte").alias("space"),
         group.alias("group"),
         "position",
@@ -172,6 +188,7 @@ def _code(function: Any) -> Any:
 def real_time(witness: Witness) -> DataFrame:
     """No entry lies after one that was invoked after it had completed: latest invocation, by range, then within."""
     rows = witness.joined.where("position IS NOT NULL AND sent_line IS NOT NULL").select(
+        "run",
         "id",
         "position",
         "sent_f",
@@ -184,18 +201,17 @@ def real_time(witness: Witness) -> DataFrame:
         # Of equally late invocations the one that lies first.
         F.struct(F.col("sent_invoke_ns").alias("ns"), (-F.col("position")).alias("at"), "id").alias("call"),
     )
-    ranges = rows.groupBy("range").agg(F.max("call").alias("latest"))
-    earlier = Window.orderBy("range").rowsBetween(Window.unboundedPreceding, -1)
-    ranges = ranges.select("range", F.max("latest").over(earlier).alias("before_range"))
-    within = Window.partitionBy("range").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
-    judged = rows.join(F.broadcast(ranges), "range").withColumn(
+    ranges = rows.groupBy("run", "range").agg(F.max("call").alias("latest"))
+    earlier = Window.partitionBy("run").orderBy("range").rowsBetween(Window.unboundedPreceding, -1)
+    ranges = ranges.select("run", "range", F.max("latest").over(earlier).alias("before_range"))
+    within = Window.partitionBy("run", "range").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    judged = rows.join(F.broadcast(ranges), ["run", "range"]).withColumn(
         "latest", F.greatest(F.max("call").over(within), F.col("before_range"))
     )
     too_late = F.col("answered") & (F.col("sent_complete_ns") < F.col("latest.ns"))
     shown = ("id", "sent_f", "sent_key", "sent_value", "sent_result", F.col("latest.id").alias("later"))
-    return judged.agg(first_of(too_late, F.col("position"), *shown).alias("text")).select(
-        *evidence("real time", None, F.col("text"))
-    )
+    first = judged.where(too_late).groupBy("run").agg(first_of(F.lit(True), F.col("position"), *shown).alias("text"))
+    return first.select(*evidence("real time", None, F.col("text")))
 
 
 def _shown() -> list[Any]:
@@ -204,11 +220,11 @@ def _shown() -> list[Any]:
     return [F.col("id"), *sent, *(F.col(name) for name in ("f", "key", "value", "position"))]
 
 
-def calls(run: RunTables, witness: Witness) -> DataFrame:
+def calls(tables: RunTables, witness: Witness) -> DataFrame:
     """Calls are known by the digest of their payload: how often each was acknowledged, sent and recorded."""
     sent = (
-        run.history.where(F.col("f") == Function.CALL.value)
-        .groupBy(F.col("value").alias("payload"))
+        tables.history.where(F.col("f") == Function.CALL.value)
+        .groupBy("run", F.col("value").alias("payload"))
         .agg(
             F.min("line").alias("line"),
             F.min_by("key", "line").alias("name"),
@@ -218,17 +234,17 @@ def calls(run: RunTables, witness: Witness) -> DataFrame:
     )
     recorded = (
         witness.recorded.where(F.col("f") == Function.CALL.value)
-        .groupBy(F.col("value").alias("payload"))
+        .groupBy("run", F.col("value").alias("payload"))
         .agg(
             F.count(F.lit(1)).alias("in_log"),
             F.min("end_position").alias("first_position"),
             F.max("end_position").alias("last_position"),
         )
     )
-    both = sent.join(recorded, "payload", "full").withColumn("in_log", F.coalesce("in_log", F.lit(0)))
+    both = sent.join(recorded, ["run", "payload"], "full").withColumn("in_log", F.coalesce("in_log", F.lit(0)))
     is_sent = F.col("line").isNotNull()
     shown = ("payload", "name", "acknowledged", "sent", "in_log", "last_position")
-    found = both.agg(
+    found = both.groupBy("run").agg(
         F.count_if(is_sent).alias("payloads"),
         F.struct(
             F.sum("acknowledged").alias("acknowledged"),

@@ -1,4 +1,4 @@
-"""What Spark's tasks run on the operations of their keys, which come sorted by key and log position.
+"""What Spark's tasks run on the operations of their keys, which come sorted by run, key and log position.
 
 Most keys are cleared many at a time (`columnar`); one that is not is judged by the checker that `upheaval verify` runs,
 which also words what is wrong.
@@ -8,29 +8,33 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from upheaval.checkers import witness
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import SHIPPED, Operation, Outcome
-from upheaval_pipeline.columnar import ANSWERED, UNRECORDED, check, group_begins
+from upheaval_pipeline.columnar import ANSWERED, GROUP, UNRECORDED, Checked, check, group_begins
 
-GROUP_RESULT = "judged long, violation string, position long, operation long"
+GROUP_RESULT = "run int, judged long, violation string, position long, operation long"
 ROWS = 1 << 16
 """So many at a time; a key with more than that is taken as a whole."""
-_COLUMNS = ("judged", "violation", "position", "operation")
+_TYPES = {
+    "run": pa.int32(),
+    "judged": pa.int64(),
+    "violation": pa.string(),
+    "position": pa.int64(),
+    "operation": pa.int64(),
+}
 _Judged = tuple[int, str | None, int | None, int | None]
 
 
 def judge_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A row for the keys that keep the promise together, and one for each that does not."""
+    """A row a run for the keys that keep the promise together, and one for each that does not."""
     for rows in whole_groups(batches):
         results = list(_judge_rows(rows))
-        arrays = [
-            pa.array([result[index] for result in results], pa.string() if name == "violation" else pa.int64())
-            for index, name in enumerate(_COLUMNS)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(_COLUMNS))
+        arrays = [pa.array([result[index] for result in results], kind) for index, kind in enumerate(_TYPES.values())]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(_TYPES))
 
 
 def whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -59,16 +63,27 @@ def _begins_after(before: pa.RecordBatch | None, batch: pa.RecordBatch) -> Any:
         begins[0] = False
         return begins
     last, first = before.slice(before.num_rows - 1), batch.slice(0, 1)
-    begins[0] = any(last[name] != first[name] for name in ("space", "group"))
+    begins[0] = any(last[name] != first[name] for name in GROUP)
     return begins
 
 
-def _judge_rows(rows: pa.Table) -> Iterator[_Judged]:
+def _judge_rows(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
     checked = check(rows)
-    yield int(checked.answered[~checked.doubtful].sum()), None, None, None
+    runs = rows["run"].to_numpy()[checked.group_begins]
+    yield from _cleared(checked, runs)
     begins = [*checked.group_begins.tolist(), rows.num_rows]
     for number in checked.doubtful.nonzero()[0].tolist():
-        yield _judge(rows.slice(begins[number], begins[number + 1] - begins[number]).to_pylist())
+        group = rows.slice(begins[number], begins[number + 1] - begins[number])
+        yield int(runs[number]), *_judge(group.to_pylist())
+
+
+def _cleared(checked: Checked, runs: Any) -> Iterator[tuple[Any, ...]]:
+    """How many answers of each run are right; `runs` are those of the groups."""
+    found, place = np.unique(runs, return_inverse=True)
+    judged: Any = np.zeros(len(found), np.int64)
+    np.add.at(judged, place, np.where(checked.doubtful, 0, checked.answered))
+    for run, count in zip(found.tolist(), judged.tolist(), strict=True):
+        yield run, count, None, None, None
 
 
 def _judge(rows: list[dict[str, Any]]) -> _Judged:

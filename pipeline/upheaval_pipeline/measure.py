@@ -49,21 +49,23 @@ _Pair = tuple[float, float] | None
 
 def measure(spark: SparkSession, folder: Path, buckets: int = 120) -> Figures:
     """The figures of one run. Raises `UsageError` for a folder that is no run folder or holds a malformed line."""
-    with run_tables.of_folder(spark, folder) as run:
-        return figures_of(run, buckets)
+    with run_tables.of_folders(spark, [folder]) as tables:
+        return figures_of(tables, buckets)
 
 
 def measure_lake(spark: SparkSession, lake: str, run: str, buckets: int = 120) -> Figures:
     """The figures of one run of a lake. Raises `UsageError` when it is not there, or had malformed lines."""
-    return figures_of(run_tables.of_lake(spark, lake, run), buckets)
+    with run_tables.of_lake(spark, lake, [run]) as tables:
+        return figures_of(tables, buckets)
 
 
-def figures_of(run: RunTables, buckets: int = 120) -> Figures:
-    """The figures of a run, wherever its tables lie."""
-    _require_readable(run)
+def figures_of(tables: RunTables, buckets: int = 120) -> Figures:
+    """The figures of a single run, wherever its tables lie."""
+    _require_readable(tables)
+    (run,) = tables.runs
     members = run.manifest.members
-    start, end, begun = _extent(run.history, run.faults, run.trace)
-    answered = run.history.where("outcome = 'ok'").select(
+    start, end, begun = _extent(tables.history, tables.faults, tables.trace)
+    answered = tables.history.where("outcome = 'ok'").select(
         (F.col("complete_ns") - start).alias("t"), (F.col("complete_ns") - F.col("invoke_ns")).alias("latency")
     )
     answered = answered.persist()
@@ -72,10 +74,10 @@ def figures_of(run: RunTables, buckets: int = 120) -> Figures:
     ).first()
     assert total is not None
     count, last, p50, p99, longest = total
-    counts = {row.outcome: row["count"] for row in run.history.groupBy("outcome").count().collect()}
-    terms = _terms(run.trace, start)
+    counts = {row.outcome: row["count"] for row in tables.history.groupBy("outcome").count().collect()}
+    terms = _terms(tables.trace, start)
     load = (begun - start, last or 0)
-    telling = _telling_events(run.trace, members)
+    telling = _telling_events(tables.trace, members)
     found = Figures(
         length_ns=end - start,
         load=load,
@@ -86,21 +88,22 @@ def figures_of(run: RunTables, buckets: int = 120) -> Figures:
         gaps=_gaps(answered),
         members={member: member_spans(events, start, end) for member, events in telling.items()},
         terms=terms,
-        faults=_faults(run.faults, answered, start, last, terms),
+        faults=_faults(tables.faults, answered, start, last, terms),
         catch_ups=catch_ups(telling, start),
         snapshots=snapshot_figures(run.aside.controls, start),
-        timers=lateness(_late_timers(run)),
+        timers=lateness(_late_timers(tables)),
     )
     answered.unpersist()
     return found
 
 
-def _late_timers(run: RunTables) -> list[float]:
+def _late_timers(tables: RunTables) -> list[float]:
     """Of each timer event in the longest log, the milliseconds after the deadline that its request gave."""
+    (run,) = tables.runs
     if run.manifest.service != TIMERS_SERVICE:
         return []
-    longest = member_ends(run.recording).orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")
-    recorded = run.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
+    longest = member_ends(tables.recording).orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")
+    recorded = tables.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
 
     def said(name: str) -> Any:
         return F.get_json_object("fields", f"$.{name}").cast("long")
@@ -118,8 +121,8 @@ def _late_timers(run: RunTables) -> list[float]:
     return [row.late / unit for row in late.collect()]
 
 
-def _require_readable(run: RunTables) -> None:
-    rows = run.bad.groupBy("source").agg(F.min(F.struct("member", "line", "reason")).alias("first")).collect()
+def _require_readable(tables: RunTables) -> None:
+    rows = tables.bad.groupBy("source").agg(F.min(F.struct("member", "line", "reason")).alias("first")).collect()
     first = {row.source: row["first"].reason for row in rows}
     for source in ("history", "faults", "trace"):
         if source in first:

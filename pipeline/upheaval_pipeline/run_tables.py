@@ -1,13 +1,14 @@
-"""The tables of one run as data frames, read from its folder or from a lake.
+"""The tables of runs as data frames, read from their folders or from a lake.
 
-Both have the same columns, so that what judges or measures a run does not know where its tables lie.
+Both have the same columns, so that what judges or measures runs does not know where their tables lie.
 """
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -60,9 +61,10 @@ class Aside:
 
 
 def aside_of(run: RunFolder) -> Aside:
-    """Raises `UsageError` for malformed commands; what else is malformed is a part of the answer."""
-    controls = tuple(run.read_controls())
+    """Of what is malformed the answer says where; of malformed commands it has none."""
+    controls: tuple[ControlRecord, ...] = ()
     try:
+        controls = tuple(run.read_controls())
         return _aside_of(run, controls)
     except UsageError as error:
         return Aside(controls=controls, malformed=str(error))
@@ -116,61 +118,74 @@ def _finding(told: dict[str, Any]) -> Finding:
 
 
 @dataclass(frozen=True)
-class RunTables:
-    """One run. `bad` has the columns of the rejects: what could not be read, `source` by `source`."""
+class Run:
+    """What is known of a run beside its tables."""
 
     name: str
-    """Where the run lies, for people."""
+    """Where it lies, for people."""
     manifest: Manifest
     traced: frozenset[int]
     """The members whose traces are there."""
+    aside: Aside
+    """What is judged from small files of the run, by the in-process checkers."""
+    history_file: Path | None = None
+    """The file whose byte offsets `line` holds, where it is at hand."""
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """Many runs. The column `run` of each table is the place of the run in `runs`."""
+
+    runs: tuple[Run, ...]
     history: DataFrame
     faults: DataFrame
     trace: DataFrame
     recording: DataFrame
     """Frames without their payloads, and extents with what ended them in `_reject`."""
     bad: DataFrame
-    aside: Aside
-    """What is judged from small files of the run, by the in-process checkers."""
-    history_file: Path | None
-    """The file whose byte offsets `line` holds, where it is at hand."""
+    """What could not be read, `source` by `source`, with the columns of the rejects."""
 
 
 @contextmanager
-def of_folder(spark: SparkSession, folder: Path) -> Iterator[RunTables]:
+def of_folders(spark: SparkSession, folders: Sequence[Path]) -> Iterator[RunTables]:
     """Raises `UsageError` for a folder that is no run folder."""
-    run = RunFolder(folder, at_rest=True)
-    manifest = run.read_manifest()
+    runs = {str(place): _of_folder(folder) for place, folder in enumerate(folders)}
     read = {
-        source.name(): sources.load(spark, source.name(), [folder]).drop("payload").persist()
+        source.name(): sources.load(spark, source.name(), folders, by_place=True).drop("payload")
         for source in sources.SOURCES
     }
-    known = F.col("member") < manifest.members
-    bad = [
-        rejects(read["history"], "history"),
-        rejects(read["faults"], "faults"),
-        rejects(read["trace"].where(known), "trace"),
-        rejects(read["recording"].where(known & F.col("kind").isNull()), "recording"),
-    ]
-    gathered = bad[0]
-    for more in bad[1:]:
-        gathered = gathered.union(more)
-    good = F.col("_reject").isNull()
+    with _by_place(spark, runs, read) as found:
+        bad = reduce(DataFrame.union, (rejects(found[name], name) for name in ("history", "faults", "trace")))
+        bad = bad.union(rejects(found["recording"].where("kind IS NULL"), "recording"))
+        good = {name: frame.where("_reject IS NULL") for name, frame in found.items()}
+        good["recording"] = found["recording"].where("kind IS NOT NULL")
+        yield RunTables(tuple(runs.values()), **good, bad=bad)
+
+
+def _of_folder(folder: Path) -> Run:
+    run = RunFolder(folder, at_rest=True)
+    manifest = run.read_manifest()
+    traced = frozenset(m for m in range(manifest.members) if run.member(m).trace.exists())
+    return Run(str(run.path), manifest, traced, aside_of(run), run.history_file)
+
+
+@contextmanager
+def _by_place(
+    spark: SparkSession, runs: Mapping[str, Run], read: Mapping[str, DataFrame]
+) -> Iterator[dict[str, DataFrame]]:
+    """Tables of the runs with their places for their ids, and nothing of members that they do not have; read once."""
+    known = [(run, place, told.manifest.members) for place, (run, told) in enumerate(runs.items())]
+    places = F.broadcast(spark.createDataFrame(known, "known_as string, run int, known_members int"))
+    found = {}
+    for name, frame in read.items():
+        rows = frame.withColumnRenamed("run", "known_as").join(places, "known_as").drop("known_as")
+        if "member" in frame.columns:
+            rows = rows.where("member IS NULL OR member < known_members")
+        found[name] = rows.drop("known_members").persist()
     try:
-        yield RunTables(
-            name=str(run.path),
-            manifest=manifest,
-            traced=frozenset(m for m in range(manifest.members) if run.member(m).trace.exists()),
-            history=read["history"].where(good),
-            faults=read["faults"].where(good),
-            trace=read["trace"].where(good & known),
-            recording=read["recording"].where(known & F.col("kind").isNotNull()),
-            bad=gathered,
-            aside=aside_of(run),
-            history_file=run.history_file,
-        )
+        yield found
     finally:
-        for frame in read.values():
+        for frame in found.values():
             frame.unpersist()
 
 
@@ -189,28 +204,29 @@ def runs_of_lake(spark: SparkSession, lake: str) -> list[str]:
     return sorted(row.run for row in _table(spark, lake, "runs").select("run").distinct().collect())
 
 
-def of_lake(spark: SparkSession, lake: str, run: str) -> RunTables:
+@contextmanager
+def of_lake(spark: SparkSession, lake: str, runs: Sequence[str]) -> Iterator[RunTables]:
     """Raises `UsageError` when the lake has no such run."""
-    found = _table(spark, lake, "runs").where(F.col("run") == run).first()
-    if found is None:
-        raise UsageError(f"{lake} has no run {run!r}")
-    manifest = _manifest(lake, run, found.manifest)
-    read: dict[str, Any] = {
-        name: spark.read.schema(schema).parquet(partition(lake, name, run)).withColumn("run", F.lit(run))
+    rows = {row.run: row for row in _table(spark, lake, "runs").where(F.col("run").isin(*runs)).collect()}
+    known = {run: _of_row(lake, run, rows.get(run)) for run in runs}
+    read = {
+        name: spark.read.schema(f"{schema}, run string")
+        .option("basePath", f"{lake}/{name}")
+        .parquet(*(partition(lake, name, run) for run in runs))
         for name, schema in tables.LAKE_SCHEMAS.items()
     }
-    return RunTables(
-        name=found.folder,
-        manifest=manifest,
-        traced=frozenset(json.loads(found.traced)),
-        history=read["history"],
-        faults=read["faults"],
-        trace=read["trace"].where(F.col("member") < manifest.members),
-        recording=read["recording"].where(F.col("member") < manifest.members),
-        bad=read["rejects"],
-        aside=_parse_aside(lake, run, found.asDict().get("aside")),
-        history_file=None,
-    )
+    read["recording"] = read["recording"].drop("payload")
+    with _by_place(spark, known, read) as found:
+        bad = found.pop("rejects")
+        yield RunTables(tuple(known.values()), **found, bad=bad)
+
+
+def _of_row(lake: str, run: str, row: Any) -> Run:
+    if row is None:
+        raise UsageError(f"{lake} has no run {run!r}")
+    manifest = _manifest(lake, run, row.manifest)
+    aside = _parse_aside(lake, run, row.asDict().get("aside"))
+    return Run(row.folder, manifest, frozenset(json.loads(row.traced)), aside)
 
 
 def partition(lake: str, table: str, run: str) -> str:

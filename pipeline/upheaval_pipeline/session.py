@@ -167,6 +167,8 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "8",
         # The plans say themselves what is small. Replanning them after each shuffle takes longer than an ordinary run.
         "spark.sql.adaptive.enabled": "false",
+        # It would read a side of a join twice, through a stage of one partition.
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",

@@ -1,7 +1,8 @@
 """Python Data Sources: `spark.read.format("history" | "faults" | "trace" | "recording" | "protocol").load(RUN)`.
 
-Several run folders are given by the option `runs`, one a line. A history is cut into byte ranges and a recording into
-ranges of terms or parts of a term (option `piece`, in bytes), so that one run keeps many tasks busy.
+Several run folders are given by the option `runs`, one a line; the column `run` is the run's id, or, with the option
+`by` = `place`, its place in that list. A history is cut into byte ranges and a recording into ranges of terms or parts
+of a term (option `piece`, in bytes), so that one run keeps many tasks busy; of many small ones, one task reads several.
 """
 
 from abc import abstractmethod
@@ -20,17 +21,19 @@ from pyspark.sql.types import StructType
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
 from upheaval_pipeline import tables
-from upheaval_pipeline.pieces import Piece, pieces
+from upheaval_pipeline.pieces import PIECE_MAX, PIECE_MIN, Piece, pieces
 from upheaval_pipeline.recorded import missing_log_row, recording_batches
 from upheaval_pipeline.tables import Row
 
 BATCH = 4096
 HISTORY_PIECE = 1 << 20
+BY, PLACE = "by", "place"
+_TASKS = 32
 
 
 @dataclass
-class Part(InputPartition):
-    """What one task reads: a piece of a recording, a part of a file, or a row that is known already."""
+class Part:
+    """A piece of a recording, a part of a file, or a row that is known already."""
 
     folder: str = ""
     run: str = ""
@@ -40,6 +43,28 @@ class Part(InputPartition):
     file: str = ""
     piece: Piece | None = None
     row: Row | None = None
+    size: int = 0
+
+
+@dataclass
+class Parts(InputPartition):
+    """What one task reads."""
+
+    parts: tuple[Part, ...] = ()
+
+
+def _together(parts: Sequence[Part]) -> Iterator[Parts]:
+    """Parts that follow each other, in about so many tasks as keep all cores busy; a large part has its own."""
+    wanted = min(max(sum(part.size for part in parts) // _TASKS, PIECE_MIN), PIECE_MAX)
+    some: list[Part] = []
+    size = 0
+    for part in parts:
+        if some and size + part.size > wanted:
+            yield Parts(tuple(some))
+            some, size = [], 0
+        some.append(part)
+        size += part.size
+    yield Parts(tuple(some))
 
 
 class _Reader(DataSourceReader):
@@ -48,19 +73,21 @@ class _Reader(DataSourceReader):
     def __init__(self, source: "RunSource", schema: StructType) -> None:
         self.folders = source.folders()
         self.piece = int(source.options["piece"]) if "piece" in source.options else None
+        self.is_by_place = source.options.get(BY) == PLACE
         self.schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        found = [part for folder in self.folders for part in self.parts(folder, tables.run_id(RunFolder(folder)))]
-        return found or [Part()]
+        found = [
+            part
+            for place, folder in enumerate(self.folders)
+            for part in self.parts(folder, str(place) if self.is_by_place else tables.run_id(RunFolder(folder)))
+        ]
+        return [Parts((part,)) for part in found] if found and self.piece else list(_together(found))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        part = cast(Part, partition)
         schema = to_arrow_schema(self.schema)
-        if part.row is not None:
-            yield from _batches(iter([part.row]), schema)
-        elif part.folder:
-            yield from self.batches(part, schema)
+        for part in cast(Parts, partition).parts:
+            yield from self.batches(part, schema) if part.row is None else _batches(iter([part.row]), schema)
 
     @abstractmethod
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
@@ -95,7 +122,8 @@ class _HistoryReader(_RowReader):
         size = path.stat().st_size if path.exists() else 0
         step = self.piece or HISTORY_PIECE
         for begin in range(0, size, step):
-            yield Part(str(folder), run, begin=begin, end=min(begin + step, size))
+            end = min(begin + step, size)
+            yield Part(str(folder), run, begin=begin, end=end, size=end - begin)
 
     def rows(self, part: Part) -> Iterator[Row]:
         return tables.history_rows(Path(part.folder), part.run, part.begin, part.end)
@@ -103,8 +131,9 @@ class _HistoryReader(_RowReader):
 
 class _FaultsReader(_RowReader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
-        if RunFolder(folder).faults_file.exists():
-            yield Part(str(folder), run)
+        path = RunFolder(folder).faults_file
+        if path.exists():
+            yield Part(str(folder), run, size=path.stat().st_size)
 
     def rows(self, part: Part) -> Iterator[Row]:
         return tables.fault_rows(Path(part.folder), part.run)
@@ -113,8 +142,9 @@ class _FaultsReader(_RowReader):
 class _TraceReader(_RowReader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         for member in members(folder):
-            if RunFolder(folder).member(member).trace.exists():
-                yield Part(str(folder), run, member)
+            path = RunFolder(folder).member(member).trace
+            if path.exists():
+                yield Part(str(folder), run, member, size=path.stat().st_size)
 
     def rows(self, part: Part) -> Iterator[Row]:
         return tables.trace_rows(Path(part.folder), part.run, part.member)
@@ -124,7 +154,7 @@ class _ProtocolReader(_RowReader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         for member in members(folder):
             for path in RunFolder(folder).member(member).protocol_files():
-                yield Part(str(folder), run, member, file=path.name)
+                yield Part(str(folder), run, member, file=path.name, size=path.stat().st_size)
 
     def rows(self, part: Part) -> Iterator[Row]:
         return tables.protocol_rows(Path(part.folder), part.run, part.member, part.file)
@@ -132,10 +162,10 @@ class _ProtocolReader(_RowReader):
 
 class _RecordingReader(_Reader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
-        for member in members(folder):
+        for member in sorted({*members(folder), *_known_members(folder)}):
             try:
                 for piece in pieces(folder, run, member, self.piece):
-                    yield Part(str(folder), run, member, piece=piece)
+                    yield Part(str(folder), run, member, piece=piece, size=piece.to_position - piece.from_position)
             except HarnessError as error:
                 yield Part(row=missing_log_row(run, member, error))
 
@@ -213,9 +243,18 @@ def register(spark: SparkSession) -> None:
         spark.dataSource.register(source)
 
 
-def load(spark: SparkSession, name: str, folders: Sequence[Path]) -> Any:
+def load(spark: SparkSession, name: str, folders: Sequence[Path], *, by_place: bool = False) -> Any:
     """A data frame of one source over some run folders."""
-    return spark.read.format(name).option("runs", "\n".join(str(folder.absolute()) for folder in folders)).load()
+    named = spark.read.format(name).option("runs", "\n".join(str(folder.absolute()) for folder in folders))
+    return (named.option(BY, PLACE) if by_place else named).load()
+
+
+def _known_members(folder: Path) -> range:
+    """Those of the manifest: of one whose folder is gone, it is said that its log is."""
+    try:
+        return range(RunFolder(folder).read_manifest().members)
+    except HarnessError:
+        return range(0)
 
 
 def members(folder: Path) -> list[int]:

@@ -1,8 +1,9 @@
 """`upheaval verify --engine spark`: the promises of `upheaval.checkers`, judged by Spark.
 
-Joins, sorts and grouping are Spark's. Every promise ends in evidence, one row with a count and what the first violation
-consists of; these rows come back to this process, which words the findings as the in-process checker does. Before them
-comes back where each member's log ends, a row a member: `upheaval.checkers.positions` bounds by it what is judged. Keys
+Joins, sorts and grouping are Spark's, for many runs at once: the run is a part of every key below. Every promise ends
+in evidence, one row a run with a count and what the first violation consists of; these rows come back to this process,
+which words the findings as the in-process checker does. Before them comes back where each member's log ends, a row a
+member: `upheaval.checkers.positions` bounds by it what is judged. Keys
 are cleared many at a time by their columns, logs by sums of the fingerprints of ranges; only what does not check out is
 looked at one by one. Shared with the in-process checker is what judges one key.
 
@@ -26,67 +27,87 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | admin commands, ends, snapshots, states, identities, backups | (files of the run, read once) | |
 """
 
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from upheaval.checkers.positions import bounds_of, finals_of
 from upheaval.checkers.unchecked import unchecked
 from upheaval.checkers.verdict import Report
+from upheaval.errors import UsageError
 from upheaval_pipeline import judged_events, judged_history, judged_logs, run_tables
 from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.findings import findings
 from upheaval_pipeline.judged_history import Witness
-from upheaval_pipeline.run_tables import RunTables
+from upheaval_pipeline.reach import Reach
+from upheaval_pipeline.run_tables import Run, RunTables
+
+RUNS_OF_A_JOB = 200
+"""So many are judged at once: what comes back of them is in this process at one time."""
+Judged = Report | UsageError
+"""What came of a run: a malformed line of one keeps no other from being judged."""
 
 
-def verify(spark: SparkSession, folder: Path) -> Report:
-    """Judge one run. Raises `UsageError` as the in-process checker does, for a folder or line that is malformed."""
-    with run_tables.of_folder(spark, folder) as run:
-        return judge(run)
+def verify(spark: SparkSession, folders: Sequence[Path]) -> Iterator[Judged]:
+    """Judge runs, in their order. Raises `UsageError` for what is no run folder."""
+    for begin in range(0, len(folders), RUNS_OF_A_JOB):
+        with run_tables.of_folders(spark, folders[begin : begin + RUNS_OF_A_JOB]) as runs:
+            yield from judge(runs)
 
 
-def verify_lake(spark: SparkSession, lake: str, run: str) -> Report:
-    """Judge one run of a lake. Raises `UsageError` when it is not there, or had malformed lines."""
-    return judge(run_tables.of_lake(spark, lake, run))
+def verify_lake(spark: SparkSession, lake: str, runs: Sequence[str]) -> Iterator[Judged]:
+    """Judge runs of a lake, in their order. Raises `UsageError` when one is not there."""
+    for begin in range(0, len(runs), RUNS_OF_A_JOB):
+        with run_tables.of_lake(spark, lake, runs[begin : begin + RUNS_OF_A_JOB]) as found:
+            yield from judge(found)
 
 
-def judge(run: RunTables) -> Report:
-    """The findings on a run, wherever its tables lie."""
-    ends = judged_logs.member_ends(run.recording).persist()
-    positions = {row.member: row.log_end for row in ends.select("member", "log_end").collect()}  # a row each
-    manifest = run.manifest
-    bounds = bounds_of(finals_of(manifest), run.aside.positions, positions, manifest.members)
-    witness = Witness(run, ends, bounds.commit_position)
+def evidence_of(tables: RunTables, reach: Reach, witness: Witness) -> DataFrame:
+    """What there is to know of all runs."""
     parts = [
-        *judged_history.bad_lines(run),
-        judged_history.traffic(run),
-        judged_history.faults(run),
-        judged_logs.reaches(run, ends, witness.entries),
-        judged_logs.missing(run),
-        judged_logs.leaders(run, ends),
-        judged_logs.difference(run, ends, bounds),
-        judged_history.by_operation(run, witness, bounds),
+        *judged_history.bad_lines(tables),
+        judged_history.traffic(tables),
+        judged_history.faults(tables),
+        *judged_logs.missed(reach, witness.entries),
+        judged_logs.missing(tables),
+        judged_logs.leaders(tables, reach),
+        judged_logs.difference(tables, reach),
+        judged_history.by_operation(witness, reach),
         judged_history.past_commit(witness),
         judged_history.unreadable(witness),
         judged_history.results(witness),
         judged_history.real_time(witness),
-        judged_history.calls(run, witness),
+        judged_history.calls(tables, witness),
         judged_events.sessions(witness),
         judged_events.terms(witness),
-        judged_events.clients(run, witness),
+        judged_events.clients(tables, witness),
         judged_events.events(witness),
         judged_events.times(witness),
-        judged_events.own_requests(run, witness),
-        judged_events.longest_stall(run),
-        judged_events.slow_answers(run),
+        judged_events.own_requests(tables, witness),
+        judged_events.longest_stalls(tables),
+        judged_events.slow_answers(tables, reach),
     ]
+    return reduce(DataFrame.union, parts)
+
+
+def judge(tables: RunTables) -> list[Judged]:
+    """What came of each run, wherever their tables lie."""
+    reach = Reach(tables, judged_logs.member_ends(tables.recording).collect())  # a row each
+    witness = Witness(tables, reach)
+    found = [list(reach.evidence(place)) for place in range(len(tables.runs))]
     try:
-        gathered = reduce(DataFrame.union, parts)
-        rows = [Evidence(row.kind, row.key, row.number, row.text) for row in gathered.collect()]  # verdict rows
+        gathered = evidence_of(tables, reach, witness)
+        for row in gathered.collect():  # verdict rows
+            found[row.run].append(Evidence(row.kind, row.key, row.number, row.text))
     finally:
-        for kept in (ends, witness.joined):
-            kept.unpersist()
-    found = tuple(findings(run, rows, bounds))
+        witness.joined.unpersist()
+    return [_judged(run, reach, place, rows) for place, (run, rows) in enumerate(zip(tables.runs, found, strict=True))]
+
+
+def _judged(run: Run, reach: Reach, place: int, rows: Sequence[Evidence]) -> Judged:
+    try:
+        found = tuple(findings(run, rows, reach.bounds[place]))
+    except UsageError as error:
+        return error
     return Report(run.name, found, unchecked(found))

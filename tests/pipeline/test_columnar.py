@@ -25,6 +25,7 @@ PLAIN: list[Json] = [None, 1, 2, 3, "a", True, False]
 SEVERAL_SPELLINGS: list[Json] = [0.0, -0.0, 1.0, [1], [1.0], float("nan"), {"a": 1}, {"a": 1.0}]
 SCHEMA = pa.schema(
     [
+        ("run", pa.int32()),
         ("space", pa.int8()),
         ("group", pa.string()),
         ("position", pa.int64()),
@@ -41,7 +42,7 @@ SCHEMA = pa.schema(
 )
 
 
-def built(random: Random, count: int, values: list[Json], tampered: bool) -> list[dict[str, Any]]:
+def built(random: Random, count: int, values: list[Json], tampered: bool, run: int = 0) -> list[dict[str, Any]]:
     """Rows of a few keys in log order with the answers of the model, one of which may be another one."""
     model, rows = Model(), []
     for number in range(count):
@@ -56,6 +57,7 @@ def built(random: Random, count: int, values: list[Json], tampered: bool) -> lis
         state = random.choice([ANSWERED] * 6 + [OPEN, UNRECORDED])
         rows.append(
             {
+                "run": run,
                 "space": SPACES[function],
                 "group": str(number % 2) if function is Function.ECHO else key,
                 "position": (number + 1) * 32,
@@ -75,9 +77,9 @@ def built(random: Random, count: int, values: list[Json], tampered: bool) -> lis
 
 
 def groups(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[int, int, str], list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["space"], row["group"]), []).append({**dict.fromkeys(SCHEMA.names), **row})
+        found.setdefault((row["run"], row["space"], row["group"]), []).append({**dict.fromkeys(SCHEMA.names), **row})
     return list(found.values())
 
 
@@ -97,7 +99,7 @@ def test_only_what_is_right_is_cleared(seed: int, count: int, tampered: bool, od
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 60), st.integers(1, 20))
 def test_batches_may_be_cut_anywhere(seed: int, count: int, length: int) -> None:
-    rows = built(Random(seed), count, PLAIN, tampered=True)
+    rows = [row for run in range(2) for row in built(Random(seed + run), count, PLAIN, tampered=True, run=run)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     whole = sorted(pa.Table.from_batches(judge_groups(iter(table.to_batches()))).to_pylist(), key=str)
     limit, keys.ROWS = keys.ROWS, length
@@ -106,11 +108,23 @@ def test_batches_may_be_cut_anywhere(seed: int, count: int, length: int) -> None
     finally:
         keys.ROWS = limit
     assert pa.concat_tables(cut).to_pylist() == table.to_pylist()
-    seen = [{(row["space"], row["group"]) for row in part.to_pylist()} for part in cut]
+    seen = [{(row["run"], row["space"], row["group"]) for row in part.to_pylist()} for part in cut]
     assert sum(map(len, seen)) == len(set().union(*seen))
     parts = pa.concat_tables([pa.Table.from_batches(judge_groups(iter(part.to_batches()))) for part in cut]).to_pylist()
-    assert sum(row["judged"] for row in parts) == sum(row["judged"] for row in whole)
+    assert judged_by_run(parts) == judged_by_run(whole) == judged_apart(rows)
     assert [r for r in parts if r["violation"]] == [r for r in whole if r["violation"]]
+
+
+def judged_by_run(results: list[dict[str, Any]]) -> list[int]:
+    return [sum(row["judged"] for row in results if row["run"] == run) for run in range(2)]
+
+
+def judged_apart(rows: list[dict[str, Any]]) -> list[int]:
+    """Each run by itself."""
+    tables = [pa.Table.from_pylist([row for row in rows if row["run"] == run], schema=SCHEMA) for run in range(2)]
+    return [
+        sum(row["judged"] for part in judge_groups(iter(t.to_batches())) for row in part.to_pylist()) for t in tables
+    ]
 
 
 def test_a_wrong_answer_is_worded_with_its_position() -> None:

@@ -30,8 +30,8 @@ def test_a_verdict_gathers_the_ends_of_logs_and_at_its_end_evidence() -> None:
     text = text_of("verify.py")
     calls = sorted(gathering(text), key=lambda call: call.lineno)
     assert [call.attr for call in calls] == ["collect", "collect"]
-    assert [ast.unparse(call.value) for call in calls] == ["ends.select('member', 'log_end')", "gathered"]
-    assert text.index("gathered = reduce(DataFrame.union, parts)") < text.index("gathered.collect()")
+    assert [ast.unparse(call.value) for call in calls] == ["judged_logs.member_ends(tables.recording)", "gathered"]
+    assert text.index("gathered = evidence_of(tables, reach, witness)") < text.index("gathered.collect()")
 
 
 # Modules in which words of Spark's mean something else: arrays of numpy, and figures that are no verdict.

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.built_runs import BuiltRun, built_calls, session_message
-from upheaval.checkers.run import verify_run
+from support.judged_runs import JudgedRun
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Outcome
-from upheaval_pipeline.verify import verify
 
 
 def lost(run: BuiltRun) -> None:
@@ -33,29 +32,35 @@ def from_somebody_else(run: BuiltRun) -> None:
         payloads.append(session_message(b"who?"))
 
 
-@pytest.mark.parametrize("beside_operations", [pytest.param(False, marks=pytest.mark.nightly), True])
-def test_good_runs_are_valid(tmp_path: Path, spark: Any, beside_operations: bool) -> None:
-    built_calls(beside_operations=beside_operations).write(tmp_path)
-    report = verify(spark, tmp_path)
-    assert report.verdict is Verdict.VALID, report.findings
-    assert report == verify_run(tmp_path)
+def good(beside_operations: bool, folder: Path) -> None:
+    built_calls(beside_operations=beside_operations).write(folder)
+
+
+def damaged(damage: Callable[[BuiltRun], None], folder: Path) -> None:
+    built = built_calls()
+    damage(built)
+    built.write(folder)
+
+
+@pytest.mark.parametrize("judged", [partial(good, False), partial(good, True)], indirect=True)
+def test_good_runs_are_valid(judged: JudgedRun) -> None:
+    assert judged.report.verdict is Verdict.VALID, judged.report.findings
+    assert judged.report == judged.here
 
 
 @pytest.mark.parametrize(
-    ("damage", "verdict"),
+    ("judged", "verdict"),
     [
-        (lost, Verdict.INVALID),
-        pytest.param(once_more, Verdict.UNKNOWN, marks=pytest.mark.nightly),
-        pytest.param(never_sent, Verdict.UNKNOWN, marks=pytest.mark.nightly),
-        (from_somebody_else, Verdict.UNKNOWN),
+        pytest.param(partial(damaged, damage), verdict, id=damage.__name__)
+        for damage, verdict in (
+            (lost, Verdict.INVALID),
+            (once_more, Verdict.UNKNOWN),
+            (never_sent, Verdict.UNKNOWN),
+            (from_somebody_else, Verdict.UNKNOWN),
+        )
     ],
+    indirect=["judged"],
 )
-def test_damage_is_seen_by_both(
-    tmp_path: Path, spark: Any, damage: Callable[[BuiltRun], None], verdict: Verdict
-) -> None:
-    built = built_calls()
-    damage(built)
-    built.write(tmp_path)
-    report = verify(spark, tmp_path)
-    assert report.verdict is verdict, report.findings
-    assert report == verify_run(tmp_path)
+def test_damage_is_seen_by_both(judged: JudgedRun, verdict: Verdict) -> None:
+    assert judged.report.verdict is verdict, judged.report.findings
+    assert judged.report == judged.here

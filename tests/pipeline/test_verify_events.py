@@ -1,23 +1,27 @@
 """Spark and the in-process checker say the same about sessions, timers, money, snapshots and orders."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.built_events import ledger_log, timers_log
+from support.built_locks import locks_run
 from support.built_runs import good_run
+from support.judged_runs import JudgedRun
 from upheaval.checkers.identities import SECURITY_FILE
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import CompanionConfig, ControlRecord, Function, note_companion
+from upheaval.records import CompanionConfig, ControlRecord, Function, RunFolder, note_companion
 from upheaval.report import measure_run
 from upheaval_chaos.record import Proof
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.measure import measure, measure_lake
-from upheaval_pipeline.verify import verify, verify_lake
+from upheaval_pipeline.verify import verify_lake
 
 _END = (
     '{"ts":2,"component":"all","event":"cluster-end","log_position":AT,'
@@ -25,82 +29,111 @@ _END = (
 )
 
 
-def test_a_good_ledger_is_valid_word_for_word_and_in_a_lake(tmp_path: Path, spark: Any) -> None:
-    run = ledger_log().write(tmp_path / "run")
+def ledger(folder: Path) -> None:
+    run = ledger_log().write(folder)
     run.add_control(ControlRecord("snapshot", 1, 2, 0, {}, Proof(True, "snapshot at position 1")))
-    expected = verify_run(run.path)
-    assert [finding.verdict for finding in expected.findings[-5:]] == [Verdict.VALID] * 5
-    assert verify(spark, run.path) == expected
-    ingest(spark, [run.path], str(tmp_path / "lake"))
-    assert verify_lake(spark, str(tmp_path / "lake"), "run-1").findings == expected.findings
-    assert [snapshot.length_ns for snapshot in measure_run(run).snapshots] == [1]
-    assert measure_lake(spark, str(tmp_path / "lake"), "run-1") == measure_run(run)
 
 
-def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("judged", [ledger], indirect=True)
+def test_a_good_ledger_is_valid_word_for_word(judged: JudgedRun) -> None:
+    assert [finding.verdict for finding in judged.report.findings[-5:]] == [Verdict.VALID] * 5
+    assert judged.report == judged.here
+
+
+def broken(folder: Path) -> None:
     log = timers_log()
     del log.snapshots[1][0].service[1]
     log.fire(0)
     log.close()
     log.close(reason=cm.CloseReason.TIMEOUT)
-    run = log.write(tmp_path)
+    run = log.write(folder)
     run.add_control(ControlRecord("suspend", 1, 2, 0, {}, Proof(False, "nobody leads")))
     for member_id, position in ((0, 64), (1, 96)):
         with run.member(member_id).trace.open("a") as trace:
             trace.write(_END.replace("AT", str(position)))
-    expected = verify_run(tmp_path)
-    broken = [finding for finding in expected.findings if finding.verdict is Verdict.INVALID]
-    assert len(broken) == 4, expected.findings
-    assert "member 0 ended at 64, member 1 at 96" in expected.finding(Promise.ENDS_AT_ONE_POSITION).detail
-    assert verify(spark, tmp_path) == expected
-    figures = measure_run(run)
+
+
+@pytest.mark.parametrize("judged", [broken], indirect=True)
+def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(
+    judged: JudgedRun, tmp_path: Path, spark: Any
+) -> None:
+    invalid = [finding for finding in judged.report.findings if finding.verdict is Verdict.INVALID]
+    assert len(invalid) == 4, judged.report.findings
+    assert "member 0 ended at 64, member 1 at 96" in judged.report.finding(Promise.ENDS_AT_ONE_POSITION).detail
+    assert judged.report == judged.here
+    broken(tmp_path)
+    figures = measure_run(RunFolder(tmp_path))
     assert figures.timers is not None
     assert figures.timers.p50 == 3
     assert measure(spark, tmp_path) == figures
 
 
-@pytest.mark.parametrize(("flags", "verdict"), [(0, Verdict.UNKNOWN), (1, Verdict.VALID)])
-def test_a_snapshot_for_standbys_alone_is_not_asked_of_members_in_both(
-    flags: int, verdict: Verdict, tmp_path: Path, spark: Any
-) -> None:
+def with_action(flags: int, folder: Path) -> None:
     log = ledger_log()
     log.add(cm.SCHEMA.encode(cm.ClusterActionRequest(0, 0, log.tick(), cm.ClusterAction.SNAPSHOT, flags)))
     log.ask(Function.BALANCES, result=log.operations[-1].result)
-    log.write(tmp_path)
-    expected = verify_run(tmp_path)
-    assert expected.finding(Promise.EVIDENCE_COMPLETE).verdict is verdict
-    assert verify(spark, tmp_path) == expected
+    log.write(folder)
 
 
-def test_a_stall_excuses_a_late_timer_in_both_and_in_a_lake(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize(
+    ("judged", "verdict"),
+    [(partial(with_action, 0), Verdict.UNKNOWN), (partial(with_action, 1), Verdict.VALID)],
+    indirect=["judged"],
+)
+def test_a_snapshot_for_standbys_alone_is_not_asked_of_members_in_both(judged: JudgedRun, verdict: Verdict) -> None:
+    assert judged.report.finding(Promise.EVIDENCE_COMPLETE).verdict is verdict
+    assert judged.report == judged.here
+
+
+def stalled(folder: Path) -> None:
     log = timers_log()
     log.ask(Function.SCHEDULE, "h", 10, log.time + 20)
     for _ in range(110):
         log.tick()
         log.ask(Function.FIRED, "h", result=[])
     log.snapshots.clear()
-    run = log.write(tmp_path / "run")
-    line = len(run.member(1).trace.read_text().splitlines()) + 2
+    run = log.write(folder)
     for member_id, durations in ((1, (300, 9000)), (2, (9000, 20))):
         with run.member(member_id).trace.open("a") as trace:
             for duration in durations:
                 trace.write(f'{{"ts":2,"event":"loop-stall","stall_ns":{duration}000000}}\n')
-    expected = verify_run(run.path)
-    finding = expected.finding(Promise.TIMERS_KEPT)
+
+
+@pytest.mark.parametrize("judged", [stalled], indirect=True)
+def test_a_stall_excuses_a_late_timer_in_both(judged: JudgedRun, tmp_path: Path) -> None:
+    stalled(tmp_path)
+    line = len((tmp_path / "member-1" / "trace.jsonl").read_text().splitlines())
+    finding = judged.report.finding(Promise.TIMERS_KEPT)
     assert finding.verdict is Verdict.UNKNOWN, finding
     assert f"a stall of 9000 ms (member-1/trace.jsonl:{line}) explains" in finding.detail
-    assert verify(spark, run.path) == expected
-    ingest(spark, [run.path], str(tmp_path / "lake"))
-    assert verify_lake(spark, str(tmp_path / "lake"), "run-1").findings == expected.findings
+    assert judged.report == judged.here
 
 
-def test_who_was_let_in_and_what_was_backed_up_is_judged_without_a_log_as_well(tmp_path: Path, spark: Any) -> None:
-    good_run().write(tmp_path)
-    (tmp_path / SECURITY_FILE).write_text('{"principals": ["alice"]}')
-    note_companion(tmp_path, CompanionConfig("backup-0", position=4096))
-    for path in tmp_path.glob("member-*/archive/*.rec"):
+def without_logs(folder: Path) -> None:
+    good_run().write(folder)
+    (folder / SECURITY_FILE).write_text('{"principals": ["alice"]}')
+    note_companion(folder, CompanionConfig("backup-0", position=4096))
+    for path in folder.glob("member-*/archive/*.rec"):
         path.unlink()
-    report = verify(spark, tmp_path)
-    assert report == verify_run(tmp_path)
-    assert report.finding(Promise.ONLY_CREDENTIALS).verdict is Verdict.UNKNOWN
-    assert report.finding(Promise.BACKED_UP).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize("judged", [without_logs], indirect=True)
+def test_who_was_let_in_and_what_was_backed_up_is_judged_without_a_log_as_well(judged: JudgedRun) -> None:
+    assert judged.report == judged.here
+    assert judged.report.finding(Promise.ONLY_CREDENTIALS).verdict is Verdict.UNKNOWN
+    assert judged.report.finding(Promise.BACKED_UP).verdict is Verdict.INVALID
+
+
+def test_a_lake_of_them_says_the_same(tmp_path: Path, spark: Any) -> None:
+    folders = {name: tmp_path / name for name in ("ledger", "stalled", "model", "promises")}
+    ledger(folders["ledger"])
+    stalled(folders["stalled"])
+    locks_run("fenced_model:Locks").write(folders["model"])
+    locks_run("fenced_promises").write(folders["promises"])
+    for name, folder in folders.items():
+        RunFolder(folder).write_manifest(replace(RunFolder(folder).read_manifest(), run_id=name))
+    lake = str(tmp_path / "lake")
+    ingest(spark, list(folders.values()), lake)
+    assert list(verify_lake(spark, lake, list(folders))) == [verify_run(folder) for folder in folders.values()]
+    assert [snapshot.length_ns for snapshot in measure_run(RunFolder(folders["ledger"])).snapshots] == [1]
+    assert measure_lake(spark, lake, "ledger") == measure_run(RunFolder(folders["ledger"]))

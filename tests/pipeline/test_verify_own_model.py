@@ -1,45 +1,41 @@
 """Spark and the in-process checker say the same of a run with a model and promises of the user's own."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.built_locks import locks_run, wrong_answer
 from support.built_runs import BuiltRun
+from support.judged_runs import JudgedRun
 from upheaval.checkers.promises import OwnPromise, Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval_pipeline.ingest import ingest
-from upheaval_pipeline.verify import verify, verify_lake
 
 
 def right(run: BuiltRun) -> None:
     """As it is."""
 
 
-@pytest.mark.parametrize(
-    ("model", "damage", "promise", "verdict"),
-    [
-        ("fenced_model:Locks", wrong_answer, Promise.LINEARIZABLE, Verdict.INVALID),
-        ("fenced_promises", right, OwnPromise.of("a fencing token is never given twice"), Verdict.VALID),
-    ],
-)
-def test_both_say_the_same(
-    tmp_path: Path,
-    spark: Any,
-    model: str,
-    damage: Callable[[BuiltRun], None],
-    promise: Promise | OwnPromise,
-    verdict: Verdict,
-) -> None:
+def locks(model: str, damage: Callable[[BuiltRun], None], folder: Path) -> None:
     run = locks_run(model)
     damage(run)
-    run.write(tmp_path / "run")
-    report = verify(spark, tmp_path / "run")
-    assert report.verdict is verdict, str(report)
-    assert report.finding(promise).verdict is verdict
-    assert report == verify_run(tmp_path / "run")
-    ingest(spark, [tmp_path / "run"], str(tmp_path / "lake"))
-    assert verify_lake(spark, str(tmp_path / "lake"), "run-1").findings == report.findings
+    run.write(folder)
+
+
+@pytest.mark.parametrize(
+    ("judged", "promise", "verdict"),
+    [
+        (partial(locks, "fenced_model:Locks", wrong_answer), Promise.LINEARIZABLE, Verdict.INVALID),
+        (
+            partial(locks, "fenced_promises", right),
+            OwnPromise.of("a fencing token is never given twice"),
+            Verdict.VALID,
+        ),
+    ],
+    indirect=["judged"],
+)
+def test_both_say_the_same(judged: JudgedRun, promise: Promise | OwnPromise, verdict: Verdict) -> None:
+    assert judged.report.verdict is verdict, str(judged.report)
+    assert judged.report.finding(promise).verdict is verdict
+    assert judged.report == judged.here

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from support.built_runs import (
     session_message,
     trace_line,
 )
+from support.judged_runs import JudgedRun, only
 from support.schema_versions import in_version
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
@@ -38,17 +40,21 @@ from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.judged_history import Witness, spread
 from upheaval_pipeline.judged_logs import member_ends
 from upheaval_pipeline.measure import measure_lake
+from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import runs_of_lake
-from upheaval_pipeline.verify import judge, verify, verify_lake
+from upheaval_pipeline.verify import evidence_of, judge, verify_lake
 
 Damage = Callable[[BuiltRun], None]
 
 
-def test_a_good_run_is_valid_word_for_word(tmp_path: Path, spark: Any) -> None:
-    good_run(1500, echo_length=4000).write(tmp_path)
-    report = verify(spark, tmp_path)
-    assert report.verdict is Verdict.VALID, report.findings
-    assert report == verify_run(tmp_path)
+def good(folder: Path) -> None:
+    good_run(1500, echo_length=4000).write(folder)
+
+
+@pytest.mark.parametrize("judged", [good], indirect=True)
+def test_a_good_run_is_valid_word_for_word(judged: JudgedRun) -> None:
+    assert judged.report.verdict is Verdict.VALID, judged.report.findings
+    assert judged.report == judged.here
 
 
 def wrong_read(run: BuiltRun) -> None:
@@ -127,101 +133,121 @@ def unproved_fault(run: BuiltRun) -> None:
 INVALID, UNKNOWN = Verdict.INVALID, Verdict.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("damages", "expected"),
-    [
-        (
-            (wrong_read, lost_everywhere, two_leaders, unexplained_entry),
-            {
-                Promise.LINEARIZABLE: INVALID,
-                Promise.ACKNOWLEDGED_NOT_LOST: INVALID,
-                Promise.ONE_LEADER_A_TERM: INVALID,
-                Promise.HISTORY_COMPLETE: UNKNOWN,
-            },
-        ),
-        (
-            (applied_twice, out_of_time, announced_otherwise, lost_on_one, unproved_fault),
-            {
-                Promise.APPLIED_ONCE: INVALID,
-                Promise.LINEARIZABLE: INVALID,
-                Promise.ONE_LEADER_A_TERM: INVALID,
-                Promise.LOGS_EQUAL: INVALID,
-                Promise.FAULTS_PROVED: UNKNOWN,
-            },
-        ),
-        ((never_sent, not_converged), {Promise.APPLIED_ONCE: INVALID, Promise.RUN_CONVERGED: UNKNOWN}),
-        ((no_history,), {Promise.LINEARIZABLE: UNKNOWN}),
-        ((of_version_12,), {Promise.APPLIED_ONCE: Verdict.VALID, Promise.LINEARIZABLE: Verdict.VALID}),
-        ((one_too_old,), {Promise.APPLIED_ONCE: UNKNOWN, Promise.ACKNOWLEDGED_NOT_LOST: UNKNOWN}),
-        ((one_of_another_schema,), {Promise.APPLIED_ONCE: UNKNOWN, Promise.ACKNOWLEDGED_NOT_LOST: UNKNOWN}),
-    ],
-)
-def test_both_engines_say_the_same_of_the_damage(
-    tmp_path: Path, spark: Any, damages: Sequence[Damage], expected: dict[str, Verdict]
-) -> None:
+def damaged(damages: Sequence[Damage], folder: Path) -> None:
     built = good_run()
     for damage in damages:
         damage(built)
-    built.write(tmp_path)
-    report = verify(spark, tmp_path)
-    assert {promise: report.finding(promise).verdict for promise in expected} == expected
-    assert report == verify_run(tmp_path)
+    built.write(folder)
 
 
-def test_a_log_that_was_cut_is_invalid_in_both(tmp_path: Path, spark: Any) -> None:
-    built = good_run()
-    full = list(built.payloads[0])
-    del built.payloads[2][-40:]
-    built.write(tmp_path)
-    assert len(full) > len(built.payloads[2])
-    finals = tuple(FinalPosition(i, built.end_positions[0], built.end_positions[0], 1) for i in range(3))
-    RunFolder(tmp_path).write_manifest(replace(built.manifest, converge=Converge(True, 1, finals)))
-    report = verify(spark, tmp_path)
-    assert report.finding(Promise.LOGS_COMPLETE).verdict is INVALID
-    assert report == verify_run(tmp_path)
-
-
-def test_a_corrupt_catalog_is_unknown_in_both(tmp_path: Path, spark: Any) -> None:
-    good_run().write(tmp_path)
-    catalog = tmp_path / "member-1" / "archive" / "archive.catalog"
-    catalog.write_bytes(b"\xff" * 64)
-    (tmp_path / "member-2" / "trace.jsonl").unlink()
-    report = verify(spark, tmp_path)
-    finding = report.finding(Promise.LOGS_COMPLETE)
-    assert finding.verdict is UNKNOWN
-    assert "archive.catalog" in finding.detail
-    assert report == verify_run(tmp_path)
+DAMAGES: list[tuple[Sequence[Damage], dict[Promise, Verdict]]] = [
+    (
+        (wrong_read, lost_everywhere, two_leaders, unexplained_entry),
+        {
+            Promise.LINEARIZABLE: INVALID,
+            Promise.ACKNOWLEDGED_NOT_LOST: INVALID,
+            Promise.ONE_LEADER_A_TERM: INVALID,
+            Promise.HISTORY_COMPLETE: UNKNOWN,
+        },
+    ),
+    (
+        (applied_twice, out_of_time, announced_otherwise, lost_on_one, unproved_fault),
+        {
+            Promise.APPLIED_ONCE: INVALID,
+            Promise.LINEARIZABLE: INVALID,
+            Promise.ONE_LEADER_A_TERM: INVALID,
+            Promise.LOGS_EQUAL: INVALID,
+            Promise.FAULTS_PROVED: UNKNOWN,
+        },
+    ),
+    ((never_sent, not_converged), {Promise.APPLIED_ONCE: INVALID, Promise.RUN_CONVERGED: UNKNOWN}),
+    ((no_history,), {Promise.LINEARIZABLE: UNKNOWN}),
+    ((of_version_12,), {Promise.APPLIED_ONCE: Verdict.VALID, Promise.LINEARIZABLE: Verdict.VALID}),
+    ((one_too_old,), {Promise.APPLIED_ONCE: UNKNOWN, Promise.ACKNOWLEDGED_NOT_LOST: UNKNOWN}),
+    ((one_of_another_schema,), {Promise.APPLIED_ONCE: UNKNOWN, Promise.ACKNOWLEDGED_NOT_LOST: UNKNOWN}),
+]
 
 
 @pytest.mark.parametrize(
-    ("file", "text"),
+    ("judged", "expected"),
     [
-        ("history.jsonl", '{"id": 7, "pro'),
-        pytest.param("member-1/trace.jsonl", "{]\n", marks=pytest.mark.nightly),
+        pytest.param(partial(damaged, damages), expected, id="-".join(damage.__name__ for damage in damages))
+        for damages, expected in DAMAGES
     ],
+    indirect=["judged"],
 )
-def test_a_malformed_line_is_the_same_error_in_both(tmp_path: Path, spark: Any, file: str, text: str) -> None:
-    """A history that ends within a line is malformed too: what came after it is not known."""
-    good_run().write(tmp_path)
-    with (tmp_path / file).open("a") as stream:
+def test_both_engines_say_the_same_of_the_damage(judged: JudgedRun, expected: dict[Promise, Verdict]) -> None:
+    assert {promise: judged.report.finding(promise).verdict for promise in expected} == expected
+    assert judged.report == judged.here
+
+
+def cut(folder: Path) -> None:
+    built = good_run()
+    full = list(built.payloads[0])
+    del built.payloads[2][-40:]
+    built.write(folder)
+    assert len(full) > len(built.payloads[2])
+    finals = tuple(FinalPosition(i, built.end_positions[0], built.end_positions[0], 1) for i in range(3))
+    RunFolder(folder).write_manifest(replace(built.manifest, converge=Converge(True, 1, finals)))
+
+
+@pytest.mark.parametrize("judged", [cut], indirect=True)
+def test_a_log_that_was_cut_is_invalid_in_both(judged: JudgedRun) -> None:
+    assert judged.report.finding(Promise.LOGS_COMPLETE).verdict is INVALID
+    assert judged.report == judged.here
+
+
+def corrupt(folder: Path) -> None:
+    good_run().write(folder)
+    catalog = folder / "member-1" / "archive" / "archive.catalog"
+    catalog.write_bytes(b"\xff" * 64)
+    (folder / "member-2" / "trace.jsonl").unlink()
+
+
+@pytest.mark.parametrize("judged", [corrupt], indirect=True)
+def test_a_corrupt_catalog_is_unknown_in_both(judged: JudgedRun) -> None:
+    finding = judged.report.finding(Promise.LOGS_COMPLETE)
+    assert finding.verdict is UNKNOWN
+    assert "archive.catalog" in finding.detail
+    assert judged.report == judged.here
+
+
+def malformed(file: str, text: str, folder: Path) -> None:
+    good_run().write(folder)
+    with (folder / file).open("a") as stream:
         stream.write(text)
-    with pytest.raises(UsageError) as here:
-        verify_run(tmp_path)
-    with pytest.raises(UsageError) as there:
-        verify(spark, tmp_path)
-    assert str(there.value) == str(here.value)
-    assert file in str(here.value)
 
 
-def test_an_operation_id_that_is_there_twice_is_the_same_error_in_both(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize(
+    ("judged", "file"),
+    [
+        (partial(malformed, file, text), file)
+        for file, text in (
+            ("history.jsonl", '{"id": 7, "pro'),
+            ("member-1/trace.jsonl", "{]\n"),
+            ("controls.jsonl", "{]\n"),
+        )
+    ],
+    indirect=["judged"],
+)
+def test_a_malformed_line_is_the_same_error_in_both(judged: JudgedRun, file: str) -> None:
+    """A history that ends within a line is malformed too: what came after it is not known. Other runs are judged."""
+    assert isinstance(judged.on_spark, UsageError)
+    assert str(judged.on_spark) == str(judged.here)
+    assert file in str(judged.here)
+
+
+def twice(folder: Path) -> None:
     built = good_run()
     built.operations += built.operations[20:22]
-    built.write(tmp_path)
-    with pytest.raises(UsageError, match="duplicate operation id 20") as here:
-        verify_run(tmp_path)
-    with pytest.raises(UsageError) as there:
-        verify(spark, tmp_path)
-    assert str(there.value) == str(here.value)
+    built.write(folder)
+
+
+@pytest.mark.parametrize("judged", [twice], indirect=True)
+def test_an_operation_id_that_is_there_twice_is_the_same_error_in_both(judged: JudgedRun) -> None:
+    assert isinstance(judged.on_spark, UsageError)
+    assert str(judged.on_spark) == str(judged.here)
+    assert "duplicate operation id 20" in str(judged.here)
 
 
 def eight_keys(run: BuiltRun) -> None:
@@ -241,7 +267,7 @@ def eight_keys(run: BuiltRun) -> None:
         run.operations.append(read)
 
 
-def test_keys_are_judged_by_several_tasks(tmp_path: Path, spark: Any) -> None:
+def test_keys_are_judged_by_several_tasks_and_nothing_by_a_single_one(tmp_path: Path, spark: Any) -> None:
     """Seen by the tasks themselves: which of them were given rows of which keys, in the plan that `verify` runs."""
 
     def keys_of_task(batches: Iterator[Any]) -> Iterator[Any]:  # in here, so that it is sent with its code
@@ -257,10 +283,14 @@ def test_keys_are_judged_by_several_tasks(tmp_path: Path, spark: Any) -> None:
     built = good_run()
     eight_keys(built)
     built.write(tmp_path)
-    with run_tables.of_folder(spark, tmp_path) as run:
-        witness = Witness(run, member_ends(run.recording))
+    with run_tables.of_folders(spark, [tmp_path]) as tables:
+        reach = Reach(tables, member_ends(tables.recording).collect())
+        witness = Witness(tables, reach)
+        plan = evidence_of(tables, reach, witness)._jdf.queryExecution().executedPlan().toString()
+        assert "Exchange hashpartitioning" in plan
+        assert "SinglePartition" not in plan
         seen = spread(witness).mapInArrow(keys_of_task, "task int, key string").collect()
-        assert judge(run).verdict is Verdict.VALID
+        assert only(judge(tables)).verdict is Verdict.VALID
     by_task: dict[int, set[str]] = {}
     for row in seen:
         by_task.setdefault(row.task, set()).add(row.key)
@@ -269,7 +299,6 @@ def test_keys_are_judged_by_several_tasks(tmp_path: Path, spark: Any) -> None:
 
 
 def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) -> None:
-    """That of the good run is asked for in test_standalone."""
     lake = str(tmp_path / "lake")
     good, bad = good_run(), good_run(seed=2)
     bad.manifest = replace(bad.manifest, run_id="run 2/x")
@@ -284,9 +313,11 @@ def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) ->
     (tmp_path / "bad" / "member-0" / "archive" / "archive.catalog").unlink()
     ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake)
     assert runs_of_lake(spark, lake) == ["run 2/x", "run-1"]
-    assert verify_lake(spark, lake, "run 2/x") == verify_run(tmp_path / "bad")
+    assert list(verify_lake(spark, lake, ["run 2/x", "run-1"])) == [
+        verify_run(tmp_path / name) for name in ("bad", "good")
+    ]
     assert measure_lake(spark, lake, "run-1") == measure_run(RunFolder(tmp_path / "good"))
     with pytest.raises(UsageError, match="has no run 'nobody'"):
-        verify_lake(spark, lake, "nobody")
+        list(verify_lake(spark, lake, ["run-1", "nobody"]))
     with pytest.raises(UsageError, match="is not a lake"):
         runs_of_lake(spark, str(tmp_path / "good"))

@@ -18,7 +18,6 @@ from upheaval_node.trace_kinds import TraceKind
 
 _NONE: Final = -1
 _CATCHUP_FLAG: Final = 1
-_OF_LEADERS: Final = ("NewLeadershipTerm", "CommitPosition")
 
 VOTES_NOT_SEEN: Final = "not checked: whom a member follows after its vote"
 COMMITS_NOT_SEEN: Final = "not checked: whether a commit position goes back, and what members do with it"
@@ -76,7 +75,7 @@ class SeenBallots:
                 self._cast(voter, event, Ballot(term, event.member_id, 0, event.place), None)
             case TraceKind.SEND, "Vote" if event.fields.get("vote") is True:
                 self._on_vote(voter, event)
-            case TraceKind.SEND, message if message in _OF_LEADERS:
+            case TraceKind.SEND, "NewLeadershipTerm":
                 self._on_leader(voter, event)
             case TraceKind.RECEIVE, "RequestVote":
                 key = event.integer("candidate_term_id"), event.integer("candidate_member_id")
@@ -183,6 +182,8 @@ class SeenCommits:
         self._is_forgetful = is_forgetful
         self._reports: list[dict[int, dict[int, int]]] = [{} for _ in range(members)]
         """By whom it may have reached, follower and term: the highest position."""
+        self._stood = [_NONE] * members
+        """The last term that each stood for: who leads has stood for none since."""
         self._logs: dict[int, _Log] = {}
         """By term, the log with which its candidate stood."""
         self._bases: dict[int, _Mark] = {}
@@ -192,11 +193,15 @@ class SeenCommits:
         """The next message that was seen."""
         match event.kind, event.fields.get("message"):
             case TraceKind.SEND, "RequestVote":
-                self._logs[event.integer("candidate_term_id")] = _log_of(event)
+                term = event.integer("candidate_term_id")
+                self._logs[term] = _log_of(event)
+                self._stood[event.member_id] = max(term, self._stood[event.member_id])
             case TraceKind.SEND, "NewLeadershipTerm" if event.integer("leader_member_id") == event.member_id:
                 self._on_base(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
             case TraceKind.SEND, "CommitPosition" if event.integer("leader_member_id") == event.member_id:
-                self._on_commit(event, event.integer("leadership_term_id"), event.integer("log_position"))
+                # Until it has opened its term, a leader of Aeron names that of its log.
+                term = max(event.integer("leadership_term_id"), self._stood[event.member_id])
+                self._on_commit(event, term, event.integer("log_position"))
             case TraceKind.RECEIVE, "AppendPosition":
                 term, position = event.integer("leadership_term_id"), event.integer("log_position")
                 self._on_report(event, term, position)

@@ -22,9 +22,9 @@ def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("judge")
     verify = commands.add(
-        "verify", "check every promise of a run, from its folder alone", lazy("upheaval.cli.verify:verify")
+        "verify", "check every promise of runs, from their folders alone", lazy("upheaval.cli.verify:verify")
     )
-    verify.add_argument("run", type=Path, nargs="?", metavar="RUN", help="the run folder")
+    verify.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     add_json(verify)
     _add_lake(verify)
     _add_check(commands)

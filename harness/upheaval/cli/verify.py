@@ -1,4 +1,4 @@
-"""`upheaval verify`: the promises of a run as a table, and the verdict."""
+"""`upheaval verify`: the promises of each run as a table, and the verdict."""
 
 import argparse
 import json
@@ -11,16 +11,47 @@ from upheaval.checkers.verdict import Report, worst
 from upheaval.cli.lake_options import require_one_place
 from upheaval.cli.lazy import lazy
 from upheaval.cli.tables import table
+from upheaval.errors import UsageError
 
 NOT_CHECKED: Final = "not checked"
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Judge a run folder here, or whatever the options name on Spark; returns the exit status."""
-    require_one_place(options, [] if options.run is None else [options.run])
+    """Judge run folders here, or whatever the options name on Spark; returns the exit status."""
+    require_one_place(options, options.runs)
     if options.engine == "spark":
         return lazy("upheaval_pipeline.commands:verify_on_spark")(options)
-    return show(verify_run(options.run), as_json=options.json)
+    judged = [_judged(run) for run in options.runs]
+    return show_judged(judged, as_list=are_several(options), as_json=options.json)
+
+
+def _judged(run: Path) -> Report | UsageError:
+    try:
+        return verify_run(run)
+    except UsageError as error:
+        return error
+
+
+def are_several(options: argparse.Namespace) -> bool:
+    """Whether the options name any number of runs, and not a single one."""
+    return len(options.runs) > 1 or (options.lake is not None and options.run_id is None)
+
+
+def show_judged(judged: Sequence[Report | UsageError], *, as_list: bool, as_json: bool) -> int:
+    """Print the reports; return what the command ends with, the worst of them counts.
+
+    Raises `UsageError` with why any could not be judged, after the reports of all others.
+    """
+    reports = [each for each in judged if isinstance(each, Report)]
+    if as_list and as_json:
+        print(json.dumps([report.to_fields() for report in reports], indent=2))
+    else:
+        for report in reports:
+            show(report, as_json=as_json)
+    refused = [str(each) for each in judged if isinstance(each, UsageError)]
+    if refused:
+        raise UsageError("; ".join(refused))
+    return worst([report.verdict for report in reports]).exit_status
 
 
 def show(report: Report, *, as_json: bool) -> int:
@@ -30,16 +61,6 @@ def show(report: Report, *, as_json: bool) -> int:
     else:
         print_report(report)
     return report.verdict.exit_status
-
-
-def show_several(reports: Sequence[Report], *, as_json: bool) -> int:
-    """Print the reports of several runs; return what the command ends with: the worst of them counts."""
-    if as_json:
-        print(json.dumps([report.to_fields() for report in reports], indent=2))
-    else:
-        for report in reports:
-            print_report(report)
-    return worst([report.verdict for report in reports]).exit_status
 
 
 def print_report(report: Report) -> None:

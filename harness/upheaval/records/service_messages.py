@@ -21,6 +21,13 @@ from upheaval_node.service.services.encoding import Request, Response, Status
 from upheaval_node.service.services.timers import FIRED
 
 _LONG: Final = struct.Struct("<q")
+_PRIVATE: Final = 0x10F000
+"""What is added to a byte that is no UTF-8, for a character that files may hold; lone surrogates are none."""
+_AS_BYTES: Final = {_PRIVATE + byte: 0xDC00 + byte for byte in range(0x80, 0x100)}
+# Such a character in an answer is itself told byte for byte.
+_AS_CHARACTERS: Final = {surrogate: chr(private) for private, surrogate in _AS_BYTES.items()} | {
+    private: "".join(chr(_PRIVATE + byte) for byte in chr(private).encode()) for private in _AS_BYTES
+}
 _READS: Final = (Function.READ, Function.LIST, Function.BALANCES, Function.FIRED)
 _CONDITIONAL: Final = (
     encoding.Operation.COMPARE_AND_SET,
@@ -106,15 +113,15 @@ def call_digest(payload: Buffer) -> str:
 
 
 def answer_text(answer: Buffer) -> str:
-    """The answer to a call as the history has it: UTF-8, other bytes as lone surrogates; `answer_bytes` is the way
+    """The answer to a call as the history has it: UTF-8, other bytes as private characters; `answer_bytes` is the way
     back.
     """
-    return bytes(answer).decode("utf-8", "surrogateescape")
+    return bytes(answer).decode("utf-8", "surrogateescape").translate(_AS_CHARACTERS)
 
 
 def answer_bytes(text: str) -> bytes:
     """The answer to a call that the history has as text."""
-    return text.encode("utf-8", "surrogateescape")
+    return text.translate(_AS_BYTES).encode("utf-8", "surrogateescape")
 
 
 def decode_result(payload: Buffer) -> tuple[int, int, Json, str]:

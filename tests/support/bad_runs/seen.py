@@ -89,7 +89,7 @@ def a_leader_seen_without_votes(lines: list[Line]) -> None:
 
 
 def two_leaders_seen_in_one_term(lines: list[Line]) -> None:
-    announced = last(lines, event="send", message="CommitPosition", leadership_term_id=1)
+    announced = last(lines, event="send", message="NewLeadershipTerm", leadership_term_id=1)
     lines.insert(announced, {**lines[announced], "member": 1, "to": 0, "leader_member_id": 1})
 
 

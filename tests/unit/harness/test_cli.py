@@ -60,6 +60,27 @@ def test_verify_speaks_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(finding["verdict"] == "valid" for finding in report["promises"])
 
 
+def test_several_runs_are_a_list_and_the_worst_of_them_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good_run().write(tmp_path / "good")
+    good_run(20).write(tmp_path / "short")
+    status, out, err = run(capsys, "verify", tmp_path / "good", tmp_path / "short", "--json")
+    assert (status, err) == (3, "")
+    reports = [(report["run"], report["verdict"]) for report in json.loads(out)]
+    assert reports == [(str(tmp_path / "good"), "valid"), (str(tmp_path / "short"), "unknown")]
+
+
+def test_a_malformed_run_keeps_no_other_from_being_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("bad", "good"):
+        good_run().write(tmp_path / name)
+    (tmp_path / "bad" / "faults.jsonl").write_text("{\n")
+    status, out, err = run(capsys, "verify", tmp_path / "bad", tmp_path / "good")
+    assert status == 2
+    assert "faults.jsonl:1: not JSON" in one_line(err)
+    assert out.splitlines()[-2:] == ["verdict: valid", str(tmp_path / "good")]
+
+
 def test_a_malformed_history_exits_2_with_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good_run().write(tmp_path)
     with (tmp_path / "history.jsonl").open("a") as stream:

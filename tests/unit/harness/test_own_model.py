@@ -23,6 +23,7 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.model import Model, OwnRun, PlainPromise, Request, promise, says
 from upheaval.records import Outcome, answer_bytes, answer_text, call_digest, source_digest
+from upheaval.records.jsonfields import parse_object
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.session_header import LENGTH
 
@@ -223,9 +224,9 @@ def test_answers_are_bytes_text_or_json(answer: bytes, expected: Any, agrees: bo
 
 
 def test_answers_stand_in_the_history_byte_for_byte() -> None:
-    for answer in (b"plain", "ä".encode(), bytes(range(256))):
-        text = json.loads(json.dumps(answer_text(answer)))
-        assert answer_bytes(text) == answer
+    for answer in (b"plain", "ä".encode(), bytes(range(256)), "\U0010f080\U0010f0ff".encode()):
+        line = parse_object(json.dumps({"result": answer_text(answer)}))
+        assert answer_bytes(str(line["result"])) == answer
 
 
 # --- promises ---

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.bad_runs import copy_of_good_run
-from support.bad_runs.protocol import KILLED, RESTARTED
+from support.bad_runs.protocol import KILLED, RESTARTED, Line, first, having
 from support.bad_runs.seen import seen_by_forwarders
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
@@ -24,6 +24,25 @@ def test_a_good_run_is_valid(scenario: str, tmp_path: Path) -> None:
     assert (commits.promise, commits.verdict) == (Promise.COMMITS_KEPT, Verdict.VALID), commits
     assert "not checked" in votes.detail
     assert "not checked" in commits.detail
+
+
+def test_a_leader_that_has_not_opened_its_term_names_that_of_its_log(tmp_path: Path) -> None:
+    """So does Aeron 1.49.3; the first leader has none."""
+
+    def change(lines: list[Line]) -> None:
+        for term in (0, 1):
+            announced = first(lines, event="send", message="NewLeadershipTerm", leadership_term_id=term)
+            base = lines[announced]["term_base_log_position"]
+            for at in having(lines, event="send", message="CommitPosition", leadership_term_id=term):
+                if lines[at]["log_position"] <= base:
+                    lines[at]["leadership_term_id"] -= 1
+
+    copy_of_good_run(KILLED, tmp_path)
+    seen_by_forwarders(tmp_path, change)
+    run = RunFolder(tmp_path)
+    assert '"CommitPosition","leadership_term_id":-1' in run.consensus_file.read_text()
+    found = check_protocol(run, run.read_manifest())
+    assert [each.verdict for each in found] == [Verdict.VALID] * 2, found
 
 
 def test_without_forwarders_nothing_is_checked(tmp_path: Path) -> None:
