@@ -2,7 +2,8 @@
 
 Datagrams a second of the forwarders' own processor time; round trips of 64 bytes, directly and through one forwarder,
 in turn; and with `--seconds` operations a second of three members of Aeron with forwarders on every link beside
-those of consensus alone and beside none, in turn. Prints JSON, medians.
+those of consensus alone and beside none, in turn. With `--queued` the same for the agent that gets datagrams from the
+kernel, in a network of its own (`unshare -n`, as root). Prints JSON, medians.
 """
 
 import argparse
@@ -10,12 +11,14 @@ import json
 import socket
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +27,10 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
+from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
+from upheaval_chaos import queue_agent
+from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.toxiproxy import StandardToxiproxy
 from upheaval_node.protocol.frames import TYPE_DATA
@@ -36,24 +42,33 @@ TOXICS: Mapping[str, tuple[str, Mapping[str, int], float] | None] = {
     "drop 1 % of data of one stream": ("timeout", {"timeout": 0, "frame_type": TYPE_DATA, "stream_id": 100}, 0.01),
     "delay 1 ms": ("latency", {"latency": 1, "jitter": 0}, 1.0),
 }
+AGENT = ("127.0.0.1", "8474")
 BURST = 64
 PINGS = 500
 NAME = "p"
 
 
 class Bench:
-    """One sender, one forwarder, one receiver."""
+    """One sender, one proxy, one receiver."""
 
-    def __init__(self, server: ProxyServer) -> None:
-        self.api = StandardToxiproxy(server.address)
+    def __init__(self, api: StandardToxiproxy, clock: int) -> None:
+        self.api = api
         self.receiver = _socket()
-        self.listen = _address(self.api.create(NAME, "{}:{}".format(*self.receiver.getsockname()), protocol="udp"))
-        (thread,) = (each for each in threading.enumerate() if each.name == "proxies")
-        assert thread.ident is not None
-        self._clock = time.pthread_getcpuclockid(thread.ident)
+        self.address = self.receiver.getsockname()
+        self.source, self.dialled = "127.0.0.1", self.address
+        self._clock = clock
+
+    def forward(self) -> None:
+        """The sender dials the proxy."""
+        self.dialled = _address(self.api.create(NAME, "{}:{}".format(*self.address), protocol="udp"))
+
+    def queue(self) -> None:
+        """The sender dials the receiver, from another address."""
+        self.source = "127.0.0.2"
+        self.api.create(NAME, "{}:{}".format(*self.address), f"{self.source}:0", protocol="udp")
 
     def cpu_s(self) -> float:
-        """Processor time of the forwarders so far."""
+        """Processor time of the proxies so far."""
         return time.clock_gettime(self._clock)
 
     @contextmanager
@@ -69,8 +84,8 @@ class Bench:
     def rate(self, size: int, count: int) -> float:
         """Datagrams a second of its processor time; what is dropped counts, too."""
         frame = struct.pack("<iBBHiiii", size, 0, 0xC0, TYPE_DATA, 0, 1, 100, 0).ljust(size, b"\0")
-        with _socket() as sender:
-            sender.connect(self.listen)
+        with _socket(self.source) as sender:
+            sender.connect(self.dialled)
             before = self.cpu_s()
             for _ in range(count // BURST):
                 for _ in range(BURST):
@@ -88,10 +103,10 @@ class Bench:
             return
 
 
-def round_trips_us(address: tuple[str, int]) -> float:
+def round_trips_us(address: tuple[str, int], source: str = "127.0.0.1") -> float:
     """Median of pings that an echo answers."""
     found = []
-    with _socket() as asker:
+    with _socket(source) as asker:
         asker.connect(address)
         asker.settimeout(5)
         for _ in range(PINGS):
@@ -133,10 +148,66 @@ def operations(folder: Path, seconds: float, window: int, opening: Opening) -> f
         return (load.counts.ok - before) / (time.monotonic() - begin)
 
 
-def _socket() -> socket.socket:
+def measure(bench: Bench, rounds: int, count: int) -> dict[str, dict[str, float]]:
+    """Rates by size and toxic, and round trips."""
+    rates: dict[str, list[float]] = {}
+    trips: dict[str, list[float]] = {"directly": [], "through the proxy": []}
+    for _ in range(rounds):
+        for size in SIZES:
+            for name, toxic in TOXICS.items():
+                with bench.toxic(toxic):
+                    rates.setdefault(f"{size} bytes, {name}", []).append(bench.rate(size, count))
+    thread = threading.Thread(target=echo, args=(bench.receiver,))
+    thread.start()
+    for _ in range(rounds):
+        trips["directly"].append(round_trips_us(bench.address))
+        trips["through the proxy"].append(round_trips_us(bench.dialled, bench.source))
+    with _socket() as end:
+        end.sendto(b"", bench.address)
+    thread.join()
+    bench.receiver.close()
+    return {
+        "datagrams_per_cpu_second": {name: round(statistics.median(found)) for name, found in rates.items()},
+        "round_trip_us": {name: round(statistics.median(found), 1) for name, found in trips.items()},
+    }
+
+
+def forwarded(rounds: int, count: int) -> dict[str, dict[str, float]]:
+    """Through a forwarder of this process."""
+    with ProxyServer() as server:
+        (thread,) = (each for each in threading.enumerate() if each.name == "proxies")
+        assert thread.ident is not None
+        bench = Bench(StandardToxiproxy(server.address), time.pthread_getcpuclockid(thread.ident))
+        bench.forward()
+        return measure(bench, rounds, count)
+
+
+def queued(rounds: int, count: int) -> dict[str, dict[str, float]]:
+    """Through an agent in this network name space, which nobody else is in."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    with subprocess.Popen([sys.executable, "-m", queue_agent.__name__, *AGENT, "0"]) as agent:
+        try:
+            api = StandardToxiproxy(":".join(AGENT))
+            wait_until(partial(_answers, api), timeout_s=20, describe=lambda: "the agent does not start")
+            # The processor clock of a process, as Linux numbers it.
+            bench = Bench(api, ~agent.pid << 3 | 2)
+            bench.queue()
+            return measure(bench, rounds, count)
+        finally:
+            agent.terminate()
+
+
+def _answers(api: StandardToxiproxy) -> bool:
+    try:
+        return bool(api.version())
+    except EnvironmentFault:
+        return False
+
+
+def _socket(source: str = "127.0.0.1") -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    made.bind(("127.0.0.1", 0))
+    made.bind((source, 0))
     return made
 
 
@@ -151,40 +222,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20_000, help="datagrams of a round")
     parser.add_argument("--seconds", type=float, default=0, help="of each round with members of Aeron; 0 for none")
     parser.add_argument("--window", type=int, default=256, help="operations outstanding")
+    parser.add_argument("--queued", action="store_true", help="of datagrams that the kernel hands over, only")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rates: dict[str, list[float]] = {}
-    trips: dict[str, list[float]] = {"directly": [], "through a forwarder": []}
+    if options.queued and not options.here:
+        return subprocess.run(["unshare", "-n", sys.executable, *sys.argv, "--here"], check=False).returncode
     served: dict[str, list[float]] = {name: [] for name in OPENINGS}
-    with ProxyServer() as server:
-        bench = Bench(server)
-        for _ in range(options.rounds):
-            for size in SIZES:
-                for name, toxic in TOXICS.items():
-                    with bench.toxic(toxic):
-                        rates.setdefault(f"{size} bytes, {name}", []).append(bench.rate(size, options.count))
-        thread = threading.Thread(target=echo, args=(bench.receiver,))
-        thread.start()
-        for _ in range(options.rounds):
-            trips["directly"].append(round_trips_us(bench.receiver.getsockname()))
-            trips["through a forwarder"].append(round_trips_us(bench.listen))
-        with _socket() as end:
-            end.sendto(b"", bench.receiver.getsockname())
-        thread.join()
-        bench.receiver.close()
+    measured = (queued if options.queued else forwarded)(options.rounds, options.count)
     with tempfile.TemporaryDirectory(prefix="upheaval-bench-", dir="/var/tmp") as place:
         for number in range(options.rounds if options.seconds else 0):
             for which, (name, opening) in enumerate(OPENINGS.items()):
                 folder = Path(place) / f"{which}-{number}"
                 served[name].append(operations(folder, options.seconds, options.window, opening))
                 print(f"{name}: {served[name][-1]:.0f} operations a second", file=sys.stderr)
-    result = {
-        "datagrams_per_cpu_second": {name: round(statistics.median(found)) for name, found in rates.items()},
-        "round_trip_us": {name: round(statistics.median(found), 1) for name, found in trips.items()},
-        "aeron_operations_per_second": {
-            name: round(statistics.median(found)) for name, found in served.items() if found
-        },
-    }
-    print(json.dumps(result, indent=2))
+    served_by = {name: round(statistics.median(found)) for name, found in served.items() if found}
+    print(json.dumps({**measured, "aeron_operations_per_second": served_by}, indent=2))
     return 0
 
 

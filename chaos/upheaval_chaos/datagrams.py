@@ -1,15 +1,23 @@
 """What is seen of links by datagrams: `ping` sends some and says whether one was answered, `volley` many, and says
 which.
+
+Also run as a program, in the network of a member: its first argument is one of these two, its output JSON.
 """
 
 import contextlib
+import json
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from functools import partial
 from typing import Final
 
-from upheaval_chaos.pings import PingText
-from upheaval_chaos.target import Answer, Ping
+from upheaval_chaos.datagram_ways import probe
+from upheaval_chaos.pings import PingText, datagram_ping_text
+from upheaval_chaos.target import FRAMES, Answer, DatagramEffect, Ping
+from upheaval_node.protocol.frames import TYPE_DATA
 from upheaval_node.types import S
 
 _AGAIN_S: Final = 0.1
@@ -17,6 +25,8 @@ _AGAIN_S: Final = 0.1
 _MARK: Final = slice(8, 12)
 _BURST: Final = 16
 _PAUSE_S: Final = 0.001
+_QUIET_S: Final = 0.5
+"""A probe that has not come when none came for so long is lost."""
 
 
 def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
@@ -24,23 +34,23 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
 
     Only the first brings its padding, and what is sent after that has the time from its beginning.
     """
-    host, _, port = address.rpartition(":")
+    target = _target(address)
     asked: dict[bytes, int] = {}
     first = text()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.connect((host, int(port)))
+        # Not connected: where nobody listens, that is not told of what is sent next.
         begin_ns = time.monotonic_ns()
         deadline_ns = begin_ns + int(timeout_s * S)
         for number in range(first.repeats):
             if number % _BURST == _BURST - 1:
                 # No more at once than buffers hold.
                 time.sleep(_PAUSE_S)
-            asker.send(first.padding)
+            asker.sendto(first.padding, target)
         now_ns = time.monotonic_ns()
         while now_ns < deadline_ns:
             said = text()
             asked[said.mark] = begin_ns if first.repeats else now_ns
-            asker.send(said.hello)
+            asker.sendto(said.hello, target)
             until_ns = min(now_ns + int(_AGAIN_S * S), deadline_ns)
             mark = _answer(asker, asked, until_ns)
             now_ns = time.monotonic_ns()
@@ -49,19 +59,29 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
     return Ping(Answer.SILENT, now_ns - begin_ns)
 
 
-def volley(address: str, probes: Sequence[bytes], quiet_s: float) -> list[int]:
-    """Send all of them; the numbers of those that were answered, in that order, until none has come for so long."""
-    host, _, port = address.rpartition(":")
+def volley_of(count: int, effect: DatagramEffect) -> tuple[int, int, int, float]:
+    """What a volley of so many probes is, like the frames that the effect is about."""
+    frame_type = FRAMES.get(effect.frames, TYPE_DATA)
+    return count, frame_type, effect.stream_id, _QUIET_S + effect.jitter_ms / 1000
+
+
+def volley(address: str, count: int, frame_type: int, stream_id: int, quiet_s: float) -> list[int]:
+    """Send so many probes; the numbers of those that were answered, in that order, until none has come for so long."""
+    target = _target(address)
     came: list[int] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.connect((host, int(port)))
-        for number, probe in enumerate(probes):
+        for number in range(count):
             if number % _BURST == _BURST - 1:
                 came += _numbers(asker, _PAUSE_S)
-            asker.send(probe)
+            asker.sendto(probe(number, frame_type, stream_id), target)
         while more := _numbers(asker, quiet_s):
             came += more
     return came
+
+
+def _target(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
 
 
 def _numbers(asker: socket.socket, wait_s: float) -> list[int]:
@@ -85,3 +105,16 @@ def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> byt
         if mark in asked:
             return mark
     return None
+
+
+def _main(arguments: Sequence[str]) -> object:
+    what, address, *others = arguments
+    if what == "volley":
+        count, frame_type, stream_id, quiet_s = others
+        return volley(address, int(count), int(frame_type), int(stream_id), float(quiet_s))
+    channel, extra_length, timeout_s = others
+    return astuple(ping(address, partial(datagram_ping_text, channel, int(extra_length)), float(timeout_s)))
+
+
+if __name__ == "__main__":
+    print(json.dumps(_main(sys.argv[1:])))

@@ -12,8 +12,6 @@ from random import Random
 from typing import Final
 
 from upheaval_chaos.any_proxy import AnyProxy
-from upheaval_chaos.datagram_proxy import DatagramProxy, Watch
-from upheaval_chaos.proxy import Proxy
 from upheaval_chaos.toxics import STREAMS, ToxicError, toxic_from_fields
 
 VERSION: Final = "2.12.0"
@@ -21,16 +19,11 @@ VERSION: Final = "2.12.0"
 _BODY_MAX: Final = 1 << 20
 _HEADERS_MAX: Final = 100
 _REQUEST_TIMEOUT_S: Final = 10.0
-_KINDS: Final = ("tcp", "udp")
 _COUNTED: Final = [(what, unit) for unit in ("bytes", "datagrams") for what in ("received", "sent")]
 
 Reply = tuple[HTTPStatus, object]
-WatchOf = Callable[[str], Watch | None]
-"""By the name of a proxy of datagrams, who looks at it."""
-
-
-def nobody(_: str) -> None:
-    """No proxy is looked at."""
+Kinds = Mapping[str, Callable[[str, str, str, Random], AnyProxy]]
+"""What makes a proxy, by its protocol, from its name, where it listens, its upstream, and where chance comes from."""
 
 
 class _Refused(Exception):
@@ -44,14 +37,14 @@ class _Refused(Exception):
 class ProxyApi:
     """All proxies, and the requests that make, change and end them."""
 
-    def __init__(self, random: Random, watch_of: WatchOf = nobody) -> None:
+    def __init__(self, random: Random, kinds: Kinds) -> None:
         self.proxies: dict[str, AnyProxy] = {}
+        self._kinds = kinds
         self._random = random
-        self._watch_of = watch_of
 
-    async def serve(self, host: str) -> asyncio.Server:
-        """Answer requests on a free port of `host`. Raises `OSError` when that cannot be bound."""
-        return await asyncio.start_server(self._answer, host, 0)
+    async def serve(self, host: str, port: int = 0) -> asyncio.Server:
+        """Answer requests on a port of `host`, by default a free one. Raises `OSError` when that cannot be bound."""
+        return await asyncio.start_server(self._answer, host, port)
 
     async def close(self) -> None:
         """Disable every proxy: nothing listens, and every connection is dropped."""
@@ -147,14 +140,9 @@ class ProxyApi:
             raise _Refused(HTTPStatus.CONFLICT, f"proxy {name!r} already exists")
         listen = fields.get("listen") or "127.0.0.1:0"
         kind = str(fields.get("protocol") or "tcp")
-        if kind not in _KINDS:
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {kind!r}: use {', '.join(_KINDS)}")
-        proxy: AnyProxy
-        if kind == "tcp":
-            proxy = Proxy(name, _address(listen), _address(upstream), self._random)
-        else:
-            watch = self._watch_of(name)
-            proxy = DatagramProxy(name, _address(listen), _address(upstream), self._random, watch)
+        if kind not in self._kinds:
+            raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {kind!r}: use {', '.join(self._kinds)}")
+        proxy = self._kinds[kind](name, _address(listen), _address(upstream), self._random)
         if fields.get("enabled", True):
             await _enable(proxy)
         self.proxies[name] = proxy

@@ -2,16 +2,25 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from types import TracebackType
 from typing import Final
 
 from upheaval_chaos.any_proxy import AnyProxy
+from upheaval_chaos.datagram_proxy import DatagramProxy
+from upheaval_chaos.datagram_ways import Watch
 from upheaval_chaos.errors import EnvironmentFault
-from upheaval_chaos.proxy_api import ProxyApi, WatchOf, nobody
+from upheaval_chaos.proxy import Proxy
+from upheaval_chaos.proxy_api import ProxyApi
 
 HOST: Final = "127.0.0.1"
+WatchOf = Callable[[str], Watch | None]
+"""By the name of a proxy of datagrams, who looks at it."""
+
+
+def nobody(_: str) -> None:
+    """No proxy is looked at."""
 
 
 class ProxyServer:
@@ -19,7 +28,11 @@ class ProxyServer:
 
     def __init__(self, seed: int = 0, watch_of: WatchOf = nobody) -> None:
         self.address = ""
-        self._api = ProxyApi(Random(f"proxy/{seed}"), watch_of)
+
+        def datagram_proxy(name: str, listen: str, upstream: str, random: Random) -> DatagramProxy:
+            return DatagramProxy(name, listen, upstream, random, watch_of(name))
+
+        self._api = ProxyApi(Random(f"proxy/{seed}"), {"tcp": Proxy, "udp": datagram_proxy})
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ready = threading.Event()

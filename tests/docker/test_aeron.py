@@ -1,34 +1,96 @@
-"""Members of Aeron Cluster in containers: a leader is killed under load and comes back, and the run is judged."""
+"""Members of Aeron Cluster in containers: a leader is killed under load and comes back, links are broken by proxies of
+what the kernel hands over, and the runs are judged.
+"""
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.docker_runs import left_of
+from support.fault_cases import CASES, WORKLOAD, fault_of, one_round
+from support.saboteur import Sabotage
 from support.stranger import copy_of, pytest_in
 from upheaval import images
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cluster import end_run, perform
 from upheaval.errors import UsageError
+from upheaval.execution.live import LiveStage
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.scenario import parse_scenario
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
+from upheaval_chaos import datagram_faults, faults, link_faults
+from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
 
 VERSION = "1.49.3"
 """1.51.0 may lose what it acknowledged when leaders change often, which a slow machine is enough for."""
 WAIT_S = 90.0
 
 
-@pytest.mark.nightly
-def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, engine: Client) -> None:
+SCENARIO = parse_scenario(
+    f"title x\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="links", where="links"
+).on_system(f"aeron:{VERSION}")
+LINK_FAULTS = [
+    each for kind in (LinkFaultKind.BLACKHOLE, LinkFaultKind.SLOW, *DatagramFaultKind) for each in CASES[kind]
+]
+
+
+@pytest.fixture(scope="module")
+def member_image(engine: Client) -> images.Image:
     image = images.image_named("aeron", VERSION)
-    images.build(engine, image, base=None, offline=True, say=print)
-    assert images.problems_of(engine, image) == []
+    if not images.image_state(engine, image).is_current:
+        images.build(engine, image, base=None, offline=True, say=print)
+    return image
+
+
+@pytest.fixture(scope="module")
+def stage(
+    tmp_path_factory: pytest.TempPathFactory, member_image: images.Image, link_images: None, engine: Client
+) -> Iterator[LiveStage]:
+    """Three members under load whose links can be broken; what they left is judged at the end."""
+    folder = tmp_path_factory.mktemp("links") / "run"
+    made = LiveStage(SCENARIO, "docker", 1, folder)
+    try:
+        made.open(print)
+        yield made
+    finally:
+        made.close()
+    broken = {finding.promise for finding in verify_run(folder).findings if finding.verdict is Verdict.INVALID}
+    # An injector that lies ends members of which no fault is written down.
+    assert broken <= {Promise.NO_UNEXPLAINED_END}
+    assert left_of(engine, made.run.read_manifest().run_id) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("statement", "sabotage"),
+    [
+        *((statement, Sabotage.NONE) for statement in LINK_FAULTS),
+        *((LINK_FAULTS[0], how) for how in Sabotage if how is not Sabotage.NONE),
+        *(("lose leader <-> follower percent=30", how) for how in Sabotage if how is not Sabotage.NONE),
+    ],
+)
+def test_a_fault_of_links_is_proved_when_it_was_done(
+    statement: str, sabotage: Sabotage, stage: LiveStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (faults, link_faults, datagram_faults) if sabotage is not Sabotage.NONE else ():
+        # What will never happen need not be waited for as long as in earnest.
+        for name in ("TAKES_EFFECT_S", "COMES_BACK_S"):
+            monkeypatch.setattr(module, name, 4.0, raising=False)
+    record = one_round(stage.target, fault_of(statement), sabotage)
+    assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+@pytest.mark.nightly
+def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, member_image: images.Image, engine: Client) -> None:
+    assert images.problems_of(engine, member_image) == []
     cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(system=f"aeron:{VERSION}"))
     try:
         cluster.up(WAIT_S)

@@ -2,12 +2,13 @@
 
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from support.docker_runs import left_of
-from support.fault_cases import LIVE_ROUNDS, WORKLOAD, fault_of, one_round
+from support.fault_cases import LIVE_ROUNDS, WORKLOAD, fault_of, one_round, settle
 from support.saboteur import Sabotage
 from upheaval.execution.live import LiveStage
 from upheaval.runtimes.docker.cluster import DockerCluster
@@ -15,7 +16,8 @@ from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.ports import HOST, is_free, member_ports
 from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, link_faults
-from upheaval_chaos.target import Link
+from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.target import Answer, Link
 
 FILTERED = (
     "blackhole leader <-> follower by=packets",
@@ -153,6 +155,20 @@ def test_probes_through_proxies(statement: str, sabotage: Sabotage, proxied: Liv
 def test_probes_of_filters(statement: str, sabotage: Sabotage, filtered: LiveStage, impatient: None) -> None:
     record = one_round(filtered.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+def test_a_filter_holds_for_a_member_that_was_started_again(filtered: LiveStage) -> None:
+    cluster = cluster_of(filtered)
+    victim, other, third = 0, 1, 2
+    driver = FaultDriver(cluster, filtered.record_fault)
+    assert driver.inject("x", fault_of("blackhole member-0 <-> member-1 by=packets")).holds
+    cluster.node(victim).kill()
+    cluster.node(victim).start()
+    hears = partial(cluster.ping, Link(third, victim, "consensus"), link_faults.PING_TIMEOUT_S)
+    cluster.wait_until(lambda: hears().answer is Answer.ANSWERED, faults.COMES_BACK_S, "the member to listen again")
+    assert cluster.ping(Link(other, victim, "consensus"), link_faults.SILENCE_S).answer is Answer.SILENT
+    assert driver.heal("x").holds
+    settle(cluster)
 
 
 def test_the_rights_to_filter_are_the_helpers(filtered: LiveStage) -> None:

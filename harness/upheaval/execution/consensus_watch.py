@@ -92,7 +92,7 @@ class ConsensusWatch:
 
 
 class LinkWatch:
-    """One forwarder. Implements `datagram_proxy.Watch`."""
+    """One forwarder. Implements `datagram_ways.Watch`."""
 
     def __init__(self, watch: ConsensusWatch, place: ProxyPlace) -> None:
         self.place = place

@@ -19,22 +19,18 @@ from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_port
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.system import SystemUnderTest, require_streams
+from upheaval.system import SystemUnderTest, require_meaning
 from upheaval_chaos import connections, datagrams
-from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
-from upheaval_chaos.datagram_proxy import probe
+from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.pings import PingText
-from upheaval_chaos.proxy_api import nobody
-from upheaval_chaos.proxy_server import ProxyServer
+from upheaval_chaos.proxy_server import ProxyServer, nobody
 from upheaval_chaos.target import (
-    FRAMES,
     Answer,
     DatagramEffect,
     Datagrams,
     Link,
     LinkEffect,
-    LinkFaultKind,
     Means,
     Ping,
 )
@@ -50,10 +46,6 @@ from upheaval_chaos.toxic_links import (
 )
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
-from upheaval_node.protocol.frames import TYPE_DATA
-
-VOLLEY_QUIET_S: Final = 0.5
-"""A probe that has not come when none came for so long is lost."""
 
 _TCP: Final = "tcp"
 _UDP: Final = "udp"
@@ -84,38 +76,34 @@ def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
         raise UsageError("processes on one machine have no packets of their own to filter: leave out by=packets")
     if isinstance(cluster, ProcessCluster):
         return ProxiedLinks(cluster, seed) if cluster.system.has_streams else DatagramLinks(cluster, seed)
-    require_streams(cluster.system, "faults of links in containers")
     from upheaval.runtimes.docker.cluster import DockerCluster
     from upheaval.runtimes.docker.links import DockerLinks
     from upheaval.runtimes.docker.packet_links import PacketLinks
+    from upheaval.runtimes.docker.queue_links import QueueLinks
 
     if not isinstance(cluster, DockerCluster):
         raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
-    return PacketLinks(cluster) if means is Means.PACKETS else DockerLinks(cluster)
+    if means is Means.PACKETS:
+        return PacketLinks(cluster)
+    return DockerLinks(cluster) if cluster.system.has_streams else QueueLinks(cluster, seed)
 
 
 def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault | DatagramFault]) -> None:
     """Raises `UsageError` for a fault that has no meaning for what members of the system speak."""
     for fault in faults:
-        _require_meaning(system, fault.kind)
+        require_meaning(system, fault.kind)
 
 
-def _require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFaultKind) -> None:
-    if isinstance(kind, DatagramFaultKind) and system.has_streams:
-        raise UsageError(f"system {system.text} speaks streams: {kind} is done to datagrams, use --system aeron")
-    if kind in (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT):
-        require_streams(system, f"the fault {kind}, which ends connections,")
-
-
-def require_link_images(runtime: str, means: Means) -> None:
+def require_link_images(runtime: str, means: Means, system: SystemUnderTest) -> None:
     """Raises `EnvironmentFault` when what breaks links needs an image that is not there; nothing is made for it."""
     if runtime != DOCKER:
         return
-    from upheaval.runtimes.docker import links, packet_links
+    from upheaval.runtimes.docker import helpers, links
     from upheaval.runtimes.docker.engine import connected, require_image
 
     with connected() as client:
-        require_image(client, packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
+        by_proxies = means is Means.PROXY and system.has_streams
+        require_image(client, links.IMAGE if by_proxies else helpers.IMAGE)
 
 
 class Forwarders:
@@ -226,7 +214,7 @@ class DatagramLinks(ProxiedLinks):
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` for what ends connections."""
-        _require_meaning(self._cluster.system, effect.kind)
+        require_meaning(self._cluster.system, effect.kind)
         super().impose(links, effect)
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
@@ -238,11 +226,10 @@ class DatagramLinks(ProxiedLinks):
 
     def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
         """Through every proxy by which the source dials along the link, all at once."""
-        probes = [probe(number, FRAMES.get(effect.frames, TYPE_DATA), effect.stream_id) for number in range(count)]
-        quiet_s = VOLLEY_QUIET_S + effect.jitter_ms / 1000
         places = [each.proxy for each in streams_of(link, self._legs) if each.direction == UPSTREAM]
+        said = datagrams.volley_of(count, effect)
         with ThreadPoolExecutor(len(places)) as pool:
-            came = pool.map(lambda place: datagrams.volley(self._listen[place], probes, quiet_s), places)
+            came = pool.map(lambda place: datagrams.volley(self._listen[place], *said), places)
             return dict(zip((place.name for place in places), came, strict=True))
 
 

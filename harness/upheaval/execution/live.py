@@ -38,7 +38,8 @@ class LiveStage:
         self._planned_faults, self._planned_commands = scenario.planned_faults, scenario.planned_commands
         self._seed = seed
         self._means = next((fault.means for fault in scenario.link_faults), None)
-        require_link_faults(system_named(self._spec.system), scenario.link_faults)
+        self._system = system_named(self._spec.system)
+        require_link_faults(self._system, scenario.link_faults)
         self._cluster: AnyCluster | None = None
         self._load: ProcessLoad | None = None
         self._stack = ExitStack()
@@ -57,7 +58,7 @@ class LiveStage:
     def open(self, say: Callable[[str], None]) -> None:
         """Make the cluster and its links, start it, and begin the load."""
         if self._means is not None:
-            require_link_images(self._runtime, self._means)
+            require_link_images(self._runtime, self._means, self._system)
         cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
         if cluster.note:

@@ -128,11 +128,11 @@ TOXIPROXY: Final = Image(
 
 NETFAULT: Final = Image(
     "netfault",
-    ("images/netfault",),
+    ("images/netfault", "node/upheaval_node", "chaos/upheaval_chaos"),
     _PYTHON_IMAGE,
     DebianBase(f"upheaval/base-netfault:{DEBIAN_SUITE}", ("python3", "iptables")),
     limit_mb=220,
-    imports=("socket",),
+    imports=("upheaval_chaos.queue_agent",),
     commands=(("iptables-nft", "--version"), ("iptables-legacy", "--version")),
     must_be_root=True,
     has_health_check=False,

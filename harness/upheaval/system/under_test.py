@@ -22,7 +22,7 @@ from upheaval.system.member_status import read_member_status
 from upheaval.system.status import MemberStatus
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.planted.bug import bug_named
-from upheaval_chaos.target import CHANNELS, INGRESS
+from upheaval_chaos.target import CHANNELS, INGRESS, DatagramFaultKind, LinkFaultKind
 from upheaval_node import __version__
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.errors import NodeError
@@ -356,6 +356,14 @@ def require_streams(system: SystemUnderTest, what: str) -> None:
     """Raises `UsageError` where `what` speaks to members by streams, and they do not."""
     if not system.has_streams:
         raise UsageError(f"system {system.text} speaks datagrams: {what} cannot be used with it")
+
+
+def require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFaultKind) -> None:
+    """Raises `UsageError` for a fault that has no meaning for what members speak."""
+    if isinstance(kind, DatagramFaultKind) and system.has_streams:
+        raise UsageError(f"system {system.text} speaks streams: {kind} is done to datagrams, use --system aeron")
+    if kind in (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT):
+        require_streams(system, f"the fault {kind}, which ends connections,")
 
 
 def traced_exit_status(member: MemberFolder, pid: int) -> int | None:

@@ -14,7 +14,6 @@ import pytest
 
 from upheaval.waits import wait_until
 from upheaval_chaos import datagrams
-from upheaval_chaos.datagram_proxy import probe
 from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.pings import PingText, datagram_ping_text
 from upheaval_chaos.proxy_server import ProxyServer
@@ -335,7 +334,7 @@ PROBES = 400
 
 
 def volley(wire: Wire, frame_type: int = TYPE_DATA) -> list[int]:
-    return datagrams.volley(wire.listen, [probe(each, frame_type, 7) for each in range(PROBES)], SILENCE_S)
+    return datagrams.volley(wire.listen, PROBES, frame_type, 7, SILENCE_S)
 
 
 def test_probes_come_back_from_the_far_end_once_and_in_order(wire: Wire) -> None:

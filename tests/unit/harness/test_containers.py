@@ -46,7 +46,7 @@ def test_a_service_that_only_the_image_has_is_not_looked_for_here() -> None:
 
 def packed(source: Path, ignored: tuple[str, ...], restore: Path | None = None) -> io.BytesIO:
     plan = containers.ContainerPlan(
-        "member-0", {}, (), {}, "host", "name", "volume", "image", None, None, {}, source=str(source), ignored=ignored
+        "member-0", {}, (), {}, "holder", "name", "volume", "image", {}, source=str(source), ignored=ignored
     )
     stream = io.BytesIO()
     containers._pack(replace(plan, restore=restore), stream)

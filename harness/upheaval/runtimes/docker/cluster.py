@@ -23,6 +23,7 @@ from upheaval.runtimes.docker.companion import DockerCompanion
 from upheaval.runtimes.docker.containers import (
     ALL,
     ContainerPlan,
+    Place,
     member_hosts,
     put_copies,
     start_container,
@@ -140,6 +141,18 @@ class DockerMember(LiveMember[DockerNode]):
 
     # --- what it is ---
 
+    @property
+    def place(self) -> Place:
+        """Where the container is that holds its sockets, unless another one holds the network for it."""
+        cluster = self._cluster
+        port = ports.member_ports(cluster.config.base_port, self.member_id)[0]
+        return Place(
+            member_hosts(cluster.config.members)[self.member_id],
+            cluster.engine_run.member_network(self.member_id),
+            ingress_host_port=None if cluster.engine_run.is_apart or not cluster.system.has_streams else port,
+            addresses={} if cluster.system.has_streams else cluster.member_addresses(),
+        )
+
     def _make(self, component: str) -> None:
         """Make and start the container of a component."""
         cluster = self._cluster
@@ -159,24 +172,21 @@ class DockerMember(LiveMember[DockerNode]):
         )
         holds_sockets = component == next(iter(self.node.containers))
         security.copy_for_container(config.tls, member_name(self.member_id), config.credentials, self.folder)
-        ingress_port = ports.member_ports(config.base_port, self.member_id)[0]
+        place = cluster.holders.get(self.member_id) or self.place
         plan = ContainerPlan(
             self.name,
             system.environment(member),
             system.arguments(member),
             {labels.MEMBER: str(self.member_id), labels.COMPONENT: component},
-            host=hosts[self.member_id],
+            place if holds_sockets else Place(hosts[self.member_id], network=None),
             name=self.node.containers[component],
             volume=engine_run.container_name(hosts[self.member_id]),
             image=config.image,
-            network=engine_run.member_network(self.member_id) if holds_sockets else None,
-            ingress_host_port=None if engine_run.is_apart or not system.has_streams else ingress_port,
             labels=engine_run.labels,
             volume_labels=engine_run.cleaning.labels,
             source=config.source if holds_sockets else "",
             ignored=config.ignored,
             restore=self.folder if holds_sockets and self.folder.is_dir() else None,
-            addresses={} if system.has_streams else cluster.member_addresses(),
         )
         start_container(cluster.client, plan, system)
 
@@ -202,6 +212,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         )
         self.names: dict[int, Mapping[str, str]] = {}
         """Where a member dials for an endpoint of another one, by its id."""
+        self.holders: dict[int, str] = {}
+        """The containers in whose networks members are, by their ids; others have a network name space of their own."""
         members.extend(DockerMember(self, member_id) for member_id in range(config.members))
 
     # --- making and opening ---

@@ -33,11 +33,25 @@ MEMBER_USER: Final = 10001
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the network a container is. `network` None: nowhere, its member's sockets are another container's.
+
+    `ingress_host_port` None: the member's ingress is not published. `addresses` are those of all hosts, itself among
+    them, where they have fixed ones; else the engine gives it one, and tells names.
+    """
+
+    host: str
+    network: str | None
+    ingress_host_port: int | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerPlan:
     """One container of a member, or of a companion; `who` it is for people, `own_labels` beside those of the run.
 
-    `network` None: it has none, its member's sockets are another container's. `ingress_host_port` None: the member's
-    ingress is not published. `health_command` None leaves the image's own.
+    `place` is the name of another container where it shares the network of that. `health_command` None leaves the
+    image's own.
 
     `volume_labels` are those that testcontainers gives to containers and networks by itself.
     Into a new volume go the folder `source` (a user's own service) and all of `restore` (what the member wrote before).
@@ -47,20 +61,16 @@ class ContainerPlan:
     environment: Mapping[str, str]
     arguments: Sequence[str]
     own_labels: Mapping[str, str]
-    host: str
+    place: Place | str
     name: str
     volume: str
     image: str
-    network: str | None
-    ingress_host_port: int | None
     labels: Mapping[str, str]
     volume_labels: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     ignored: Sequence[str] = ()
     """What is left out of `source`, see `own_source`."""
     restore: Path | None = None
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    """Of all hosts, itself among them, where they have fixed ones; else the engine gives it one, and tells names."""
     health_command: Sequence[str] | None = None
 
 
@@ -124,18 +134,18 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemInContain
     labels = {**plan.labels, **plan.own_labels}
     with engine_errors(f"starting {plan.who}"):
         _require_volume(client, plan, system, labels)
+        settings = place_settings(client, plan.place, system)
+        published = settings.pop("ports", {})
         container = (
             DockerContainer(plan.image)
             .with_name(plan.name)
             .with_envs(**plan.environment)
             .with_command(list(plan.arguments))
-            .with_kwargs(**_limits(system), **_settings(plan), hostname=plan.host, labels=labels)
+            .with_kwargs(**_limits(system), **_health_check(plan.health_command), **settings, labels=labels)
             .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
-        if plan.network is not None and plan.ingress_host_port is not None:
-            bind = HOST if engine_host(client) == HOST else "0.0.0.0"
-            container.ports = {f"{system.ports[0]}/tcp": (bind, plan.ingress_host_port)}
+        container.ports = published
         try:
             container.start()
         finally:
@@ -211,10 +221,17 @@ def _limits(system: SystemInContainers) -> dict[str, Any]:
     }
 
 
-def _settings(plan: ContainerPlan) -> dict[str, Any]:
-    network = network_of(plan.network, plan.host, plan.addresses.get(plan.host))
-    hosts = {"extra_hosts": dict(plan.addresses)} if plan.addresses else {}
-    return {**network, **hosts, **_health_check(plan.health_command)}
+def place_settings(client: Client, place: Place | str, system: SystemInContainers) -> dict[str, Any]:
+    """Arguments that put a container into its place."""
+    if isinstance(place, str):
+        return {"network_mode": f"container:{place}"}
+    settings = {"hostname": place.host, **network_of(place.network, place.host, place.addresses.get(place.host))}
+    if place.addresses:
+        settings["extra_hosts"] = dict(place.addresses)
+    if place.network is not None and place.ingress_host_port is not None:
+        bind = HOST if engine_host(client) == HOST else "0.0.0.0"
+        settings["ports"] = {f"{system.ports[0]}/tcp": (bind, place.ingress_host_port)}
+    return settings
 
 
 def _health_check(command: Sequence[str] | None) -> dict[str, Any]:

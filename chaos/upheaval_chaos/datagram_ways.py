@@ -1,0 +1,178 @@
+"""What is done to datagrams on their way: one proxy of them with its toxics, whatever brings and sends them.
+
+Runs in an asyncio loop that somebody else turns. A `probe` is a datagram that no member answers, but the proxy, when it
+has come out at the upstream's end.
+"""
+
+import asyncio
+import heapq
+import struct
+from collections.abc import Callable
+from random import Random
+from typing import Final, Protocol
+
+from upheaval_chaos.any_proxy import AnyProxy, Traffic
+from upheaval_chaos.toxics import DATAGRAM_TYPES, STREAMS, UPSTREAM, Toxic, ToxicError
+from upheaval_node.protocol.frames import TYPE_DATA, TYPE_OFFSET, TYPE_PAD, TYPE_SETUP
+
+_PROBE_VERSION: Final = 0x7F
+"""Of a frame that is none of Aeron's, with the type and the stream of one."""
+_VERSION_OFFSET: Final = 4
+_PROBE_MARK: Final = bytes([_PROBE_VERSION])
+_PROBE: Final = struct.Struct("<iBBHiii12x")
+_QUEUE_MAX_S: Final = 2.0
+"""How long a datagram waits at most because of a limit; what would wait longer is dropped."""
+_TYPE: Final = struct.Struct("<H")
+_INT: Final = struct.Struct("<i")
+_STREAM_OFFSETS: Final = {TYPE_PAD: 16, TYPE_DATA: 16, TYPE_SETUP: 16}
+_STREAM_OFFSET: Final = 12
+"""Of all other frames."""
+
+Send = Callable[[bytes], object]
+
+
+def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0) -> bytes:
+    """A datagram for the proxy alone; its number is where frames have a session's id."""
+    return _PROBE.pack(_PROBE.size, _PROBE_VERSION, 0, frame_type, number, stream_id, stream_id)
+
+
+def is_probe(data: bytes) -> bool:
+    """Whether a datagram is one."""
+    return data[_VERSION_OFFSET : _VERSION_OFFSET + 1] == _PROBE_MARK
+
+
+class Watch(Protocol):
+    """Sees what passes a proxy on its way to the upstream; called in the thread of the proxies, it must not wait."""
+
+    def on_received(self, datagram: bytes) -> None:
+        """It has come in, whatever is done to it."""
+
+    def on_sent(self, datagram: bytes) -> None:
+        """It has gone out."""
+
+
+class ProxyOfDatagrams(AnyProxy):
+    """One proxy. `ways` are its directions."""
+
+    types = DATAGRAM_TYPES
+
+    def __init__(self, name: str, listen: str, upstream: str, random: Random, watch: Watch | None = None) -> None:
+        super().__init__(name, listen, upstream, random)
+        watches = {UPSTREAM: watch}
+        self.ways = {stream: Way(self.traffic[stream], random, watches.get(stream)) for stream in STREAMS}
+
+    def put_toxic(self, toxic: Toxic) -> None:
+        """Add or replace it; a cut holds for what is under way, too."""
+        if toxic.get("timeout"):
+            raise ToxicError("a datagram has no connection to end: expected timeout 0")
+        self.toxics[toxic.name] = toxic
+        self._change(toxic.stream)
+
+    async def remove_toxic(self, name: str) -> None:
+        """What is held back by it already comes when it would have come."""
+        self._change(self.toxics.pop(name).stream)
+
+    def _change(self, stream: str) -> None:
+        self.ways[stream].toxics = [toxic for toxic in self.toxics.values() if toxic.stream == stream]
+
+
+class Way:
+    """One direction: its toxics, and the datagrams that wait because of them."""
+
+    def __init__(self, traffic: Traffic, random: Random, watch: Watch | None) -> None:
+        self.toxics: list[Toxic] = []
+        self._watch = watch
+        self._traffic = traffic
+        self._random = random
+        self._waiting: list[tuple[float, int, bytes, Send]] = []
+        self._number = 0
+        self._free_at_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def clear(self) -> None:
+        """Drop what waits."""
+        self._waiting.clear()
+        self._arm()
+
+    def take(self, data: bytes, send: Send) -> None:
+        """Have it sent at once, later, twice, or not at all."""
+        self._traffic.received += len(data)
+        self._traffic.datagrams_received += 1
+        if self._watch is not None:
+            self._watch.on_received(data)
+        if not self.toxics:
+            self._pass_on(data, send)
+            return
+        now = asyncio.get_running_loop().time()
+        delay_s, copies = 0.0, 1
+        for toxic in self.toxics:
+            if not _is_about(toxic, data) or (toxic.toxicity < 1 and self._random.random() >= toxic.toxicity):
+                continue
+            if toxic.type == "timeout":
+                return
+            if toxic.type == "duplicate":
+                copies += 1
+            elif toxic.type == "latency":
+                jitter = toxic.get("jitter")
+                delay_s += (toxic.get("latency") + (self._random.uniform(-jitter, jitter) if jitter else 0)) / 1000
+            elif toxic.get("rate"):
+                begin = max(now, self._free_at_s)
+                if begin - now > _QUEUE_MAX_S:
+                    return
+                self._free_at_s = begin + len(data) / (toxic.get("rate") * 1000)
+                delay_s += self._free_at_s - now
+        for _ in range(copies):
+            if delay_s > 0:
+                self._number += 1
+                heapq.heappush(self._waiting, (now + delay_s, self._number, data, send))
+            else:
+                self._pass_on(data, send)
+        if delay_s > 0:
+            self._arm()
+
+    def _arm(self) -> None:
+        """Be called when the first of those that wait is due."""
+        due_s = self._waiting[0][0] if self._waiting else None
+        if self._timer is not None and (due_s is None or self._timer.when() > due_s):
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and due_s is not None:
+            self._timer = asyncio.get_running_loop().call_at(due_s, self._release)
+
+    def _release(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, data, send = heapq.heappop(self._waiting)
+            if not self._is_cut(data):
+                self._pass_on(data, send)
+        self._arm()
+
+    def _is_cut(self, data: bytes) -> bool:
+        cuts = (toxic for toxic in self.toxics if toxic.type == "timeout" and toxic.toxicity >= 1)
+        return any(_is_about(toxic, data) for toxic in cuts)
+
+    def _pass_on(self, data: bytes, send: Send) -> None:
+        try:
+            send(data)
+        except OSError:
+            # No room, or nobody there: lost, as datagrams are.
+            return
+        self._traffic.sent += len(data)
+        self._traffic.datagrams_sent += 1
+        if self._watch is not None:
+            self._watch.on_sent(data)
+
+
+def _is_about(toxic: Toxic, data: bytes) -> bool:
+    """Whether a datagram is one of those that a toxic is done to, by its first frame."""
+    wanted_type, wanted_stream = toxic.get("frame_type"), toxic.get("stream_id")
+    if not wanted_type and not wanted_stream:
+        return True
+    if len(data) < TYPE_OFFSET + 2:
+        return False
+    (kind,) = _TYPE.unpack_from(data, TYPE_OFFSET)
+    if wanted_type and (TYPE_DATA if kind == TYPE_PAD else kind) != wanted_type:
+        return False
+    offset = _STREAM_OFFSETS.get(kind, _STREAM_OFFSET)
+    return not wanted_stream or (len(data) >= offset + 4 and _INT.unpack_from(data, offset)[0] == wanted_stream)

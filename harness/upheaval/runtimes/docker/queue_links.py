@@ -1,0 +1,107 @@
+"""Links of a cluster of containers whose members speak datagrams, broken where the kernel hands these over.
+
+The helper of each member runs an agent, with a proxy for whatever is dialled at the member and for each place where the
+member dials clients. Members keep their addresses, and nothing is configured in them. The injector sets toxics over
+Toxiproxy's API; what is seen of links is seen by filters that count, and by datagrams.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from upheaval.errors import EnvironmentFault
+from upheaval.runtimes.docker import labels
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.helpers import Helpers
+from upheaval.system import require_meaning
+from upheaval.waits import wait_until
+from upheaval_chaos import datagrams, queue_agent
+from upheaval_chaos.target import CLIENTS, DatagramEffect, Datagrams, Link, LinkEffect, Ping
+from upheaval_chaos.toxic_links import DATAGRAM_LEGS, EGRESS, ProxyPlace, ToxicInjector, all_proxies, streams_of
+from upheaval_chaos.toxics import UPSTREAM
+from upheaval_chaos.toxiproxy import StandardToxiproxy
+
+_API_PORT: Final = 8474
+_START_TIMEOUT_S: Final = 20.0
+
+
+class QueueLinks(ToxicInjector):
+    """Implements `live.Links` and `Datagrams`."""
+
+    def __init__(self, cluster: DockerCluster, seed: int) -> None:
+        self._system = cluster.system
+        members = range(cluster.config.members)
+        agent = ["python3", "-m", queue_agent.__name__, "0.0.0.0", str(_API_PORT), str(seed)]
+        self._helpers = Helpers(cluster, [*members, CLIENTS], agent)
+        self._agents = {each: StandardToxiproxy(f"{self._helpers.address(each)}:{_API_PORT}") for each in members}
+        super().__init__(lambda place: self._agents[_here(place)], DATAGRAM_LEGS)
+        try:
+            with ThreadPoolExecutor(len(members)) as pool:
+                list(pool.map(self._make_proxies, members))
+        except BaseException:
+            labels.remove_run(cluster.client, cluster.config.run_id)
+            raise
+        cluster.egress_endpoints = [self._helpers.endpoint(ProxyPlace(0, CLIENTS, leg)) for leg in EGRESS]
+
+    def close(self) -> None:
+        """The agents go when the run goes."""
+
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Raises `UsageError` for what ends connections."""
+        require_meaning(self._system, effect.kind)
+        super().impose(links, effect)
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        """See `Helpers`."""
+        return self._helpers.delivered_by_stream(link)
+
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        """See `Helpers`."""
+        return self._helpers.ping(link, timeout_s, extra_length)
+
+    @property
+    def datagrams(self) -> Datagrams:
+        """These links."""
+        return self
+
+    def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
+        """To every place that the source dials along the link, all at once."""
+        places = [each.proxy for each in streams_of(link, DATAGRAM_LEGS) if each.direction == UPSTREAM]
+        said = datagrams.volley_of(count, effect)
+
+        def came(place: ProxyPlace) -> Sequence[int]:
+            address = self._helpers.endpoint(place)
+            if place.source == CLIENTS:
+                return datagrams.volley(address, *said)
+            found: list[int] = self._helpers.ask(place.source, datagrams.__name__, "volley", address, *said)
+            return found
+
+        with ThreadPoolExecutor(len(places)) as pool:
+            return dict(zip((place.name for place in places), pool.map(came, places), strict=True))
+
+    def _make_proxies(self, member_id: int) -> None:
+        agent = self._agents[member_id]
+        wait_until(
+            lambda: _answers(agent),
+            timeout_s=_START_TIMEOUT_S,
+            describe=lambda: f"the agent in the network of member {member_id} does not start",
+        )
+        for place in all_proxies(len(self._agents), DATAGRAM_LEGS):
+            if _here(place) == member_id:
+                source = f"{self._helpers.address(place.source)}:0"
+                try:
+                    agent.create(place.name, self._helpers.endpoint(place), source, protocol="udp")
+                except EnvironmentFault as fault:
+                    raise EnvironmentFault(f"datagrams cannot be queued here, try by=packets: {fault}") from fault
+
+
+def _here(place: ProxyPlace) -> int:
+    """In whose network a proxy is."""
+    return place.source if place.target == CLIENTS else place.target
+
+
+def _answers(agent: StandardToxiproxy) -> bool:
+    try:
+        return bool(agent.version())
+    except EnvironmentFault:
+        return False
