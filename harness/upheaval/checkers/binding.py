@@ -321,6 +321,8 @@ def _check_log(
     for term in terms:
         is_empty = term.position == term.term_base
         if is_empty or term.term_base < log.start_position or not log.has_frame_at(term.term_base):
+            # Aeron gives the recording the session of a term before that has a frame.
+            session = None
             continue
         event = _new_term(log, term.term_base)
         if event is None or (event.leadership_term_id, event.term_base_log_position) != (term.term_id, term.term_base):
