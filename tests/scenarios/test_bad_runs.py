@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from support.bad_runs import BAD_RUNS, BadRun, copy_of_good_run
-from support.bad_runs.binding import a_vote_is_for_a_term_that_nobody_knows
+from support.bad_runs.binding import (
+    a_recording_is_of_another_session,
+    a_vote_is_for_a_term_that_nobody_knows,
+    the_next_term_has_no_frame_yet,
+)
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
@@ -51,5 +55,16 @@ def test_members_of_a_system_that_traces_no_votes_may_have_voted_in_any_term(tmp
     assert verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.INVALID
     run = RunFolder(tmp_path)
     run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
+    finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
+    assert finding.verdict is Verdict.VALID, finding.detail
+
+
+def test_aeron_gives_a_recording_the_session_of_a_term_before_that_has_a_frame(tmp_path: Path) -> None:
+    copy_of_good_run("snapshot-and-restart", tmp_path)
+    run = RunFolder(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
+    a_recording_is_of_another_session(tmp_path)
+    assert "has session 5" in verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND).detail
+    the_next_term_has_no_frame_yet(tmp_path)
     finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
     assert finding.verdict is Verdict.VALID, finding.detail

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from support.bad_runs.bad_run import BadRun
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.recordings import RecordedLog
 from upheaval.records import RunFolder, seal
 
 _SCENARIO = "snapshot-and-restart"
@@ -230,6 +231,17 @@ def a_recording_is_of_another_stream(run: Path) -> None:
 def a_recording_is_of_another_session(run: Path) -> None:
     catalog = _catalog(run)
     _put(catalog, _descriptor(catalog, 0) + 72, "i", 5)
+
+
+def the_next_term_has_no_frame_yet(run: Path) -> None:
+    """The recording log names it; no bad run by itself."""
+    path = _recording_log(run)
+    last = max(_records(path, _TERM))
+    recording, term = struct.unpack_from("<qq", path.read_bytes(), last)
+    end = RecordedLog(RunFolder(run).member(1)).read_to_end()
+    _put(path, last + 24, "q", end)
+    with path.open("ab") as stream:
+        stream.write(struct.pack("<qqqqqii16x", recording, term + 1, end, -1, 1, -1, _TERM))
 
 
 def a_recording_is_there_twice(run: Path) -> None:
