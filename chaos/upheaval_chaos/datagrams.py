@@ -25,7 +25,8 @@ _AGAIN_S: Final = 0.1
 _MARK: Final = slice(8, 12)
 _BURST: Final = 16
 _PAUSE_S: Final = 0.001
-_QUIET_S: Final = 0.5
+_BUFFER_LENGTH: Final = 1 << 20
+_QUIET_S: Final = 1.0
 """A probe that has not come when none came for so long is lost."""
 
 
@@ -70,6 +71,8 @@ def volley(address: str, count: int, frame_type: int, stream_id: int, quiet_s: f
     target = _target(address)
     came: list[int] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        # After a stall all answers come at once.
+        asker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_LENGTH)
         for number in range(count):
             if number % _BURST == _BURST - 1:
                 came += _numbers(asker, _PAUSE_S)

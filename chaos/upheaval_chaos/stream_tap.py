@@ -52,6 +52,11 @@ class StreamTap:
         """Bytes of the stream, up to the furthest that was seen, that were not."""
         return self._given_up + sum(session.missing for session in self._sessions.values())
 
+    @property
+    def given_up(self) -> int:
+        """Those of them whose places are not known any more: what fills one is taken for something seen before."""
+        return self._given_up + sum(session.given_up for session in self._sessions.values())
+
     def add(self, datagram: bytes) -> None:
         """The next datagram of this side."""
         self.bytes_seen += len(datagram)
@@ -105,13 +110,13 @@ class _Session:
         self.initial_term_id = setup.initial_term_id
         self.end = setup.position
         self._holes: list[tuple[int, int]] = []
-        self._given_up = 0
+        self.given_up = 0
         self._parts: dict[int, tuple[int, int, bytes]] = {}
         """Of messages that are not whole, by where a part begins: its end, flags and bytes."""
 
     @property
     def missing(self) -> int:
-        return self._given_up + sum(end - begin for begin, end in self._holes)
+        return self.given_up + sum(end - begin for begin, end in self._holes)
 
     def note(self, begin: int, end: int) -> bool:
         """Whether the frame is a new one."""
@@ -130,7 +135,7 @@ class _Session:
     def _add_hole(self, begin: int, end: int) -> None:
         if len(self._holes) >= HOLES_MAX:
             low, high = self._holes.pop(0)
-            self._given_up += high - low
+            self.given_up += high - low
         self._holes.append((begin, end))
 
     def join(self, begin: int, end: int, flags: int, payload: bytes) -> tuple[bytes, int] | None:

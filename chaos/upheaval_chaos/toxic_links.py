@@ -172,8 +172,8 @@ def _datagram_toxic(stream: Stream, effect: DatagramEffect) -> _Wanted:
         case DatagramFaultKind.DUPLICATE:
             return _Wanted(stream, "duplicate", some, share)
         case DatagramFaultKind.DISORDER:
-            half_ms = -(-effect.jitter_ms // 2)
-            return _Wanted(stream, "latency", {"latency": half_ms, "jitter": half_ms, **some})
+            half_ms = effect.jitter_ms // 2
+            return _Wanted(stream, "latency", {"latency": effect.jitter_ms - half_ms, "jitter": half_ms, **some})
 
 
 def _toxics(streams: Iterable[Stream], effect: LinkEffect) -> Iterator[_Wanted]:

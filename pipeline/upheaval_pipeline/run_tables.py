@@ -217,8 +217,8 @@ def of_lake(spark: SparkSession, lake: str, runs: Sequence[str]) -> Iterator[Run
     }
     read["recording"] = read["recording"].drop("payload")
     with _by_place(spark, known, read) as found:
-        bad = found.pop("rejects")
-        yield RunTables(tuple(known.values()), **found, bad=bad)
+        of_runs = {name: table for name, table in found.items() if name != "rejects"}
+        yield RunTables(tuple(known.values()), **of_runs, bad=found["rejects"])
 
 
 def _of_row(lake: str, run: str, row: Any) -> Run:

@@ -60,6 +60,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     DatagramFaultKind.LOSE: (
         "lose leader <-> follower percent=30",
         "lose clients -> leader percent=10",
+        "lose all -> all percent=30 channel=consensus",
         "lose leader -> follower percent=20 channel=log frames=data",
     ),
     DatagramFaultKind.DUPLICATE: ("duplicate leader -> follower percent=40",),

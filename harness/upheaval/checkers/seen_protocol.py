@@ -184,8 +184,8 @@ class SeenCommits:
         """By whom it may have reached, follower and term: the highest position."""
         self._stood = [_NONE] * members
         """The last term that each stood for: who leads has stood for none since."""
-        self._logs: dict[int, _Log] = {}
-        """By term, the log with which its candidate stood."""
+        self._logs: dict[tuple[int, int], _Log] = {}
+        """By term and candidate, the log with which it stood."""
         self._bases: dict[int, _Mark] = {}
         self._committed: dict[int, _Mark] = {}
 
@@ -194,7 +194,7 @@ class SeenCommits:
         match event.kind, event.fields.get("message"):
             case TraceKind.SEND, "RequestVote":
                 term = event.integer("candidate_term_id")
-                self._logs[term] = _log_of(event)
+                self._logs[term, event.member_id] = _log_of(event)
                 self._stood[event.member_id] = max(term, self._stood[event.member_id])
             case TraceKind.SEND, "NewLeadershipTerm" if event.integer("leader_member_id") == event.member_id:
                 self._on_base(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
@@ -244,7 +244,11 @@ class SeenCommits:
             # It was committed by then.
             return
         reports = self._reports[event.member_id]
-        having = [follower for follower, terms in sorted(reports.items()) if self._reaches(terms, term, position)]
+        having = [
+            follower
+            for follower, terms in sorted(reports.items())
+            if self._reaches(terms, (term, event.member_id), position)
+        ]
         needed = quorum_of(self._count)
         if 1 + len(having) < needed:
             names = ", ".join(map(str, sorted((event.member_id, *having))))
@@ -254,17 +258,20 @@ class SeenCommits:
                 position=position,
             )
 
-    def _reaches(self, reports: Mapping[int, int], term: int, position: int) -> bool:
-        """Whether a follower has that much of the leader's log; past where another term began, its log is another."""
+    def _reaches(self, reports: Mapping[int, int], led: tuple[int, int], position: int) -> bool:
+        """Whether a follower has that much of the leader's log; past where another term began, its log is another.
+
+        `led` is the term, and who leads it.
+        """
         return any(
-            position <= reached and (reported == term or position <= self._end_of(reported, term))
+            position <= reached and (reported == led[0] or position <= self._end_of(reported, led))
             for reported, reached in reports.items()
-            if reported <= term
+            if reported <= led[0]
         )
 
-    def _end_of(self, reported: int, term: int) -> int:
+    def _end_of(self, reported: int, led: tuple[int, int]) -> int:
         """Up to where a log that ends in a term is one with that of a later leader, as far as is known."""
-        terms, log = {term}, self._logs.get(term)
+        terms, log = {led[0]}, self._logs.get(led)
         if log is not None and reported != log.term_id:
             terms.add(max(reported, log.term_id))
         return min((self._bases[each].position for each in terms if each in self._bases), default=1 << 62)

@@ -170,13 +170,12 @@ class _Judge:
             self._miss(detail, timer.fired_position, timer_id, ms - LATE_MS - self._turn_ms(timer))
 
     def _turn_ms(self, timer: _Timer) -> int:
-        """What a turn of the wheel adds for a timer that was due when a later leader was elected."""
+        """What a turn of the wheel adds for each later leader that was elected when a timer was due."""
         due = timer.deadline - LATE_MS * self._clock.unit
-        is_passed_over = any(
+        return WHEEL_MS * sum(
             time >= due and position > timer.position and (timer.fired_at < 0 or position < timer.fired_position)
             for time, position in self._elections
         )
-        return WHEEL_MS if is_passed_over else 0
 
     def shown(self) -> str:
         fired = sum(timer.fired_at >= 0 for timer in self._timers.values())

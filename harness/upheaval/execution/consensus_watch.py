@@ -61,7 +61,7 @@ class ConsensusWatch:
                 link.received.tap.bytes_seen,
                 carried.sent,
                 link.sent.tap.bytes_seen,
-                link.received.tap.missing,
+                link.received.tap.missing + link.sent.tap.given_up,
                 garbage,
             )
 
@@ -144,7 +144,8 @@ class _Side:
         self._write(template, now_ns, payload)
 
     def _write(self, template: int, ns: int, payload: bytes, *, is_late: bool = False) -> None:
-        self._written[template] = ns, payload
+        if template in (_APPEND, _COMMIT):
+            self._written[template] = ns, payload
         member_id, event, peer = self._place
         if template == _COMMIT and event == TraceKind.SEND:
             self._watch.write_reports_to(member_id)

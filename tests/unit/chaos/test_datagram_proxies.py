@@ -330,11 +330,13 @@ def test_as_many_bytes_as_a_limit_lets_through_take_their_time(member: Wire) -> 
 
 # --- volleys ---
 
-PROBES = 400
+PROBES = 200
+QUIET_S = 1.5
+"""A forwarder on a busy machine may get no processor for that long."""
 
 
 def volley(wire: Wire, frame_type: int = TYPE_DATA) -> list[int]:
-    return datagrams.volley(wire.listen, PROBES, frame_type, 7, SILENCE_S)
+    return datagrams.volley(wire.listen, PROBES, frame_type, 7, QUIET_S)
 
 
 def test_probes_come_back_from_the_far_end_once_and_in_order(wire: Wire) -> None:
@@ -347,13 +349,13 @@ def test_probes_come_back_from_the_far_end_once_and_in_order(wire: Wire) -> None
 def test_probes_are_lost_doubled_or_late_like_the_frames_that_a_toxic_hits(wire: Wire) -> None:
     some = {"frame_type": TYPE_SETUP, "stream_id": 7}
     wire.api.add_toxic(NAME, "timeout", UP, {"timeout": 0, **some}, toxicity=0.3)
-    assert 0.15 * PROBES < PROBES - len(volley(wire, TYPE_SETUP)) < 0.45 * PROBES
+    assert 0.12 * PROBES < PROBES - len(volley(wire, TYPE_SETUP)) < 0.48 * PROBES
     assert volley(wire) == list(range(PROBES))
     wire.api.remove_toxic(NAME, "timeout", UP)
     wire.api.add_toxic(NAME, "duplicate", UP, some, toxicity=0.3)
     came = volley(wire, TYPE_SETUP)
     assert sorted(set(came)) == list(range(PROBES))
-    assert 1.15 * PROBES < len(came) < 1.45 * PROBES
+    assert 1.12 * PROBES < len(came) < 1.48 * PROBES
     wire.api.remove_toxic(NAME, "duplicate", UP)
     wire.api.add_toxic(NAME, "latency", UP, {"latency": 20, "jitter": 20, **some})
     came = volley(wire, TYPE_SETUP)

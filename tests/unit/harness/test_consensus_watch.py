@@ -11,6 +11,7 @@ from upheaval.records import Manifest, RunFolder, messages_of, plain_lines, read
 from upheaval.records.protocol_view import Choice, chosen
 from upheaval_chaos.any_proxy import AnyProxy
 from upheaval_chaos.datagram_proxy import DatagramProxy
+from upheaval_chaos.stream_tap import HOLES_MAX
 from upheaval_chaos.toxic_links import ProxyPlace
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_node.protocol import cluster_messages as cm
@@ -120,6 +121,20 @@ def test_what_was_not_seen_is_told_at_the_end(lost: str, is_whole: bool, forward
     forwarded.close()
     (watch,) = watches_of(forwarded.run.read_consensus())
     assert [link.is_whole for link in watch.links] == [is_whole, True]
+
+
+@pytest.mark.parametrize(("losses", "is_whole"), [(1, True), (HOLES_MAX, True), (HOLES_MAX + 1, False)])
+def test_what_is_lost_on_its_way_is_known_until_there_is_too_much_of_it(
+    losses: int, is_whole: bool, forwarded: Forwarded
+) -> None:
+    """Of a hole that was given up nobody knows that what is sent again in it is new to the target."""
+    for number in range(losses):
+        forwarded.carry(0, cm.CommitPosition(1, 64 * number, 0))
+        forwarded.carry(0, cm.CommitPosition(1, 64 * number + 32, 0), is_lost=True)
+    forwarded.carry(0, cm.CommitPosition(1, 64 * losses, 0))
+    forwarded.close()
+    (watch,) = watches_of(forwarded.run.read_consensus())
+    assert watch.links[0].is_whole is is_whole
 
 
 def test_what_is_no_message_is_garbage(forwarded: Forwarded) -> None:
