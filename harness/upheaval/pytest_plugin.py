@@ -254,11 +254,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     elif ":" in options.get("service", ""):
         options["source"] = config.rootpath
     # Proxies cost something: only a test that may want to break links gets them.
-    from upheaval.records import OWN_SYSTEM
-    from upheaval.system import system_named
-
-    can_break = options["runtime"] == "process" or system_named(options.get("system", OWN_SYSTEM)).has_streams
-    options.setdefault("links", can_break and "chaos" in getattr(item, "fixturenames", ()))
+    options.setdefault("links", "chaos" in getattr(item, "fixturenames", ()))
     return options
 
 

@@ -116,14 +116,15 @@ def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, member_image: i
 
 @pytest.mark.nightly
 def test_a_service_in_java_is_copied_or_brought_by_an_image(tmp_path: Path, engine: Client) -> None:
-    images.build(engine, images.AERON, base=None, offline=True, say=print)
+    for image in (images.AERON, images.NETFAULT):
+        images.build(engine, image, base=None, offline=True, say=print)
     folder = copy_of("java-auction", tmp_path / "auction")
     subprocess.run(["mvn", "-B", "-q", "package"], cwd=folder, check=True)
     tag = f"upheaval-test-auction:{tmp_path.name}"
     engine.images.build(path=str(folder), tag=tag, rm=True, forcerm=True)
-    test = ("--runtime", "docker", "tests/test_auction.py::test_bids_outlive_a_restart_from_a_snapshot")
     try:
-        for options in ((), ("-o", f"upheaval_image={tag}")):
+        for what, options in (("restart", ()), ("followers", ("-o", f"upheaval_image={tag}"))):
+            test = ("--runtime", "docker", "tests/test_auction.py", "-k", what)
             done = pytest_in(folder, Path(sys.executable), *test, *options, timeout_s=600)
             assert done.returncode == 0, done.stdout + done.stderr
         spec = ClusterSpec(service="target/auction.jar:auction.AuctionService", image=tag, system="aeron:1.49.3")
