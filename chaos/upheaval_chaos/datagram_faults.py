@@ -18,9 +18,8 @@ from upheaval_chaos.faults import (
     proof_of,
     require_some_leader,
     roster_of,
-    who_of,
 )
-from upheaval_chaos.link_faults import links_between, require_channel
+from upheaval_chaos.link_faults import links_between, require_channel, statement_between
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import (
     CLIENTS,
@@ -87,7 +86,7 @@ class DatagramFault:
     def require_possible(self, members: int) -> None:
         """There must be such links, whoever leads."""
         require_some_leader(
-            members, lambda roster: self._links(self.sources.select(roster), self.targets.select(roster))
+            members, lambda roster: links_between(self, self.sources.select(roster), self.targets.select(roster))
         )
 
     def aim(self, target: Target, *, tries: bool = True) -> "DatagramInjection":  # noqa: ARG002 - probes only are seen
@@ -97,10 +96,8 @@ class DatagramFault:
         """
         roster = roster_of(target)
         sources, targets = self.sources.select(roster), self.targets.select(roster)
-        return DatagramInjection(target, self, self._links(sources, targets), statement_of(self, sources, targets))
-
-    def _links(self, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
-        return links_between(self, sources, targets)
+        links = links_between(self, sources, targets)
+        return DatagramInjection(target, self, links, statement_of(self, sources, targets))
 
 
 def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence[int]) -> str:
@@ -112,8 +109,7 @@ def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence
         "frames": fault.frames,
         "stream": fault.stream_id,
     }
-    words = [fault.kind.value, who_of(sources), "<->" if fault.both_ways else "->", who_of(targets)]
-    return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
+    return statement_between(fault.kind, sources, targets, options, both_ways=fault.both_ways)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +139,8 @@ def _seen(probes: int, came: Sequence[int]) -> _Seen:
         if number < latest:
             late.add(number)
         latest = max(latest, number)
-    known = set(came)
-    doubled = sum(count > 1 for count in Counter(came).values())
-    return _Seen(probes, probes - len(known), doubled, len(late))
+    counts = Counter(came)
+    return _Seen(probes, probes - len(counts), sum(count > 1 for count in counts.values()), len(late))
 
 
 class DatagramInjection:

@@ -155,6 +155,14 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
     return links
 
 
+def statement_between(
+    kind: str, sources: Sequence[int], targets: Sequence[int], options: Mapping[str, object], *, both_ways: bool
+) -> str:
+    """What was done to the links between some ends, in the language of scenarios, with the options that were given."""
+    words = [kind, who_of(sources), "<->" if both_ways else "->", who_of(targets)]
+    return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
+
+
 class LinkInjection:
     """A fault of links. Implements `Injection`."""
 
@@ -429,6 +437,4 @@ def _statement(fault: LinkFault, sources: Sequence[int], targets: Sequence[int])
         "channel": fault.channel,
         "by": "" if fault.means is Means.PROXY else fault.means.value,
     }
-    arrow = "<->" if fault.both_ways else "->"
-    words = [fault.kind.value, who_of(sources), arrow, who_of(targets)]
-    return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
+    return statement_between(fault.kind, sources, targets, options, both_ways=fault.both_ways)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from upheaval.checkers.completeness import Mark, TermLogs
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import OF_MODULE, MemberEvent, Place, quorum_of
 from upheaval.checkers.verdict import Broken, Verdict
@@ -22,14 +23,6 @@ _OF_OLD_LOG: Final = ("LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT")
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
-    """A position that somebody named, and where."""
-
-    position: int
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
 class _Report:
     term_id: int
     position: int
@@ -39,18 +32,18 @@ class _Report:
 @dataclass(slots=True)
 class _Member:
     state: str = ""
-    commit: _Mark | None = None
+    commit: Mark | None = None
     """Of this start, as far as events tell."""
     led_term_id: int = _NONE
     log_term_id: int = _NONE
     base: int = _NONE
     committed_before: int = _NONE
-    sent: _Mark | None = None
+    sent: Mark | None = None
     """The highest position that it called committed in the term that it leads."""
     highest: dict[int, dict[int, int]] = field(default_factory=dict)
     """By follower and term: the highest position that it reported since the canvass."""
     latest: dict[int, _Report] = field(default_factory=dict)
-    heard: dict[tuple[int, int], _Mark] = field(default_factory=dict)
+    heard: dict[tuple[int, int], Mark] = field(default_factory=dict)
     """By leader and term: the highest position that it was told is committed."""
 
 
@@ -65,16 +58,14 @@ class CommitRules:
     def __init__(self, members: int, silence_ns: int, is_forgetful: bool = False) -> None:
         self._count = members
         self._silence_ns = silence_ns
-        self._is_forgetful = is_forgetful
+        self._terms = TermLogs(is_forgetful)
         self._members = [_Member() for _ in range(members)]
-        self._committed: dict[int, _Mark] = {}
-        self._bases: dict[int, _Mark] = {}
         self._reported: dict[tuple[int, int], int] = {}
-        self._heard_reports: dict[tuple[int, int], _Mark] = {}
+        self._heard_reports: dict[tuple[int, int], Mark] = {}
         self._announced: dict[tuple[int, int], int] = {}
-        self._heard_commits: dict[tuple[int, int], _Mark] = {}
+        self._heard_commits: dict[tuple[int, int], Mark] = {}
         self._went_back: set[tuple[int, int, int]] = set()
-        self._heard_back: dict[tuple[int, int, int], tuple[_Mark, MemberEvent]] = {}
+        self._heard_back: dict[tuple[int, int, int], tuple[Mark, MemberEvent]] = {}
 
     def on_event(self, event: MemberEvent) -> None:
         """The next event of a member."""
@@ -114,8 +105,7 @@ class CommitRules:
 
     def said(self) -> str:
         """What the promise rests on, when nothing broke it."""
-        shown = ", ".join(f"{term}: {mark.position}" for term, mark in sorted(self._committed.items())[-8:])
-        return f"{len(self._committed)} terms with a commit position" + (f" ({shown})" if shown else "")
+        return self._terms.said()
 
     # --- messages ---
 
@@ -127,7 +117,7 @@ class CommitRules:
             case "CommitPosition":
                 self._on_commit_sent(member, event, event.integer("leadership_term_id"), event.integer("log_position"))
             case "NewLeadershipTerm":
-                self._on_base(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
+                self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
                 self._require_committed(member, event, event.integer("commit_position"))
 
     def _on_receive(self, member: _Member, event: MemberEvent) -> None:
@@ -151,20 +141,20 @@ class CommitRules:
                 leader, term = event.integer("leader_member_id"), event.integer("leadership_term_id")
                 self._on_commit_heard(member, event, (leader, term), event.integer("log_position"))
             case "NewLeadershipTerm":
-                self._on_base(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
+                self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
 
     def _on_commit_heard(self, member: _Member, event: MemberEvent, key: tuple[int, int], position: int) -> None:
         self._note(self._heard_commits, key, position, event.place)
         known = member.heard.get(key)
         if known is None or position > known.position:
-            member.heard[key] = _Mark(position, event.place)
+            member.heard[key] = Mark(position, event.place)
         elif position < known.position:
             self._heard_back.setdefault((*key, position), (known, event))
 
-    def _note(self, marks: dict[tuple[int, int], _Mark], key: tuple[int, int], position: int, place: Place) -> None:
+    def _note(self, marks: dict[tuple[int, int], Mark], key: tuple[int, int], position: int, place: Place) -> None:
         known = marks.get(key)
         if key[0] in range(self._count) and (known is None or position > known.position):
-            marks[key] = _Mark(position, place)
+            marks[key] = Mark(position, place)
 
     def _on_report(self, member: _Member, event: MemberEvent, follower: int, report: _Report) -> None:
         if follower in range(self._count) and follower != event.member_id:
@@ -192,10 +182,10 @@ class CommitRules:
         if sent is not None and position <= sent.position:
             return
         self._require_covered(member, event, position)
-        mark = member.sent = _Mark(position, event.place)
+        mark = member.sent = Mark(position, event.place)
         if member.state not in _OF_OLD_LOG:
             member.commit = mark
-        self._on_committed(term, mark)
+        self._terms.commit(term, mark)
 
     def _require_committed(self, member: _Member, event: MemberEvent, position: int) -> None:
         """What a leader's announcement calls committed was so before, or a quorum has reported it."""
@@ -224,7 +214,7 @@ class CommitRules:
             )
             raise event.invalid(detail, position=position)
 
-    def _require_silence(self, member: _Member, event: MemberEvent, position: int, sent: _Mark) -> None:
+    def _require_silence(self, member: _Member, event: MemberEvent, position: int, sent: Mark) -> None:
         """A leader goes back only when followers fell silent or report less, and not before it has opened its term."""
         is_old_log = member.state in _OF_OLD_LOG
         confirming = sum(
@@ -257,7 +247,7 @@ class CommitRules:
             member.base = event.integer("append_position")
             member.committed_before = event.integer("log_position")
             member.sent = None
-            self._on_base(event, member.led_term_id, member.base)
+            self._terms.begin(event, member.led_term_id, member.base)
 
     def _on_term(self, member: _Member, event: MemberEvent) -> None:
         """By an election the member begins at its commit position; in the log a term says where it began itself."""
@@ -266,7 +256,7 @@ class CommitRules:
         if is_elected:
             self._on_own_commit(member, event, event.integer("log_position"))
         if not is_elected or event.integer("leader_member_id") == event.member_id:
-            self._on_base(event, term, base)
+            self._terms.begin(event, term, base)
 
     def _on_own_commit(self, member: _Member, event: MemberEvent, position: int) -> None:
         known = member.commit
@@ -277,34 +267,4 @@ class CommitRules:
             )
             raise event.invalid(detail, position=position)
         if known is None or position > known.position:
-            member.commit = _Mark(position, event.place)
-
-    def _on_base(self, event: MemberEvent, term: int, base: int) -> None:
-        known = self._bases.get(term)
-        if known is None:
-            known = self._bases[term] = _Mark(base, event.place)
-            for earlier, committed in self._committed.items():
-                self._require_complete(earlier, committed, term, known)
-        elif known.position != base:
-            detail = f"term {term} begins at {known.position} ({known.place}) and at {base}"
-            members = tuple(dict.fromkeys((event.member_id, known.place.member_id)))
-            raise Broken(Verdict.INVALID, f"{detail} ({event.place})", members=members, position=base)
-
-    def _on_committed(self, term: int, mark: _Mark) -> None:
-        known = self._committed.get(term)
-        if known is None or mark.position > known.position:
-            self._committed[term] = mark
-            for later, base in self._bases.items():
-                self._require_complete(term, mark, later, base)
-
-    def _require_complete(self, earlier: int, committed: _Mark, later: int, base: _Mark) -> None:
-        if later <= earlier or committed.position <= base.position:
-            return
-        detail = (
-            f"term {later} begins at {base.position} ({base.place}), below {committed.position}, which was committed "
-            f"in term {earlier} ({committed.place})"
-        )
-        verdict = Verdict.UNKNOWN if self._is_forgetful else Verdict.INVALID
-        text = f"{detail}; the files of a member were lost" if self._is_forgetful else detail
-        members = tuple(dict.fromkeys((base.place.member_id, committed.place.member_id)))
-        raise Broken(verdict, text, members=members, position=committed.position)
+            member.commit = Mark(position, event.place)

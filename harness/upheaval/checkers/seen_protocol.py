@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval.checkers.ballots import Ballot
+from upheaval.checkers.completeness import Mark, TermLogs
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol_events import MemberEvent, Place, quorum_of
+from upheaval.checkers.protocol_events import MemberEvent, quorum_of
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import LATE
 from upheaval_node.trace_kinds import TraceKind
@@ -166,12 +167,6 @@ def _term_of(ballot: Ballot) -> int:
     return ballot.term_id
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    position: int
-    place: Place
-
-
 class SeenCommits:
     """Implements `Rules`. With `is_forgetful` some member may have lost what it had reported."""
 
@@ -179,15 +174,13 @@ class SeenCommits:
 
     def __init__(self, members: int, is_forgetful: bool = False) -> None:
         self._count = members
-        self._is_forgetful = is_forgetful
+        self._terms = TermLogs(is_forgetful)
         self._reports: list[dict[int, dict[int, int]]] = [{} for _ in range(members)]
         """By whom it may have reached, follower and term: the highest position."""
         self._stood = [_NONE] * members
         """The last term that each stood for: who leads has stood for none since."""
         self._logs: dict[tuple[int, int], _Log] = {}
         """By term and candidate, the log with which it stood."""
-        self._bases: dict[int, _Mark] = {}
-        self._committed: dict[int, _Mark] = {}
 
     def on_event(self, event: MemberEvent) -> None:
         """The next message that was seen."""
@@ -197,7 +190,7 @@ class SeenCommits:
                 self._logs[term, event.member_id] = _log_of(event)
                 self._stood[event.member_id] = max(term, self._stood[event.member_id])
             case TraceKind.SEND, "NewLeadershipTerm" if event.integer("leader_member_id") == event.member_id:
-                self._on_base(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
+                self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
             case TraceKind.SEND, "CommitPosition" if event.integer("leader_member_id") == event.member_id:
                 # Until it has opened its term, a leader of Aeron names that of its log.
                 term = max(event.integer("leadership_term_id"), self._stood[event.member_id])
@@ -218,11 +211,10 @@ class SeenCommits:
 
     def said(self) -> str:
         """What the promise rests on, when nothing broke it."""
-        shown = ", ".join(f"{term}: {mark.position}" for term, mark in sorted(self._committed.items())[-8:])
-        return f"{len(self._committed)} terms with a commit position" + (f" ({shown})" if shown else "")
+        return self._terms.said()
 
     def _led_by(self, member_id: int) -> int:
-        led = (term for term, base in self._bases.items() if base.place.member_id == member_id)
+        led = (term for term, base in self._terms.bases.items() if base.place.member_id == member_id)
         return max(led, default=_NONE)
 
     def _on_report(self, event: MemberEvent, term: int, position: int) -> None:
@@ -233,14 +225,10 @@ class SeenCommits:
 
     def _on_commit(self, event: MemberEvent, term: int, position: int) -> None:
         self._require_covered(event, term, position)
-        known = self._committed.get(term)
-        if known is None or position > known.position:
-            mark = self._committed[term] = _Mark(position, event.place)
-            for later, base in self._bases.items():
-                self._require_complete(term, mark, later, base)
+        self._terms.commit(term, Mark(position, event.place))
 
     def _require_covered(self, event: MemberEvent, term: int, position: int) -> None:
-        if position <= max((mark.position for each, mark in self._committed.items() if each <= term), default=0):
+        if position <= max((mark.position for each, mark in self._terms.committed.items() if each <= term), default=0):
             # It was committed by then.
             return
         reports = self._reports[event.member_id]
@@ -274,27 +262,4 @@ class SeenCommits:
         terms, log = {led[0]}, self._logs.get(led)
         if log is not None and reported != log.term_id:
             terms.add(max(reported, log.term_id))
-        return min((self._bases[each].position for each in terms if each in self._bases), default=1 << 62)
-
-    def _on_base(self, event: MemberEvent, term: int, base: int) -> None:
-        known = self._bases.get(term)
-        if known is None:
-            known = self._bases[term] = _Mark(base, event.place)
-            for earlier, committed in self._committed.items():
-                self._require_complete(earlier, committed, term, known)
-        elif known.position != base:
-            detail = f"term {term} begins at {known.position} ({known.place}) and at {base} ({event.place})"
-            members = tuple(dict.fromkeys((event.member_id, known.place.member_id)))
-            raise Broken(Verdict.INVALID, detail, members=members, position=base)
-
-    def _require_complete(self, earlier: int, committed: _Mark, later: int, base: _Mark) -> None:
-        if later <= earlier or committed.position <= base.position:
-            return
-        detail = (
-            f"term {later} begins at {base.position} ({base.place}), below {committed.position}, which was committed "
-            f"in term {earlier} ({committed.place})"
-        )
-        verdict = Verdict.UNKNOWN if self._is_forgetful else Verdict.INVALID
-        text = f"{detail}; the files of a member were lost" if self._is_forgetful else detail
-        members = tuple(dict.fromkeys((base.place.member_id, committed.place.member_id)))
-        raise Broken(verdict, text, members=members, position=committed.position)
+        return min((self._terms.bases[each].position for each in terms if each in self._terms.bases), default=1 << 62)
