@@ -111,22 +111,23 @@ class Forwarders:
 
     def __init__(self, cluster: ProcessCluster, seed: int, places: Collection[ProxyPlace]) -> None:
         self._cluster = cluster
-        self._stack = ExitStack()
         protocol, watch = _TCP, None
         if not cluster.system.has_streams:
             protocol, watch = _UDP, ConsensusWatch(cluster.run.consensus_file, places)
         server = ProxyServer(seed, nobody if watch is None else watch.watch_of)
-        if watch is not None:
-            self._stack.callback(lambda: watch.close(server.proxies))
-        self._stack.enter_context(server)
-        self.api = connect_toxiproxy(server.address)
-        self.listen = {
-            place: self.api.create(place.name, self._endpoint(place.target, place.channel), protocol=protocol)
-            for place in places
-        }
-        for source in dict.fromkeys(place.source for place in places):
-            cluster.dial_through(source, self._names(source))
-            self._stack.callback(self._dial_directly, source)
+        with ExitStack() as stack:
+            if watch is not None:
+                stack.callback(lambda: watch.close(server.proxies))
+            stack.enter_context(server)
+            self.api = connect_toxiproxy(server.address)
+            self.listen = {
+                place: self.api.create(place.name, self._endpoint(place.target, place.channel), protocol=protocol)
+                for place in places
+            }
+            for source in dict.fromkeys(place.source for place in places):
+                cluster.dial_through(source, self._names(source))
+                stack.callback(self._dial_directly, source)
+            self._stack = stack.pop_all()
 
     def close(self) -> None:
         """End the proxies, and with them every connection through them; the next start dials the endpoints again."""
