@@ -44,9 +44,13 @@ def _lines(seed: int, random: Random, *, has_streams: bool) -> Iterator[str]:
         yield from _round(number, random, members, has_streams=has_streams)
         yield "wait leader"
         yield f"wait operations {random.randint(20, 200)}"
-        if random.random() < 0.4:
+        has_snapshot, is_ended = random.random() < 0.4, number == ending_after
+        if has_snapshot or is_ended:
+            # Who does not follow hears of neither.
+            yield "start"
+        if has_snapshot:
             yield "snapshot"
-        if number == ending_after:
+        if is_ended:
             yield random.choice(("shutdown", "abort"))
             yield "start"
     yield "wait operations 50"
