@@ -82,7 +82,7 @@ def _verdicts(summary: LiveSummary) -> str:
 
 def as_text(summary: LiveSummary) -> str:
     """Figures for people."""
-    lines = [f"{summary.seeds} seeds: {_verdicts(summary)}"]
+    lines = [f"seeds: {_verdicts(summary) or 'none was run'}"]
     lines += [
         f"{each.text}: {' '.join(map(str, seeds))}"
         for each, seeds in summary.verdicts.items()
