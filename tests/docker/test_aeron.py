@@ -101,8 +101,8 @@ def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, member_image: i
             perform(cluster, "snapshot", timeout_s=WAIT_S)
             victim = cluster.wait_until_leader(WAIT_S)
             assert asked_by_the_tool(cluster, victim, "list-members")["leaderMemberId"] == victim
-            text = asked_by_the_tool(cluster, victim, "validate-recording-log")["text"]
-            assert text == [f"Member [{victim}]: VALIDATE_RECORDING_LOG applied successfully"]
+            text = asked_by_the_tool(cluster, victim, "snapshot")["text"]
+            assert text == [f"Member [{victim}]: SNAPSHOT applied successfully"]
             cluster.member(victim).kill()
             cluster.wait_until_leader(WAIT_S, other_than=victim)
             load.wait_until_acknowledged(load.counts.ok + 50, WAIT_S)

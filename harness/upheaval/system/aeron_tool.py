@@ -41,8 +41,8 @@ def ask(options: Options, aeron: Path) -> Answer:
         raised = next((line for line in done.stderr.splitlines() if line.strip()), "it gave no reason")
         raise ToolFault(f"Aeron's ClusterTool: {raised}")
     if done.returncode:
-        return Answer(lines, {"reason": lines[-1] if lines else ""}, done.returncode)
-    return Answer(lines, _values(lines[-1]) if words[0] == LIST_MEMBERS and lines else {})
+        return Answer(lines, {"reason": lines[0] if lines else ""}, done.returncode)
+    return Answer(lines, _values(lines[0]) if words[0] == LIST_MEMBERS and lines else {})
 
 
 def _values(line: str) -> dict[str, Value]:
