@@ -15,6 +15,7 @@ from upheaval.cli.main import main
 from upheaval.cluster import end_run
 from upheaval.records import RunFolder
 from upheaval.report.elections import Outcome, elections_of
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.testing.cluster import Cluster
@@ -24,6 +25,8 @@ from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.services.encoding import Operation, Request, Status, decode_response, encode_request
 from upheaval_node.trace_kinds import TraceKind
 
+FAILED = 255
+"""The exit status of what ClusterTool calls -1."""
 SCENARIO = """title A leader is killed and returns, and all end and start again from a snapshot
 cluster service=ledger
 workload rate=200 slots=8 sessions=2 keys=8
@@ -137,12 +140,41 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
             )
             for command in ("snapshot", "suspend", "resume"):
                 assert main([command, *place]) == 0
+            ask_by_the_tool(cluster, capsys)
             end_run(cluster, takes_snapshot=False)
         assert main(["shutdown", *place]) == 0
     finally:
         assert main(["down", *place]) == 0
+    capsys.readouterr()
+    assert main(["tool", str(folder / "member-0"), "list-members"]) == FAILED
+    assert capsys.readouterr().out == "timeout waiting for response from node\n"
     assert verify_run(folder).verdict is Verdict.VALID, verify_run(folder).findings
     assert shared_memory(folder) == []
+
+
+def ask_by_the_tool(cluster: AnyCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """What needs an answer of a member is told as by the tool on our own members."""
+    leader = cluster.wait_until_leader()
+    follower = (leader + 1) % 3
+    capsys.readouterr()
+
+    def tool(member_id: int, *words: str) -> tuple[int, str]:
+        status = main(["tool", str(cluster.folder / f"member-{member_id}"), *words, "--timeout", "20"])
+        return status, capsys.readouterr().out
+
+    status, out = tool(follower, "list-members", "--json")
+    told = json.loads(out)
+    assert (status, told["leaderMemberId"], told["memberId"]) == (0, leader, follower)
+    assert [(each["id"], each["isLeader"], each["vote"]) for each in told["activeMembers"]] == [
+        (member, member == leader, None) for member in range(3)
+    ]
+    assert told["activeMembers"][leader]["ingressEndpoint"] == cluster.ingress_endpoints()[leader]
+    assert tool(leader, "suspend") == (0, f"Member [{leader}]: SUSPEND applied successfully\n")
+    why = "as the state of the consensus module is SUSPENDED, but needs to be ACTIVE"
+    assert tool(leader, "snapshot") == (FAILED, f"Member [{leader}]: Unable to SNAPSHOT {why}\n")
+    assert tool(leader, "resume") == (0, f"Member [{leader}]: RESUME applied successfully\n")
+    done = f"Member [{follower}]: VALIDATE_RECORDING_LOG applied successfully\n"
+    assert tool(follower, "validate-recording-log") == (0, done)
 
 
 @pytest.mark.heavy

@@ -18,8 +18,9 @@ from typing import Final
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
 from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
-from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, java_command, require_version
+from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, jar, java_command, require_version
 from upheaval.system.aeron_services import class_path_of, name_in_member, require_services
+from upheaval.system.aeron_tool import ask, is_asking
 from upheaval.system.aeron_waiting import BridgeWaitingClients
 from upheaval.system.clients import ClientNeeds, Clients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
@@ -36,6 +37,8 @@ from upheaval_node.errors import NodeError
 from upheaval_node.files import cnc, layout, mark_file
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.settings import profile_settings
+from upheaval_node.tool.__main__ import Options, execute, node_folder
+from upheaval_node.tool.answer import Answer
 from upheaval_node.types import MS
 
 AERON: Final = "aeron"
@@ -69,6 +72,7 @@ class AeronSystem(AnswersAsJson):
     shared_memory = "256m"
     folder = PurePosixPath(FOLDER_IN_CONTAINER)
     status_command: Sequence[str] = (*_INSIDE, "status")
+    tool_command: Sequence[str] = (*_INSIDE, "tool")
     channels = (INGRESS, *CHANNELS)
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     configuration_file = PROPERTIES_FILE
@@ -218,6 +222,12 @@ class AeronSystem(AnswersAsJson):
         values = view[header.counters_values_offset :][: header.layout.counters_values_length]
         metadata = view[header.counters_metadata_offset :][: header.layout.counters_metadata_length]
         return give_command(Counters(values, metadata, 0, 0), command)
+
+    def tool(self, options: Options, aeron: Path | None = None) -> Answer:
+        """By Aeron's ClusterTool where a member that runs is asked; that of this version unless a jar is given."""
+        if not is_asking(options) or not _is_alive(_driver_pid(_counters_file(node_folder(options)))):
+            return execute(options)
+        return ask(options, aeron or jar(self.version))
 
     def clients(self, needs: ClientNeeds) -> Clients:
         """Through a bridge of their own."""

@@ -31,6 +31,8 @@ from upheaval_node.runtime import control
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import profile_settings
+from upheaval_node.tool.__main__ import Options, execute
+from upheaval_node.tool.answer import Answer
 from upheaval_node.trace_kinds import TraceKind
 
 SOURCE_FOLDER: Final = "source"
@@ -132,6 +134,11 @@ class SystemUnderTest(Protocol):
     def give_command(self, folder: Path, command: str) -> str:
         """Let the member take an admin command of an operator; why it did not, empty when it has."""
 
+    def tool(self, options: Options) -> Answer:
+        """Carry out a command of `upheaval tool` on a node whose files are on this machine. Raises `NodeError`, and
+        `HarnessError` when what it needs for that cannot be had.
+        """
+
 
 @runtime_checkable
 class SystemInContainers(SystemUnderTest, Protocol):
@@ -168,6 +175,10 @@ class SystemInContainers(SystemUnderTest, Protocol):
     @property
     def status_command(self) -> Sequence[str]:
         """A command inside the container that prints what `parse_status` reads."""
+
+    @property
+    def tool_command(self) -> Sequence[str]:
+        """A command inside the container that does, with `--json`, what `tool` does here."""
 
     def command_line(self, command: str | None) -> Sequence[str]:
         """A command inside the container that gives an admin command, or none, for `parse_control` to read."""
@@ -241,6 +252,7 @@ class UpheavalNode(AnswersAsJson):
     shared_memory = ""
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
+    tool_command: Sequence[str] = ("python3", "-m", "upheaval_node.tool")
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
@@ -329,6 +341,10 @@ class UpheavalNode(AnswersAsJson):
     def give_command(self, folder: Path, command: str) -> str:
         """Through the control toggle in the member's counters; why it was not taken, empty when it was."""
         return control.give_command(str(folder), command)
+
+    def tool(self, options: Options) -> Answer:
+        """The node's own tool."""
+        return execute(options)
 
     def command_line(self, command: str | None) -> Sequence[str]:
         """What does in the member's container what `give_command` and `read_control` do here."""
