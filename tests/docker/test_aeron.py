@@ -23,12 +23,14 @@ from upheaval.execution.links import watch_consensus
 from upheaval.execution.live import LiveStage
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.runtimes.docker.tool import run_tool
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import parse_scenario
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos import datagram_faults, faults, link_faults
 from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
+from upheaval_node.tool.__main__ import Options
 
 VERSION = "1.49.3"
 """1.51.0 may lose what it acknowledged when leaders change often, which a slow machine is enough for."""
@@ -104,6 +106,9 @@ def test_a_leader_of_aeron_is_killed_and_returns_and_what_members_say_is_seen(
             load.wait_until_acknowledged(100, WAIT_S)
             perform(cluster, "snapshot", timeout_s=WAIT_S)
             victim = cluster.wait_until_leader(WAIT_S)
+            assert asked_by_the_tool(cluster, victim, "list-members")["leaderMemberId"] == victim
+            text = asked_by_the_tool(cluster, victim, "snapshot")["text"]
+            assert text == [f"Member [{victim}]: SNAPSHOT applied successfully"]
             cluster.member(victim).kill()
             cluster.wait_until_leader(WAIT_S, other_than=victim)
             load.wait_until_acknowledged(load.counts.ok + 50, WAIT_S)
@@ -119,6 +124,14 @@ def test_a_leader_of_aeron_is_killed_and_returns_and_what_members_say_is_seen(
     assert report.verdict is Verdict.VALID, report.findings
     assert {Promise.VOTES_KEPT, Promise.COMMITS_KEPT} <= {finding.promise for finding in report.findings}
     assert left_of(engine, cluster.config.run_id) == []
+
+
+def asked_by_the_tool(cluster: DockerCluster, member_id: int, command: str) -> dict[str, object]:
+    answer = run_tool(
+        cluster.folder, f"member-{member_id}", Options([f"member-{member_id}", command], timeout_ms=20_000)
+    )
+    assert answer.status == 0, answer
+    return {"text": answer.lines, **answer.values}
 
 
 @pytest.mark.nightly
