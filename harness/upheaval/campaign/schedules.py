@@ -16,7 +16,9 @@ SHORTEST_MS, LONGEST_MS = 200, 5000
 """How long a fault lasts, beside the time that its evidence takes."""
 
 _MEMBER_FAULTS: Final = ("kill", "kill", "stop", "pause", "restart")
-_VICTIMS: Final = ("leader", "leader", "follower", "followers", "running")
+_LED: Final = ("leader", "leader", "follower", "followers")
+"""Victims that only a cluster with a leader has."""
+_VICTIMS: Final = (*_LED, "running", "member-0")
 _STREAM_FAULTS: Final = ("isolate", "one-way", "channel", "clients", "slow", "reset")
 _DATAGRAM_FAULTS: Final = ("isolate", "one-way", "channel", "clients", "slow", "lose", "duplicate", "disorder")
 
@@ -69,8 +71,10 @@ def _round(number: int, random: Random, members: int, *, has_streams: bool) -> I
         yield f"inject {link}-{number} {_link_fault(link, random, members)}"
         yield _lasting(random)
     if has_member_fault:
-        kind = random.choice(_MEMBER_FAULTS)
-        yield f"inject {kind}-{number} {kind} {random.choice(_VICTIMS)}"
+        kind, victim = random.choice(_MEMBER_FAULTS), random.choice(_VICTIMS)
+        if victim in _LED:
+            yield "wait leader"
+        yield f"inject {kind}-{number} {kind} {victim}"
         yield _lasting(random)
         yield f"heal {kind}-{number}"
     if has_link_fault:
