@@ -406,13 +406,15 @@ class TimeLine {
       u.ctx.beginPath();
       const downs = spans.filter(([, , state]) => state === "down");
       let last = null;
+      let lastY = 0;
       for (const [at, ...values] of positions) {
         const x = this.x(u, at);
         const y = u.valToPos(values[column - 1], "y", true);
         const isBroken = last === null || downs.some(([, end]) => end > last && end <= at);
         if (isBroken) u.ctx.moveTo(x, y);
-        else u.ctx.lineTo(x, y);
-        last = at;
+        else u.ctx.lineTo(x, lastY);
+        u.ctx.lineTo(x, y);
+        [last, lastY] = [at, y];
       }
       u.ctx.stroke();
     });
