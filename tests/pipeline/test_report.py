@@ -41,7 +41,7 @@ class _Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
         self.links += [name for name, _ in attrs if name in ("src", "href", "onerror")]
-        if tag not in ("meta", "line", "path"):
+        if tag not in ("meta", "line", "path", "input"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -49,16 +49,17 @@ function frameRow(frames, memberId, index) {
 function messageTable(run, from, to, { member = "", name = "" }, most = ROWS_SHOWN) {
   const { messages } = run;
   const rows = [];
+  const step = Math.max((to - from) / 1000, 1);
   let count = 0;
   for (let i = lowerBound(messages.at, from); i < messages.at.length && messages.at[i] <= to; i++) {
     if ((member !== "" && messages.member[i] !== +member) || (name && messages.name[i] !== name)) continue;
     count++;
     if (count > most) continue;
     const to_ = messages.to[i] === null ? "" : ` to ${messages.to[i]}`;
-    rows.push([moment(messages.at[i]), `member ${messages.member[i]}`, messages.event[i] + to_, messages.name[i], messages.fields[i]]);
+    rows.push([moment(messages.at[i], step), `member ${messages.member[i]}`, messages.event[i] + to_, messages.name[i], messages.fields[i]]);
   }
   const hidden = count > most ? `; the first ${most} are here, zoom in for the others` : "";
-  const text = `${count.toLocaleString("en")} between ${moment(from)} and ${moment(to)}${hidden}`;
+  const text = `${count.toLocaleString("en")} between ${moment(from, step)} and ${moment(to, step)}${hidden}`;
   return element("div", { className: "messages" }, element("p", { className: "note", textContent: text }), table(["at", "member", "", "message", "fields"], rows));
 }
 

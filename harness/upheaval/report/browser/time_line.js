@@ -6,7 +6,6 @@
 const LEFT = 84;
 const LANE = 40;
 const LABEL_ROWS = 8;
-const STATE_COLOURS = ["leader", "follower", "election", "down"];
 const MEMBER_COLOURS = ["member0", "member1", "member2", "member3", "member4"];
 const POINT = 3;
 
@@ -175,7 +174,7 @@ class TimeLine {
       {
         width: this.width,
         height: plotHeight + 26,
-        padding: [4, 16, 0, 0],
+        padding: [4, 24, 0, 0],
         legend: { show: false },
         scales: { x: { time: false }, y: { range: scale.range ?? [0, 1], distr: scale.distr ?? 1 } },
         series: [{}, { paths: () => null, points: { show: false } }],
@@ -206,8 +205,8 @@ class TimeLine {
               u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
             },
           ],
-          drawClear: [(u) => this.drawBands(u)],
-          draw: [(u) => this.clipped(u, draw)],
+          drawClear: [(u) => this.clipped(u, () => this.drawBands(u))],
+          draw: [(u) => (scale.hasAxis === false ? draw(u) : this.clipped(u, draw))],
         },
       },
       [[0, this.run.length], [null, null]],
@@ -244,7 +243,7 @@ class TimeLine {
     const { left, top, width, height } = u.bbox;
     u.ctx.save();
     u.ctx.beginPath();
-    u.ctx.rect(0, top, left + width, height);
+    u.ctx.rect(left, top, width, height);
     u.ctx.clip();
     draw(u);
     u.ctx.restore();
@@ -260,10 +259,6 @@ class TimeLine {
 
   drawBands(u) {
     const { ctx, bbox } = u;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
     for (const style of ["order", "fault"]) {
       const bands = this.marks.filter((mark) => mark.style === style);
       // One path: where faults overlap they are no darker.
@@ -293,12 +288,11 @@ class TimeLine {
       const left = this.x(u, begin[this.selected]);
       ctx.fillRect(left, bbox.top, Math.max(this.x(u, end[this.selected] ?? this.run.length) - left, devicePixelRatio), bbox.height);
     }
-    ctx.restore();
   }
 
   /** Names of faults and orders above the members, each in the lowest row that has room. */
   placeLabels() {
-    const width = this.width - 16;
+    const width = this.width - 24;
     const free = [];
     let left_out = 0;
     const order = this.marks.map((_, i) => i).sort((a, b) => this.marks[b].begin - this.marks[a].begin);
@@ -332,47 +326,52 @@ class TimeLine {
     this.run.members.forEach((member, row) => {
       const top = bbox.top + row * height + 2 * ratio;
       const inner = height - 4 * ratio;
+      ctx.save();
       ctx.font = `600 ${12 * ratio}px system-ui, sans-serif`;
       ctx.textBaseline = "middle";
       ctx.textAlign = "right";
       ctx.fillStyle = this.colour("ink");
       ctx.fillText(`member ${member.id}`, bbox.left - 8 * ratio, top + inner / 2);
-      ctx.save();
-      ctx.beginPath();
-      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-      ctx.clip();
-      ctx.textAlign = "left";
-      const base = inner - 12 * ratio;
-      for (const [begin, end, state, term] of member.spans) {
-        if (end < this.from || begin > this.to) continue;
-        const left = this.x(u, begin);
-        const width = this.x(u, end) - left;
-        ctx.fillStyle = this.colour(STATE_COLOURS.includes(state) ? state : "down");
-        ctx.fillRect(left, top, Math.max(width - ratio, ratio), base);
-        const long = term === null ? state : `leader of term ${term}`;
-        ctx.fillStyle = this.colour(`on${state}`);
-        this.textWithin(u, [long, term === null ? "" : `term ${term}`], left, width, top + base / 2);
-      }
-      ctx.font = `${10 * ratio}px system-ui, sans-serif`;
-      this.drawStates(u, member, top + base, inner - base);
-      ctx.fillStyle = this.colour("invalid");
-      for (const [begin, end] of member.stalls) {
-        if (end < this.from || begin > this.to) continue;
-        ctx.fillRect(this.x(u, begin), top, Math.max(this.x(u, end) - this.x(u, begin), 1.5 * ratio), 4 * ratio);
-      }
+      this.clipped(u, () => this.drawMember(u, member, top, inner));
       ctx.restore();
     });
   }
 
+  drawMember(u, member, top, height) {
+    const { ctx } = u;
+    const ratio = devicePixelRatio;
+    const base = height - 12 * ratio;
+    ctx.textAlign = "left";
+    for (const [begin, end, state, term] of member.spans) {
+      if (end < this.from || begin > this.to) continue;
+      const left = this.x(u, begin);
+      const width = this.x(u, end) - left;
+      ctx.fillStyle = this.colour(state);
+      ctx.fillRect(left, top, Math.max(width - ratio, ratio), base);
+      const texts = term === null ? [state] : [`leader of term ${term}`, `term ${term}`];
+      ctx.fillStyle = this.colour(`on${state}`);
+      this.textWithin(u, texts, left, width, top + base / 2);
+    }
+    ctx.font = `${10 * ratio}px system-ui, sans-serif`;
+    this.drawStates(u, member, top + base, height - base);
+    ctx.fillStyle = this.colour("invalid");
+    for (const [begin, end] of member.stalls) {
+      if (end < this.from || begin > this.to) continue;
+      ctx.fillRect(this.x(u, begin), top, Math.max(this.x(u, end) - this.x(u, begin), 1.5 * ratio), 4 * ratio);
+    }
+  }
+
   /** A tick for each state of an election, and its name where there is room until the next one. */
   drawStates(u, member, top, height) {
-    const { states } = member;
+    const { states, spans } = member;
+    const downs = spans.filter(([, , state]) => state === "down");
     const first = Math.max(lowerBound(states.map(([at]) => at), this.from) - 1, 0);
     u.ctx.fillStyle = this.colour("soft");
     for (let i = first; i < states.length && states[i][0] <= this.to; i++) {
       const left = this.x(u, states[i][0]);
       u.ctx.fillRect(left, top, devicePixelRatio, height);
-      const next = i + 1 < states.length ? states[i + 1][0] : this.run.length;
+      const down = downs.find(([begin]) => begin >= states[i][0]);
+      const next = Math.min(states[i + 1]?.[0] ?? this.run.length, down?.[0] ?? this.run.length);
       this.textWithin(u, [states[i][1]], left, this.x(u, next) - left, top + height / 2 + 1);
     }
   }
