@@ -22,7 +22,7 @@ public final class Member {
         final Ending ending = new Ending();
         Signals.take(ending::order);
         try {
-            final MemberConfig config = MemberConfig.read(Path.of(arguments[0]));
+            final MemberConfig config = new MemberConfig(Path.of(arguments[0]));
             final List<ClusteredService> services = config.services.stream().map(MemberServices::make).toList();
             run(config, services, ending);
         } catch (final IllegalArgumentException | IOException error) {
@@ -65,7 +65,7 @@ public final class Member {
         System.exit(status.code);
     }
 
-    private static void refuse(final String text) {
+    static void refuse(final String text) {
         System.err.println(text);
         System.exit(Status.USAGE.code);
     }
