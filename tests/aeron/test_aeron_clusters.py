@@ -21,6 +21,7 @@ from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.testing.cluster import Cluster
 from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.services.encoding import Operation, Request, Status, decode_response, encode_request
 from upheaval_node.trace_kinds import TraceKind
 
@@ -41,6 +42,17 @@ wait caught-up dead
 shutdown
 start
 wait operations 50
+"""
+
+
+SPLIT_SCENARIO = """title The service of a follower stands still while the others answer, and goes on
+cluster components=split
+workload rate=100 slots=8 sessions=2 keys=8
+wait operations 50
+inject stuck pause follower component=service
+wait operations 100
+heal stuck
+wait caught-up stuck
 """
 
 
@@ -67,6 +79,43 @@ def test_a_scenario_is_run_and_valid(tmp_path: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert main(["trace", str(run), "--message", "Vote"]) == 0
     assert "followerMemberId" in capsys.readouterr().out
+
+
+def test_the_service_of_a_follower_stands_still_in_its_own_process(tmp_path: Path) -> None:
+    (tmp_path / "it.scenario").write_text(SPLIT_SCENARIO)
+    run = tmp_path / "run"
+    command = ["run", str(tmp_path / "it.scenario"), "--runtime", "process", "--system", "aeron", "--dir", str(run)]
+    assert main(command) == 0
+    [fault] = RunFolder(run).read_faults()
+    assert (fault.what, fault.component) == ("pause", "service")
+    for member in range(3):
+        events = list(RunFolder(run).member(member).read_trace())
+        ends = {str(each.fields["component"]): each for each in events if each.event == TraceKind.PROCESS_END}
+        assert {name: each.fields["status"] for name, each in ends.items()} == dict.fromkeys(
+            ("archive", "consensus", "service-0"), 0
+        )
+        assert len({each.fields["pid"] for each in events}) == 3
+    assert fault.heal_begin_ns is not None
+    stood_ns = fault.heal_begin_ns - fault.inject_end_ns
+    trace = RunFolder(run).member(fault.members[0]).read_trace()
+    stalls = [
+        each.fields["stall_ns"]
+        for each in trace
+        if each.fields["component"] == "service-0" and each.event == TraceKind.LOOP_STALL
+    ]
+    assert any(isinstance(stall, int) and stall >= stood_ns for stall in stalls), (stood_ns, stalls)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["component-killed", "service-restarted"])
+def test_a_member_whose_component_ends_ends_as_a_whole_and_returns(name: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert main(["run", name, "--runtime", "process", "--system", "aeron", "--dir", str(run)]) == 0
+    [fault] = RunFolder(run).read_faults()
+    events = list(RunFolder(run).member(fault.members[0]).read_trace())
+    assert {each.fields["component"] for each in events if each.fields.get("status") == ExitStatus.COMPONENT_LOST} == (
+        {"consensus", "service-0"} if name == "component-killed" else {"consensus"}
+    )
 
 
 @pytest.mark.heavy

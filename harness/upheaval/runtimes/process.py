@@ -138,7 +138,7 @@ class ProcessMember(LiveMember[ProcessNode]):
 
     def _spawn(self, component: str) -> None:
         system = self._cluster.system
-        _wait_for_start(system, self)
+        _wait_for_start(system, self, component)
         arguments = [*self.wrapper, *system.command(self.plan(component), self.configuration)]
         variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
         self._cluster.spawn(self.name, arguments, self.folder / f"{component}.log", variables)
@@ -162,7 +162,7 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
         self.folder.mkdir(exist_ok=True)
         path = self.folder / companions.configuration_file
         write_atomically(path, companions.configuration_text(self._plan()))
-        _wait_for_start(self._cluster.system, self)
+        _wait_for_start(self._cluster.system, self, ALL)
         arguments = companions.command(self.config, path)
         self._cluster.spawn(self.name, arguments, self.folder / "all.log", {COMPONENT_VARIABLE: component})
 
@@ -361,12 +361,12 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 )
 
 
-def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode]) -> None:
-    """Until a node may start that was killed."""
+def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode], component: str) -> None:
+    """Until a node that was killed, or a component of it, may start."""
     wait_until(
-        lambda: system.start_delay_s(node.folder) == 0,
+        lambda: system.start_delay_s(node.folder, component) == 0,
         timeout_s=START_DELAY_MAX_S,
-        describe=lambda: f"{node.name} cannot start for {system.start_delay_s(node.folder):.1f} s",
+        describe=lambda: f"{node.name} cannot start for {system.start_delay_s(node.folder, component):.1f} s",
     )
 
 

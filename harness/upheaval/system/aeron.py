@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval.records import TOGETHER, MemberFolder
+from upheaval.records import MemberFolder
 from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
 from upheaval.system.aeron_companions import AeronCompanions
 from upheaval.system.aeron_files import (
@@ -37,15 +37,16 @@ from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.companions import Companions
 from upheaval.system.member_control import ControlStatus, give_command, read_control
 from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
-from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
-from upheaval.system.status import MemberStatus
-from upheaval.system.under_test import AnswersAsJson, MemberPlan, traced_exit_status
+from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of, processes_of
+from upheaval.system.status import COMPONENTS, MemberStatus
+from upheaval.system.under_test import AnswersAsJson, MemberPlan, require_one_service, traced_exit_status
 from upheaval_chaos.pings import PingText, channel_of_ping, datagram_ping_text
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError
 from upheaval_node.files import cnc, layout, mark_file
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.settings import profile_settings
 from upheaval_node.tool.__main__ import Options, execute, node_folder
 from upheaval_node.tool.answer import Answer
@@ -55,6 +56,12 @@ AERON: Final = "aeron"
 CLASS_PATH_VARIABLE: Final = "UPHEAVAL_CLASS_PATH"
 FOLDER_IN_CONTAINER: Final = "/var/lib/upheaval"
 _INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
+_WHOLE: Final = "all"
+_MARKS: Final = {
+    "archive": layout.ARCHIVE_MARK,
+    "consensus": layout.CLUSTER_MARK,
+    "service": f"{layout.CLUSTER_DIRECTORY}/cluster-mark-service-*.dat",
+}
 _MARGIN_MS: Final = 500
 _BRIDGES: Final = itertools.count()
 """Those of one process have a directory in shared memory each."""
@@ -64,6 +71,8 @@ class AeronSystem(AnswersAsJson):
     """Aeron Cluster of one version. Implements `SystemInContainers`."""
 
     runtimes = ("process", "docker")
+    # In containers each has shared memory of its own, in which the others would not find the media driver.
+    split_runtimes = ("process",)
     # The order of the members string, and where a member gets what it replicates.
     ports = (9001, 9002, 9003, 9004, 9005)
     metrics_port = 9006
@@ -72,8 +81,7 @@ class AeronSystem(AnswersAsJson):
     status_command: Sequence[str] = (*_INSIDE, "status")
     tool_command: Sequence[str] = (*_INSIDE, "tool")
     channels = (INGRESS, *CHANNELS)
-    # A member ends by its own fault with another status than 0, and no component of one ends because of another.
-    expected_exit_statuses: Sequence[int] = ()
+    expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     configuration_file = PROPERTIES_FILE
     has_streams = False
 
@@ -95,7 +103,6 @@ class AeronSystem(AnswersAsJson):
             raise UsageError(str(error)) from error
         require_services(spec, self.text)
         others = {
-            "components split": spec.components != TOGETHER,
             "TLS": bool(spec.tls),
             "credentials": bool(spec.credentials),
             "planted bugs": spec.planted is not None,
@@ -104,6 +111,7 @@ class AeronSystem(AnswersAsJson):
         for what, is_wanted in others.items():
             if is_wanted:
                 raise UsageError(f"system {self.text} has no {what}")
+        require_one_service(spec)
         java_command(self.version, "upheaval.Member")
 
     def configuration_text(self, plan: MemberPlan) -> str:
@@ -113,7 +121,7 @@ class AeronSystem(AnswersAsJson):
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """The member program."""
         services = class_path_of(plan.spec.service, plan.python_path)
-        return java_command(self.version, "upheaval.Member", str(configuration), services=services)
+        return java_command(self.version, "upheaval.Member", str(configuration), plan.component, services=services)
 
     @property
     def image(self) -> str:
@@ -153,9 +161,9 @@ class AeronSystem(AnswersAsJson):
         """None."""
         return ()
 
-    def start_delay_s(self, folder: Path) -> float:
+    def start_delay_s(self, folder: Path, component: str) -> float:
         """Aeron takes a mark file for that of a live process for 10 s after its last sign of life."""
-        return max((_active_for_s(path) for path in _marks(folder)), default=0.0)
+        return max((_active_for_s(path) for path in _marks(folder, component)), default=0.0)
 
     def clean_up(self, folder: Path) -> None:
         """Keep the counters of a member that has ended, and give the shared memory back."""
@@ -184,7 +192,12 @@ class AeronSystem(AnswersAsJson):
         process = process_of(pid, run_id) if pid > 0 else None
         if path is None or process is None or process.member_id != member_id:
             return MemberStatus(member_id, alive=False)
-        status = MemberStatus(member_id, alive=True, pids={"all": pid})
+        pids = {process.component: pid}
+        if process.component != _WHOLE:
+            pids = {each.component: each.pid for each in processes_of(run_id) if each.member_id == member_id}
+            if len(pids) < len(COMPONENTS):
+                return MemberStatus(member_id, alive=False, pids=pids)
+        status = MemberStatus(member_id, alive=True, pids=pids)
         try:
             counters = read_counters(path, pid)
         except (OSError, NodeError):
@@ -276,9 +289,10 @@ def _host(plan: MemberPlan) -> str:
     return plan.endpoints[plan.member_id][0].rpartition(":")[0]
 
 
-def _marks(folder: Path) -> Iterator[Path]:
-    yield folder / layout.ARCHIVE_MARK
-    yield from (folder / layout.CLUSTER_DIRECTORY).glob("cluster-mark*.dat")
+def _marks(folder: Path, component: str) -> Iterator[Path]:
+    for each, pattern in _MARKS.items():
+        if component in (each, _WHOLE):
+            yield from folder.glob(pattern)
 
 
 def _active_for_s(path: Path) -> float:

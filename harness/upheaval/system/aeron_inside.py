@@ -38,7 +38,7 @@ def run() -> int:
     system = AeronSystem()
     # Who is told to end before it has begun has nothing to lose.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    time.sleep(system.start_delay_s(_FOLDER))
+    time.sleep(system.start_delay_s(_FOLDER, "all"))
     services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
     class_path = [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
     member = subprocess.Popen(java_line(class_path, "upheaval.Member", str(properties)))

@@ -74,6 +74,10 @@ class SystemUnderTest(Protocol):
         """Where it runs."""
 
     @property
+    def split_runtimes(self) -> Sequence[str]:
+        """Where the components of a member can be apart."""
+
+    @property
     def channels(self) -> Sequence[str]:
         """What each of the ports is for, by the names of `upheaval_chaos.target`."""
 
@@ -117,8 +121,8 @@ class SystemUnderTest(Protocol):
     def configuration_text(self, plan: MemberPlan) -> str:
         """What stands in it."""
 
-    def start_delay_s(self, folder: Path) -> float:
-        """How many seconds a member that is down must stay so before it can start."""
+    def start_delay_s(self, folder: Path, component: str) -> float:
+        """How many seconds a member, or that component of one, that is down must stay so before it can start."""
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """What runs a member, or one component of it, on this machine."""
@@ -239,6 +243,7 @@ class UpheavalNode(AnswersAsJson):
 
     text = OWN_SYSTEM
     runtimes = ("process", "docker", "simulated")
+    split_runtimes = ("process", "docker")
     configuration_file = "config.json"
     has_streams = True
     companions: Companions = NodeCompanions()
@@ -259,8 +264,7 @@ class UpheavalNode(AnswersAsJson):
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
         if spec.planted is not None:
             bug_named(spec.planted)
-        if spec.more_services and spec.components != TOGETHER:
-            raise UsageError("components split: a member has one service")
+        require_one_service(spec)
         try:
             profile_settings(spec.profile, sync_level=spec.sync_level)
             if spec.is_service_here:
@@ -297,7 +301,7 @@ class UpheavalNode(AnswersAsJson):
         """As JSON."""
         return json.dumps(self.configuration(plan), indent=2) + "\n"
 
-    def start_delay_s(self, folder: Path) -> float:  # noqa: ARG002 - a lock tells who is alive
+    def start_delay_s(self, folder: Path, component: str) -> float:  # noqa: ARG002 - a lock tells who is alive
         """None: its marks are locked while it lives."""
         return 0.0
 
@@ -372,6 +376,12 @@ def _settings(plan: MemberPlan) -> dict[str, Json]:
     if plan.credentials:
         cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
     return {"cluster": cluster} if cluster else {}
+
+
+def require_one_service(spec: ClusterSpec) -> None:
+    """Raises `UsageError` for several services of a member whose components are apart."""
+    if spec.more_services and spec.components != TOGETHER:
+        raise UsageError("components split: a member has one service")
 
 
 def require_streams(system: SystemUnderTest, what: str) -> None:

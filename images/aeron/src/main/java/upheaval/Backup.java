@@ -14,8 +14,8 @@ import java.util.List;
 import org.agrona.CloseHelper;
 
 /**
- * A backup of an Aeron cluster: {@code upheaval.Backup FILE} with a file of properties. It ends as a {@link Member} does,
- * and traces its start and its end.
+ * A backup of an Aeron cluster: {@code upheaval.Backup FILE} with a file of properties. It ends as a {@link Member}
+ * does, and traces its start and its end.
  */
 public final class Backup {
     private static final int NO_MEMBER = -1;
@@ -52,7 +52,8 @@ public final class Backup {
     }
 
     private void run() throws IOException {
-        final Trace trace = new Trace(folder.resolve("trace.jsonl"), NO_MEMBER, settings.text("run.id"));
+        final Path file = folder.resolve("trace.jsonl");
+        final Trace trace = new Trace(file, NO_MEMBER, Component.ALL.traced(), settings.text("run.id"));
         final MediaDriver.Context driver = driver();
         final Archive.Context archive = archive();
         final ClusterBackup.Context backup = backup();
@@ -70,7 +71,7 @@ public final class Backup {
             ending.onTermination("start", Errors.text(error), false);
         }
         CloseHelper.quietCloseAll(running);
-        final Status status = ending.status();
+        final Status status = ending.status(new Siblings(folder, Component.ALL));
         trace.event("process-end", "status", status.code, "status_name", status.name(), "reason", ending.reason());
         System.exit(status.code);
     }
@@ -79,7 +80,7 @@ public final class Backup {
         return new MediaDriver.Context()
             .aeronDirectoryName(aeronDirectory)
             .threadingMode(ThreadingMode.SHARED)
-            .sharedIdleStrategy(MemberContexts.idleStrategy())
+            .sharedIdleStrategy(StallWatch.idleStrategy())
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(false)
             .warnIfDirectoryExists(false)
@@ -93,7 +94,7 @@ public final class Backup {
             .aeronDirectoryName(aeronDirectory)
             .archiveDir(folder.resolve("archive").toFile())
             .threadingMode(ArchiveThreadingMode.SHARED)
-            .idleStrategySupplier(MemberContexts::idleStrategy)
+            .idleStrategySupplier(StallWatch::idleStrategy)
             .controlChannel("aeron:udp?endpoint=" + settings.text("archive.endpoint"))
             .localControlChannel(CONTROL_CHANNEL)
             .replicationChannel(anyPort)
@@ -125,7 +126,7 @@ public final class Backup {
             .clusterBackupProgressTimeoutNs(settings.duration("progress.timeout.ms"))
             .clusterBackupCoolDownIntervalNs(settings.duration("cool.down.interval.ms"))
             .replicationProgressTimeoutNs(settings.duration("replication.progress.timeout.ms"))
-            .idleStrategySupplier(MemberContexts::idleStrategy)
+            .idleStrategySupplier(StallWatch::idleStrategy)
             .errorHandler(new Errors("backup", ending))
             .terminationHook(() -> ending.onHook("backup"));
     }
