@@ -32,6 +32,8 @@ cluster service=ledger
 workload rate=200 slots=8 sessions=2 keys=8
 wait operations 100
 snapshot
+backup start
+wait backup caught-up
 inject dead kill leader
 wait leader other-than dead
 wait operations 50
@@ -71,6 +73,7 @@ def test_a_scenario_is_run_and_valid(tmp_path: Path, capsys: pytest.CaptureFixtu
     report = verify_run(run)
     seen = [report.finding(promise) for promise in (Promise.VOTES_KEPT, Promise.COMMITS_KEPT)]
     assert [each.verdict for each in seen] == [Verdict.VALID] * 2, seen
+    assert report.finding(Promise.BACKED_UP).verdict is Verdict.VALID
     found = elections_of(RunFolder(run))
     assert sum(each.outcome is Outcome.LEADS and len(each.voters) > 1 for each in found) >= 3
     capsys.readouterr()
@@ -218,3 +221,27 @@ def kill_the_leader_under_load(run: Path) -> None:
     )
     with open_cluster(run) as cluster:
         kill_the_leader(cluster)
+
+
+@pytest.mark.nightly
+def test_a_backup_loses_its_source_and_is_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, new = tmp_path / "run", ["--dir", str(tmp_path / "new")]
+    command = ["run", "backup-loses-its-source", "--runtime", "process", "--system", "aeron", "--dir", str(run)]
+    assert main(command) == 0, capsys.readouterr()
+    try:
+        assert main(["restore", "--from", str(run / "backup-0"), *new]) == 0, capsys.readouterr()
+        assert main(["standby", *new, "start"]) == 2
+        assert capsys.readouterr().err.endswith("system aeron has no standby: that of Aeron is not open source\n")
+        for action in ("start", "wait"):
+            assert main(["backup", *new, action]) == 0
+        capsys.readouterr()
+        assert main(["tool", str(tmp_path / "new" / "backup-0"), "backup-query", "0"]) == 0
+        assert " setting next: " in capsys.readouterr().out
+        with open_cluster(tmp_path / "new") as cluster:
+            end_run(cluster, takes_snapshot=False)
+    finally:
+        assert main(["down", *new]) == 0
+    report = verify_run(tmp_path / "new")
+    bound = [report.finding(promise).verdict for promise in (Promise.BACKED_UP, Promise.EVIDENCE_BOUND)]
+    assert (report.verdict, *bound) == (Verdict.VALID,) * 3, report.findings
+    assert shared_memory(run) == shared_memory(tmp_path / "new") == []

@@ -1,5 +1,6 @@
 """Every bad run is found, by the promise that it breaks and with a message that says where."""
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,13 @@ from support.bad_runs import BAD_RUNS, BadRun, copy_of_good_run
 from support.bad_runs.binding import (
     a_recording_is_of_another_session,
     a_vote_is_for_a_term_that_nobody_knows,
+    the_first_term_is_gone,
     the_next_term_has_no_frame_yet,
 )
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import RunFolder
+from upheaval.records import Origin, RunFolder, write_origin
 
 FROM_FOLDERS_ALONE = (
     Promise.VOTES_KEPT,
@@ -68,3 +70,24 @@ def test_aeron_gives_a_recording_the_session_of_a_term_before_that_has_a_frame(t
     the_next_term_has_no_frame_yet(tmp_path)
     finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
     assert finding.verdict is Verdict.VALID, finding.detail
+
+
+def test_a_backup_of_aeron_names_no_terms_before_it_asked(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    for each in (path, tmp_path / "other"):
+        copy_of_good_run("snapshot-and-restart", each)
+    the_first_term_is_gone(tmp_path / "other")
+    backup = Path(shutil.move(tmp_path / "other" / "member-1", path / "backup-0"))
+    for file in (backup / "trace.jsonl", *backup.glob("*/*-mark*.dat")):
+        file.unlink()
+    run = RunFolder(path)
+    found = verify_run(path).finding(Promise.EVIDENCE_BOUND)
+    assert found.detail == "backup-0/cluster/recording.log begins with term 1 at 27008, the log at 0"
+    run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
+    assert verify_run(path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.VALID
+    # Neither do members that were restored from it.
+    the_first_term_is_gone(path)
+    found = verify_run(path).finding(Promise.EVIDENCE_BOUND)
+    assert found.detail == "member-1/cluster/recording.log begins with term 1 at 27008, the log at 0"
+    write_origin(path, Origin(str(backup), "", 0, 27008, "", (), 0))
+    assert verify_run(path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.VALID

@@ -34,6 +34,7 @@ from upheaval.records import (
     TraceEvent,
     companion_folders,
     jsonfields,
+    read_origin,
 )
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm, cluster_messages as cm
@@ -88,14 +89,17 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
     files += _check_marks(folder, member_id, told)
     if manifest.system == OWN_SYSTEM:
         files += _check_node_state(folder, told)
-    return files + _check_recordings(folder, is_at_end=manifest.converge is not None and manifest.converge.reached)
+    # What Aeron's backup did not name, members that were restored from it do not.
+    names_all = manifest.system == OWN_SYSTEM or read_origin(run.path) is None
+    is_at_end = manifest.converge is not None and manifest.converge.reached
+    return files + _check_recordings(folder, is_at_end=is_at_end, names_all=names_all)
 
 
 def _check_companion(manifest: Manifest, path: Path) -> int:
     folder = MemberFolder(path, _NOBODY, path.name)
     told = _trace_of(folder, manifest, _NOBODY) if folder.trace.exists() else None
     files = int(told is not None) + _check_marks(folder, _NOBODY, None)
-    return files + _check_recordings(folder, is_at_end=False)
+    return files + _check_recordings(folder, is_at_end=False, names_all=manifest.system == OWN_SYSTEM)
 
 
 def _broken(folder: MemberFolder, path: Path, detail: str, position: int | None = None) -> Broken:
@@ -231,8 +235,10 @@ def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
 # --- recordings ---
 
 
-def _check_recordings(folder: MemberFolder, *, is_at_end: bool) -> int:
-    """`is_at_end`: the member has all that the cluster had, so that nothing was left half done."""
+def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool) -> int:
+    """`is_at_end`: the member has all that the cluster had, so that nothing was left half done. `names_all`: every term
+    of the log is named; Aeron's backup names those that lead while it asks.
+    """
     path, catalog = folder.recording_log, folder.archive / CATALOG_NAME
     try:
         entries = list(recording_log_entries(path))
@@ -243,7 +249,7 @@ def _check_recordings(folder: MemberFolder, *, is_at_end: bool) -> int:
     if len(by_id) < len(recordings):
         raise _broken(folder, catalog, "has two recordings of one id")
     terms = sorted((entry for entry in entries if entry.is_term), key=lambda entry: entry.term_id)
-    _check_terms(folder, terms)
+    _check_terms(folder, terms, names_all=names_all)
     for entry in entries:
         recording = by_id.get(entry.recording_id)
         if recording is not None:
@@ -256,21 +262,25 @@ def _check_recordings(folder: MemberFolder, *, is_at_end: bool) -> int:
             log = RecordedLog(folder)
         except LogMissing:
             return 2
+        if names_all and terms[0].term_base > log.start_position:
+            detail = f"begins with term {terms[0].term_id} at {terms[0].term_base}, the log at {log.start_position}"
+            raise _broken(folder, path, detail, log.start_position)
         _check_log(folder, log, terms, by_id[log.recording_id], is_at_end=is_at_end)
         _check_snapshots(folder, log, [entry for entry in entries if not entry.is_term], terms)
     return 2
 
 
-def _check_terms(folder: MemberFolder, terms: Sequence[RecordingLogEntry]) -> None:
-    """One recording, and each term ends where the next one begins."""
+def _check_terms(folder: MemberFolder, terms: Sequence[RecordingLogEntry], *, names_all: bool) -> None:
+    """One recording, and each term ends where the next one begins, unless there are others between them."""
     for one, other in pairwise(terms):
         if one.recording_id != other.recording_id:
             detail = f"has the log in recording {one.recording_id} and in {other.recording_id}"
             raise _broken(folder, folder.recording_log, detail)
         if one.term_id == other.term_id:
             raise _broken(folder, folder.recording_log, f"has term {one.term_id} twice")
-        is_left_open = one.position < 0 and one.term_id + 1 == other.term_id
-        if is_left_open or (one.position >= 0 and one.position != other.term_base):
+        is_next = one.term_id + 1 == other.term_id
+        is_apart = one.position >= 0 and one.position != other.term_base and (names_all or is_next)
+        if is_apart or (one.position < 0 and is_next):
             end = "has no end" if one.position < 0 else f"ends at {one.position}"
             detail = f"says that term {one.term_id} {end}, and term {other.term_id} begins at {other.term_base}"
             raise _broken(folder, folder.recording_log, detail, other.term_base)
@@ -314,9 +324,6 @@ def _check_log(
 ) -> None:
     """Each term that the recording log names begins in the log where it says; the log has no other."""
     path = folder.recording_log
-    if terms[0].term_base > log.start_position:
-        detail = f"begins with term {terms[0].term_id} at {terms[0].term_base}, the log at {log.start_position}"
-        raise _broken(folder, path, detail, log.start_position)
     session = None
     for term in terms:
         is_empty = term.position == term.term_base

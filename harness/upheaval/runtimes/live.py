@@ -45,7 +45,6 @@ from upheaval.system import (
     MemberStatus,
     SystemUnderTest,
     WayIn,
-    require_streams,
     system_named,
     with_leaders,
 )
@@ -293,7 +292,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def add_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
         """A handle to start one with; one that is there already goes on with what it has, asked for otherwise."""
         check_companion(config)
-        require_streams(self.system, config.name)
+        self.system.companions.check(config, self.runtime)
         self.run.unseal()
         companion = self.make_companion(entry_for(self.folder, config))
         note_companion(self.folder, companion.config)

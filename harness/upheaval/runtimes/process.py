@@ -6,7 +6,6 @@ by the run id in their environment. This module knows how members are started an
 """
 
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
 from upheaval.runtimes.live import LiveCluster, LiveMember, made, new_manifest, with_base_port
-from upheaval.runtimes.node import STOP_TIMEOUT_S
+from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.security import policy as security
 from upheaval.system import (
@@ -30,8 +29,8 @@ from upheaval.system import (
     ControlStatus,
     MemberPlan,
     MemberStatus,
+    SystemUnderTest,
     companions as companion_system,
-    status_in_folder,
 )
 from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
@@ -139,11 +138,7 @@ class ProcessMember(LiveMember[ProcessNode]):
 
     def _spawn(self, component: str) -> None:
         system = self._cluster.system
-        wait_until(
-            lambda: system.start_delay_s(self.folder, component) == 0,
-            timeout_s=START_DELAY_MAX_S,
-            describe=lambda: f"{self.name} cannot start for {system.start_delay_s(self.folder, component):.1f} s",
-        )
+        _wait_for_start(system, self, component)
         arguments = [*self.wrapper, *system.command(self.plan(component), self.configuration)]
         variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
         self._cluster.spawn(self.name, arguments, self.folder / f"{component}.log", variables)
@@ -160,13 +155,15 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
     def status(self) -> CompanionStatus:
         """Read from its counters and its recording log."""
         pid = next((found.pid for found in self.node.processes()), None)
-        return status_in_folder(self.name, self.folder, pid)
+        return self._cluster.system.companions.status_in_folder(self.name, self.folder, pid)
 
     def _spawn(self, component: str) -> None:
+        companions = self._cluster.system.companions
         self.folder.mkdir(exist_ok=True)
-        path = self.folder / companion_system.CONFIG_FILE
-        write_atomically(path, json.dumps(companion_system.configuration(self._plan()), indent=2) + "\n")
-        arguments = companion_system.command(self.config, path)
+        path = self.folder / companions.configuration_file
+        write_atomically(path, companions.configuration_text(self._plan()))
+        _wait_for_start(self._cluster.system, self, ALL)
+        arguments = companions.command(self.config, path)
         self._cluster.spawn(self.name, arguments, self.folder / "all.log", {COMPONENT_VARIABLE: component})
 
     def _plan(self) -> companion_system.CompanionPlan:
@@ -305,9 +302,9 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         for spawned in self._spawned:
             spawned.exit_status(wait=True)
         self._spawned.clear()
-        for member in self.members:
-            if not member.node.processes():
-                self.system.clean_up(member.folder)
+        for node in (*self.members, *self.companions()):
+            if not node.is_running():
+                self.system.clean_up(node.folder)
 
     # --- processes ---
 
@@ -362,6 +359,15 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 raise EnvironmentFault(
                     f"{spawned.who} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
                 )
+
+
+def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode], component: str) -> None:
+    """Until a node that was killed, or a component of it, may start."""
+    wait_until(
+        lambda: system.start_delay_s(node.folder, component) == 0,
+        timeout_s=START_DELAY_MAX_S,
+        describe=lambda: f"{node.name} cannot start for {system.start_delay_s(node.folder, component):.1f} s",
+    )
 
 
 def _last_line(spawned: _Spawned) -> str:

@@ -15,7 +15,6 @@ from upheaval.system.cluster_spec import CLUSTER_OF_THREE as CLUSTER_OF_THREE, C
 from upheaval.system.companion_status import (
     companion_from_counters as companion_from_counters,
     status_from_text as status_from_text,
-    status_in_folder as status_in_folder,
 )
 from upheaval.system.member_control import (
     ControlStatus as ControlStatus,

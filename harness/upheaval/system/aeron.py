@@ -18,12 +18,23 @@ from typing import Final
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
 from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
+from upheaval.system.aeron_companions import AeronCompanions
+from upheaval.system.aeron_files import (
+    DIRECTORY,
+    PROPERTIES_FILE,
+    counters_file,
+    driver_directory,
+    driver_pid,
+    properties_text,
+    shared_directory,
+)
 from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, jar, java_command, require_version
 from upheaval.system.aeron_services import class_path_of, name_in_member, require_services
 from upheaval.system.aeron_tool import ask, is_asking
 from upheaval.system.aeron_waiting import BridgeWaitingClients
 from upheaval.system.clients import ClientNeeds, Clients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
+from upheaval.system.companions import Companions
 from upheaval.system.member_control import ControlStatus, give_command, read_control
 from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
 from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of, processes_of
@@ -42,20 +53,16 @@ from upheaval_node.tool.answer import Answer
 from upheaval_node.types import MS
 
 AERON: Final = "aeron"
-PROPERTIES_FILE: Final = "member.properties"
 CLASS_PATH_VARIABLE: Final = "UPHEAVAL_CLASS_PATH"
 FOLDER_IN_CONTAINER: Final = "/var/lib/upheaval"
 _INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
-_DIRECTORY: Final = "aeron.dir"
 _WHOLE: Final = "all"
 _MARKS: Final = {
     "archive": layout.ARCHIVE_MARK,
     "consensus": layout.CLUSTER_MARK,
     "service": f"{layout.CLUSTER_DIRECTORY}/cluster-mark-service-*.dat",
 }
-_SHARED_MEMORY: Final = Path("/dev/shm")
 _MARGIN_MS: Final = 500
-_ESCAPED: Final = "\\:=#! "
 _BRIDGES: Final = itertools.count()
 """Those of one process have a directory in shared memory each."""
 
@@ -81,6 +88,7 @@ class AeronSystem(AnswersAsJson):
     def __init__(self, version: str = "") -> None:
         self.version = version or USUAL_VERSION
         require_version(self.version)
+        self.companions: Companions = AeronCompanions(self.version)
 
     @property
     def text(self) -> str:
@@ -108,7 +116,7 @@ class AeronSystem(AnswersAsJson):
 
     def configuration_text(self, plan: MemberPlan) -> str:
         """A file of Java's properties."""
-        return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in _properties(plan).items())
+        return properties_text(_properties(plan))
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """The member program."""
@@ -159,7 +167,7 @@ class AeronSystem(AnswersAsJson):
 
     def clean_up(self, folder: Path) -> None:
         """Keep the counters of a member that has ended, and give the shared memory back."""
-        directory = _driver_directory(folder)
+        directory = driver_directory(folder)
         if directory is None or not directory.is_dir():
             return
         kept = folder / layout.CNC
@@ -179,8 +187,8 @@ class AeronSystem(AnswersAsJson):
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
         """From the counters in the driver's directory."""
-        path = _counters_file(folder)
-        pid = _driver_pid(path)
+        path = counters_file(folder)
+        pid = driver_pid(path)
         process = process_of(pid, run_id) if pid > 0 else None
         if path is None or process is None or process.member_id != member_id:
             return MemberStatus(member_id, alive=False)
@@ -200,8 +208,8 @@ class AeronSystem(AnswersAsJson):
 
     def read_control(self, folder: Path) -> ControlStatus:
         """From the counters of a live member, and from its recording log."""
-        path = _counters_file(folder)
-        pid = _driver_pid(path)
+        path = counters_file(folder)
+        pid = driver_pid(path)
         counters = None
         if path is not None and _is_alive(pid):
             with contextlib.suppress(OSError, NodeError):
@@ -210,8 +218,8 @@ class AeronSystem(AnswersAsJson):
 
     def give_command(self, folder: Path, command: str) -> str:
         """Store the toggle into the mapped counters, as Aeron's ClusterTool does."""
-        path = _counters_file(folder)
-        if path is None or not _is_alive(_driver_pid(path)):
+        path = counters_file(folder)
+        if path is None or not _is_alive(driver_pid(path)):
             return "the member is not running"
         with path.open("r+b", buffering=0) as stream:
             header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
@@ -225,7 +233,7 @@ class AeronSystem(AnswersAsJson):
 
     def tool(self, options: Options, aeron: Path | None = None) -> Answer:
         """By Aeron's ClusterTool where a member that runs is asked; that of this version unless a jar is given."""
-        if not is_asking(options) or not _is_alive(_driver_pid(_counters_file(node_folder(options)))):
+        if not is_asking(options) or not _is_alive(driver_pid(counters_file(node_folder(options)))):
             return execute(options)
         return ask(options, aeron or jar(self.version))
 
@@ -241,7 +249,7 @@ class AeronSystem(AnswersAsJson):
         return BridgeWaitingClients(way, self._bridge(way))
 
     def _bridge(self, way: WayIn) -> Bridge:
-        directory = _shared_directory(way.run_id, f"client-{os.getpid()}-{next(_BRIDGES)}")
+        directory = shared_directory(way.run_id, f"client-{os.getpid()}-{next(_BRIDGES)}")
         names = [f"{endpoint}={address}" for endpoint, address in way.dialled.items()]
         command = java_command(self.version, "upheaval.Bridge", str(directory), egress_of(way), *names)
         return Bridge(command, way.folder)
@@ -263,7 +271,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "member.id": str(plan.member_id),
         "members": "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints)),
         "folder": plan.folder,
-        _DIRECTORY: str(_shared_directory(plan.spec.run_id, str(plan.member_id))),
+        DIRECTORY: str(shared_directory(plan.spec.run_id, str(plan.member_id))),
         # Members of Aeron show no metrics: that port of theirs is free.
         "replication.endpoint": f"{_host(plan)}:{plan.metrics.rpartition(':')[2]}",
         "service": ",".join(map(name_in_member, (plan.spec.service, *plan.spec.more_services))),
@@ -279,42 +287,6 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
 def _host(plan: MemberPlan) -> str:
     """That of a member, as the others know it."""
     return plan.endpoints[plan.member_id][0].rpartition(":")[0]
-
-
-def _escaped(text: str) -> str:
-    """As java.util.Properties reads it."""
-    return "".join(f"\\{each}" if each in _ESCAPED else each for each in text)
-
-
-def _shared_directory(run_id: str, whose: str) -> Path:
-    return _SHARED_MEMORY / f"upheaval-{os.getuid()}-{run_id}-{whose}"
-
-
-def _driver_directory(folder: Path) -> Path | None:
-    """As the member is configured; None of a folder without a configuration."""
-    try:
-        lines = (folder / PROPERTIES_FILE).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    found = next((line for line in lines if line.startswith(f"{_DIRECTORY}=")), None)
-    return None if found is None else Path(found.partition("=")[2].replace("\\", ""))
-
-
-def _counters_file(folder: Path) -> Path | None:
-    directory = _driver_directory(folder)
-    return None if directory is None else directory / "cnc.dat"
-
-
-def _driver_pid(path: Path | None) -> int:
-    """Who made the file; -1 when nobody has."""
-    if path is None:
-        return -1
-    try:
-        with path.open("rb") as stream:
-            header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
-    except (OSError, NodeError):
-        return -1
-    return -1 if header is None else header.pid
 
 
 def _marks(folder: Path, component: str) -> Iterator[Path]:

@@ -15,7 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, PROPERTIES_FILE, AeronSystem
+from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, AeronSystem
+from upheaval.system.aeron_files import PROPERTIES_FILE
 from upheaval.system.aeron_programs import CLASSES, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
 from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE
 from upheaval.system.status import MemberStatus

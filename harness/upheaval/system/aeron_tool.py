@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.system.aeron_programs import java_line
+from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
 from upheaval_node.tool.__main__ import Options
 from upheaval_node.tool.admin_commands import ADMIN_COMMANDS, QUERY_TIMEOUT_MS
 from upheaval_node.tool.answer import FAULT, Answer, ToolFault, Value
-from upheaval_node.tool.disk import cluster_dir_of
+from upheaval_node.tool.disk import DiskNode, cluster_dir_of
+from upheaval_node.tool.marks import find_mark
 
 LIST_MEMBERS: Final = "list-members"
 ASKING: Final = (LIST_MEMBERS, *ADMIN_COMMANDS)
@@ -23,8 +25,12 @@ _WORDS: Final[dict[str, Value]] = {"true": True, "false": False, "null": None}
 
 
 def is_asking(options: Options) -> bool:
-    """Whether the command is one of `ASKING`, and can be carried out at all."""
-    return not options.wants_help and len(options.words) > 1 and options.words[1] in ASKING
+    """Whether the command is one of `ASKING`, can be carried out at all, and is for a member."""
+    if options.wants_help or len(options.words) < 2 or options.words[1] not in ASKING:
+        return False
+    with DiskNode(cluster_dir_of(options.words[0])) as node:
+        mark = find_mark(node)
+    return mark is not None and mark.header.component_type is ClusterComponentType.CONSENSUS_MODULE
 
 
 def ask(options: Options, aeron: Path) -> Answer:

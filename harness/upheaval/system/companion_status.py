@@ -15,12 +15,12 @@ from upheaval_node.files import layout
 from upheaval_node.runtime.backup_health import backup_health_of, read_backup_health
 
 
-def status_in_folder(name: str, folder: Path, pid: int | None) -> CompanionStatus:
-    """Of one whose files are on this machine; `pid` None: it does not run."""
+def status_in_folder(name: str, folder: Path, pid: int | None, cnc: Path | None = None) -> CompanionStatus:
+    """Of one whose files are on this machine; `pid` None: it does not run. `cnc` if its counters lie elsewhere."""
     if pid is None:
         return status_from_fields(name, {**read_backup_health(str(folder)), "alive": False})
     try:
-        counters = read_counters(folder / layout.CNC, pid)
+        counters = read_counters(cnc or folder / layout.CNC, pid)
         recording_log = (folder / layout.RECORDING_LOG).read_bytes()
     except (OSError, NodeError):
         return CompanionStatus(name, alive=True, pid=pid)

@@ -1,6 +1,6 @@
 """What a companion *is*: its ports, how it is configured, started and asked, in processes and in containers.
 
-Runtimes know companions only through this, as they know members through `system_under_test`. It starts nothing.
+Runtimes know companions only through this, as they know members through `under_test`. It starts nothing.
 """
 
 import json
@@ -8,18 +8,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from upheaval.records import STANDBY, CompanionConfig, Json
+from upheaval.records import STANDBY, CompanionConfig, CompanionStatus, Json
 from upheaval.system.cluster_spec import ClusterSpec
+from upheaval.system.companion_status import status_in_folder
 from upheaval_node.runtime import backup_health
 
 PORTS_IN_CONTAINER: Final = (9002, 9004, 9005)
 """Where one in a container listens: consensus, catch-up, archive."""
 METRICS_PORT_IN_CONTAINER: Final = 9006
-CONFIG_FILE: Final = "config.json"
-HEALTH_COMMAND: Final = ("python3", "-m", backup_health.__name__)
-"""A command inside a container: exit status 0 for a companion that is well; with `--json` it says all that it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,44 +39,88 @@ class CompanionPlan:
     credentials_file: str = ""
 
 
-def configuration(plan: CompanionPlan) -> dict[str, Json]:
-    """What stands in its configuration file."""
-    metrics_host, _, metrics_port = plan.metrics.rpartition(":")
-    fields: dict[str, Json] = {
-        "name": plan.config.name,
-        "folder": plan.folder,
-        "cluster_id": 0,
-        "consensus_endpoints": list(plan.members),
-        "endpoints": dict(zip(("consensus", "catchup", "archive"), plan.endpoints, strict=True)),
-        "source": plan.config.source,
-        "replay_start": plan.config.replay_start,
-        "profile": plan.spec.profile,
-        "sync_level": plan.spec.sync_level,
-        "run_id": plan.spec.run_id,
-        "trace": "trace.jsonl",
-        "names": {},
-        "tls": dict(plan.tls),
-        "credentials_file": plan.credentials_file,
-        "metrics_host": metrics_host,
-        "metrics_port": int(metrics_port),
-    }
-    if plan.config.kind == STANDBY:
-        fields["service"] = [plan.spec.service, *plan.spec.more_services]
-        fields["python_path"] = list(plan.spec.python_path)
-    return fields
+class Companions(Protocol):
+    """What a runtime has to know of those of a system."""
+
+    def check(self, config: CompanionConfig, runtime: str) -> None:
+        """Raises `UsageError` for what there is none of, there."""
+
+    @property
+    def configuration_file(self) -> str:
+        """The name of the configuration of one, in its folder."""
+
+    @property
+    def health_command(self) -> Sequence[str]:
+        """A command inside a container: exit status 0 for one that is well; with `--json` it says all that it knows."""
+
+    def configuration_text(self, plan: CompanionPlan) -> str:
+        """What stands in its configuration."""
+
+    def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:
+        """What runs it on this machine."""
+
+    def environment(self, plan: CompanionPlan) -> Mapping[str, str]:
+        """How it is configured in a container."""
+
+    def arguments(self, plan: CompanionPlan) -> Sequence[str]:
+        """What the image's entry point is told."""
+
+    def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
+        """Of one whose files are on this machine; `pid` None: it does not run."""
 
 
-def command(config: CompanionConfig, configuration_file: Path) -> Sequence[str]:
-    """What runs it on this machine."""
-    return [sys.executable, "-P", "-m", f"upheaval_node.runtime.{config.kind}", "--config", str(configuration_file)]
+class NodeCompanions:
+    """Those of our node. Implements `Companions`."""
 
+    configuration_file = "config.json"
+    health_command: Sequence[str] = ("python3", "-m", backup_health.__name__)
 
-def environment(plan: CompanionPlan) -> Mapping[str, str]:
-    """How it is configured in a container."""
-    variable = f"UPHEAVAL_{plan.config.kind.upper()}_CONFIG"
-    return {variable: json.dumps(configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
+    def check(self, config: CompanionConfig, runtime: str) -> None:
+        """There are all kinds, everywhere."""
 
+    def configuration(self, plan: CompanionPlan) -> dict[str, Json]:
+        """See `upheaval_node.backup.config`."""
+        metrics_host, _, metrics_port = plan.metrics.rpartition(":")
+        fields: dict[str, Json] = {
+            "name": plan.config.name,
+            "folder": plan.folder,
+            "cluster_id": 0,
+            "consensus_endpoints": list(plan.members),
+            "endpoints": dict(zip(("consensus", "catchup", "archive"), plan.endpoints, strict=True)),
+            "source": plan.config.source,
+            "replay_start": plan.config.replay_start,
+            "profile": plan.spec.profile,
+            "sync_level": plan.spec.sync_level,
+            "run_id": plan.spec.run_id,
+            "trace": "trace.jsonl",
+            "names": {},
+            "tls": dict(plan.tls),
+            "credentials_file": plan.credentials_file,
+            "metrics_host": metrics_host,
+            "metrics_port": int(metrics_port),
+        }
+        if plan.config.kind == STANDBY:
+            fields["service"] = [plan.spec.service, *plan.spec.more_services]
+            fields["python_path"] = list(plan.spec.python_path)
+        return fields
 
-def arguments(plan: CompanionPlan) -> Sequence[str]:
-    """What the image's entry point is told."""
-    return (plan.config.kind,)
+    def configuration_text(self, plan: CompanionPlan) -> str:
+        """As JSON."""
+        return json.dumps(self.configuration(plan), indent=2) + "\n"
+
+    def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:
+        """The node's own program for its kind."""
+        return [sys.executable, "-P", "-m", f"upheaval_node.runtime.{config.kind}", "--config", str(configuration)]
+
+    def environment(self, plan: CompanionPlan) -> Mapping[str, str]:
+        """The configuration, in the variable of its kind, and the run."""
+        variable = f"UPHEAVAL_{plan.config.kind.upper()}_CONFIG"
+        return {variable: json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
+
+    def arguments(self, plan: CompanionPlan) -> Sequence[str]:
+        """Its kind."""
+        return (plan.config.kind,)
+
+    def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
+        """From the counters and the recording log there."""
+        return status_in_folder(name, folder, pid)

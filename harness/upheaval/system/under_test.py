@@ -17,6 +17,7 @@ from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, TOGETHER, FieldError, Json, MemberFolder, jsonfields
 from upheaval.system.clients import ClientNeeds, Clients, NodeClients, NodeWaitingClients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
+from upheaval.system.companions import Companions, NodeCompanions
 from upheaval.system.member_control import ControlStatus, read_control
 from upheaval.system.member_status import read_member_status
 from upheaval.system.status import MemberStatus
@@ -82,7 +83,11 @@ class SystemUnderTest(Protocol):
 
     @property
     def has_streams(self) -> bool:
-        """Whether its members speak byte streams, as our proxies, clients, backups and standbys do."""
+        """Whether its members speak byte streams, as our proxies and clients do."""
+
+    @property
+    def companions(self) -> Companions:
+        """The nodes beside its members."""
 
     @property
     def expected_exit_statuses(self) -> Sequence[int]:
@@ -241,6 +246,7 @@ class UpheavalNode(AnswersAsJson):
     split_runtimes = ("process", "docker")
     configuration_file = "config.json"
     has_streams = True
+    companions: Companions = NodeCompanions()
     image = f"upheaval/node:{__version__}"
     image_labels: Mapping[str, str] = MappingProxyType({})
     test_image = f"upheaval/node-test:{__version__}"

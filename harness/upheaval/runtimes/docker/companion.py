@@ -45,7 +45,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
 
     def status(self) -> CompanionStatus:
         """As a command inside its container answers; one that is down says nothing."""
-        command = [*companion_system.HEALTH_COMMAND, "--json", str(self._system.folder)]
+        command = [*self._system.companions.health_command, "--json", str(self._system.folder)]
         try:
             _, text = self.node.run_inside(command, stderr=False)
         except ContainerEnded:
@@ -86,7 +86,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
         return set(wanted) <= set(container.attrs["Config"]["Env"])
 
     def _environment(self) -> Mapping[str, str]:
-        return companion_system.environment(self._plan())
+        return self._system.companions.environment(self._plan())
 
     def _plan(self) -> companion_system.CompanionPlan:
         cluster = self._spec
@@ -109,7 +109,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
         container_plan = ContainerPlan(
             self.name,
             self._environment(),
-            companion_system.arguments(plan),
+            self._system.companions.arguments(plan),
             {labels.MEMBER: self.name, labels.COMPONENT: self.config.kind},
             Place(self.name, self._engine_run.member_network(0)),
             name=self.node.containers[component],
@@ -118,6 +118,6 @@ class DockerCompanion(LiveCompanion[DockerNode]):
             labels=self._engine_run.labels,
             volume_labels=self._engine_run.cleaning.labels,
             restore=self.folder if self.folder.is_dir() else None,
-            health_command=companion_system.HEALTH_COMMAND,
+            health_command=self._system.companions.health_command,
         )
         start_container(self._engine_run.client, container_plan, self._system)

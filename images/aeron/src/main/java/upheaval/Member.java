@@ -31,7 +31,7 @@ public final class Member {
         Signals.take(ending::order);
         try {
             final Component component = Component.of(arguments.length > 1 ? arguments[1] : Component.ALL.toString());
-            final MemberConfig config = MemberConfig.read(Path.of(arguments[0]));
+            final MemberConfig config = new MemberConfig(Path.of(arguments[0]));
             new Member(config, component, ending).run();
         } catch (final IllegalArgumentException | IOException error) {
             refuse("member: " + error.getMessage());
@@ -82,7 +82,7 @@ public final class Member {
         System.exit(status.code);
     }
 
-    private static void refuse(final String text) {
+    static void refuse(final String text) {
         System.err.println(text);
         System.exit(Status.USAGE.code);
     }

@@ -1,19 +1,13 @@
 package upheaval;
 
 import java.io.IOException;
-import java.io.Reader;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
-import java.util.Set;
-import java.util.TreeSet;
-import java.util.concurrent.TimeUnit;
 
-/** What a member is to be, from a file of properties. Says in one line what is missing, unknown or no number. */
-final class MemberConfig {
+/** What a member is to be, from a file of properties. */
+final class MemberConfig extends Settings {
     private static final String NAME_PREFIX = "name.";
 
     final int memberId;
@@ -38,12 +32,9 @@ final class MemberConfig {
     /** What to dial for an endpoint of another. */
     final Map<String, String> names = new HashMap<>();
 
-    private final Properties properties;
-    private final Set<String> unread;
-
-    private MemberConfig(final Properties properties) {
-        this.properties = properties;
-        unread = new TreeSet<>(properties.stringPropertyNames());
+    /** Throws {@link IllegalArgumentException} for a file that makes no sense. */
+    MemberConfig(final Path file) throws IOException {
+        super(file);
         memberId = number("member.id");
         members = text("members");
         archiveEndpoint = archiveEndpoint(memberId, members);
@@ -63,18 +54,7 @@ final class MemberConfig {
         terminationTimeoutNs = duration("termination.timeout.ms");
         sessionTimeoutNs = duration("session.timeout.ms");
         readNames();
-        if (!unread.isEmpty()) {
-            throw new IllegalArgumentException("unknown property '" + unread.iterator().next() + "'");
-        }
-    }
-
-    /** Throws {@link IllegalArgumentException} for a file that makes no sense. */
-    static MemberConfig read(final Path file) throws IOException {
-        final Properties properties = new Properties();
-        try (Reader reader = Files.newBufferedReader(file)) {
-            properties.load(reader);
-        }
-        return new MemberConfig(properties);
+        requireAllRead();
     }
 
     private static String archiveEndpoint(final int memberId, final String members) {
@@ -87,32 +67,10 @@ final class MemberConfig {
     }
 
     private void readNames() {
-        for (final String name : properties.stringPropertyNames()) {
+        for (final String name : propertyNames()) {
             if (name.startsWith(NAME_PREFIX)) {
                 names.put(name.substring(NAME_PREFIX.length()).replace('=', ':'), text(name));
             }
         }
-    }
-
-    private String text(final String name) {
-        final String value = properties.getProperty(name);
-        if (value == null) {
-            throw new IllegalArgumentException("missing property '" + name + "'");
-        }
-        unread.remove(name);
-        return value;
-    }
-
-    private int number(final String name) {
-        final String value = text(name);
-        try {
-            return Integer.parseInt(value);
-        } catch (final NumberFormatException notNumber) {
-            throw new IllegalArgumentException("property '" + name + "': expected a number, got '" + value + "'");
-        }
-    }
-
-    private long duration(final String name) {
-        return TimeUnit.MILLISECONDS.toNanos(number(name));
     }
 }

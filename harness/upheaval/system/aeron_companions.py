@@ -1,0 +1,85 @@
+"""Backups of clusters of Aeron: its own ClusterBackup, run by `upheaval.Backup` (`images/aeron`). Starts nothing.
+
+Their folders are laid out like those of members. Aeron's standbys are not open source.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import BACKUP, CompanionConfig, CompanionStatus
+from upheaval.system.aeron_files import DIRECTORY, PROPERTIES_FILE, counters_file, properties_text, shared_directory
+from upheaval.system.aeron_programs import java_command
+from upheaval.system.companion_status import status_in_folder
+from upheaval.system.companions import CompanionPlan
+from upheaval_node.settings import MIB, backup_profile_settings, profile_settings
+from upheaval_node.types import MS
+
+_SEGMENT_LENGTH: Final = 16 * MIB
+
+
+class AeronCompanions:
+    """Those of one version. Implements `upheaval.system.companions.Companions`."""
+
+    configuration_file = PROPERTIES_FILE
+    health_command: Sequence[str] = ()
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+
+    def check(self, config: CompanionConfig, runtime: str) -> None:
+        """Raises `UsageError` for a standby, for credentials, and in containers."""
+        if config.kind != BACKUP:
+            raise UsageError(f"system aeron has no {config.kind}: that of Aeron is not open source")
+        if config.credentials:
+            raise UsageError("system aeron has no credentials")
+        if runtime != "process":
+            raise UsageError("system aeron has backups as processes only: use --runtime process")
+
+    def configuration_text(self, plan: CompanionPlan) -> str:
+        """A file of Java's properties."""
+        return properties_text(_properties(plan))
+
+    def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:  # noqa: ARG002 - of one kind
+        """The program that runs ClusterBackup."""
+        return java_command(self._version, "upheaval.Backup", str(configuration))
+
+    def environment(self, plan: CompanionPlan) -> Mapping[str, str]:  # noqa: ARG002 - there are none
+        """None run in containers."""
+        return {}
+
+    def arguments(self, plan: CompanionPlan) -> Sequence[str]:  # noqa: ARG002 - there are none
+        """None."""
+        return ()
+
+    def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
+        """From the counters in the driver's directory."""
+        return status_in_folder(name, folder, pid, counters_file(folder))
+
+
+def _properties(plan: CompanionPlan) -> Mapping[str, str]:
+    settings = backup_profile_settings(plan.spec.profile, sync_level=plan.spec.sync_level).backup
+    log_term_length = profile_settings(plan.spec.profile).cluster.log_term_length
+    consensus, catchup, archive = plan.endpoints
+    intervals = {
+        "query.interval": settings.query_interval_ns,
+        "response.timeout": settings.response_timeout_ns,
+        "progress.timeout": settings.progress_timeout_ns,
+        "cool.down.interval": settings.cool_down_interval_ns,
+        "replication.progress.timeout": settings.replication_progress_timeout_ns,
+    }
+    return {
+        "folder": plan.folder,
+        DIRECTORY: str(shared_directory(plan.spec.run_id, plan.config.name)),
+        "consensus.endpoints": ",".join(plan.members),
+        "consensus.endpoint": consensus,
+        "catchup.endpoint": catchup,
+        "archive.endpoint": archive,
+        "source": plan.config.source,
+        "replay.start": plan.config.replay_start,
+        "sync.level": str(plan.spec.sync_level),
+        "segment.length": str(max(_SEGMENT_LENGTH, log_term_length)),
+        "run.id": plan.spec.run_id,
+        **{f"{name}.ms": str(ns // MS) for name, ns in intervals.items()},
+    }

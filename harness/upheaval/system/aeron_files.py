@@ -1,0 +1,58 @@
+"""Where nodes of Aeron's keep what is looked at from outside, and how they are told. This module starts nothing."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from upheaval_node.errors import NodeError
+from upheaval_node.files import cnc
+
+PROPERTIES_FILE: Final = "member.properties"
+"""The configuration of a node, in its folder."""
+DIRECTORY: Final = "aeron.dir"
+"""The property with the directory of the media driver."""
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_ESCAPED: Final = "\\:=#! "
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """A file of properties as Java reads it."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in properties.items())
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{each}" if each in _ESCAPED else each for each in text)
+
+
+def shared_directory(run_id: str, whose: str) -> Path:
+    """The directory of a media driver of a run, in shared memory."""
+    return _SHARED_MEMORY / f"upheaval-{os.getuid()}-{run_id}-{whose}"
+
+
+def driver_directory(folder: Path) -> Path | None:
+    """As the node is configured; None of a folder without a configuration."""
+    try:
+        lines = (folder / PROPERTIES_FILE).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found = next((line for line in lines if line.startswith(f"{DIRECTORY}=")), None)
+    return None if found is None else Path(found.partition("=")[2].replace("\\", ""))
+
+
+def counters_file(folder: Path) -> Path | None:
+    """Of a node that runs, or was killed."""
+    directory = driver_directory(folder)
+    return None if directory is None else directory / "cnc.dat"
+
+
+def driver_pid(path: Path | None) -> int:
+    """Who made the file; -1 when nobody has."""
+    if path is None:
+        return -1
+    try:
+        with path.open("rb") as stream:
+            header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
+    except (OSError, NodeError):
+        return -1
+    return -1 if header is None else header.pid
