@@ -15,14 +15,18 @@ from upheaval.cli.main import main
 from upheaval.cluster import end_run
 from upheaval.records import RunFolder
 from upheaval.report.elections import Outcome, elections_of
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.testing.cluster import Cluster
 from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.services.encoding import Operation, Request, Status, decode_response, encode_request
 from upheaval_node.trace_kinds import TraceKind
 
+FAILED = 255
+"""The exit status of what ClusterTool calls -1."""
 SCENARIO = """title A leader is killed and returns, and all end and start again from a snapshot
 cluster service=ledger
 workload rate=200 slots=8 sessions=2 keys=8
@@ -36,6 +40,17 @@ wait caught-up dead
 shutdown
 start
 wait operations 50
+"""
+
+
+SPLIT_SCENARIO = """title The service of a follower stands still while the others answer, and goes on
+cluster components=split
+workload rate=100 slots=8 sessions=2 keys=8
+wait operations 50
+inject stuck pause follower component=service
+wait operations 100
+heal stuck
+wait caught-up stuck
 """
 
 
@@ -63,6 +78,43 @@ def test_a_scenario_is_run_and_valid(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "followerMemberId" in capsys.readouterr().out
 
 
+def test_the_service_of_a_follower_stands_still_in_its_own_process(tmp_path: Path) -> None:
+    (tmp_path / "it.scenario").write_text(SPLIT_SCENARIO)
+    run = tmp_path / "run"
+    command = ["run", str(tmp_path / "it.scenario"), "--runtime", "process", "--system", "aeron", "--dir", str(run)]
+    assert main(command) == 0
+    [fault] = RunFolder(run).read_faults()
+    assert (fault.what, fault.component) == ("pause", "service")
+    for member in range(3):
+        events = list(RunFolder(run).member(member).read_trace())
+        ends = {str(each.fields["component"]): each for each in events if each.event == TraceKind.PROCESS_END}
+        assert {name: each.fields["status"] for name, each in ends.items()} == dict.fromkeys(
+            ("archive", "consensus", "service-0"), 0
+        )
+        assert len({each.fields["pid"] for each in events}) == 3
+    assert fault.heal_begin_ns is not None
+    stood_ns = fault.heal_begin_ns - fault.inject_end_ns
+    trace = RunFolder(run).member(fault.members[0]).read_trace()
+    stalls = [
+        each.fields["stall_ns"]
+        for each in trace
+        if each.fields["component"] == "service-0" and each.event == TraceKind.LOOP_STALL
+    ]
+    assert any(isinstance(stall, int) and stall >= stood_ns for stall in stalls), (stood_ns, stalls)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["component-killed", "service-restarted"])
+def test_a_member_whose_component_ends_ends_as_a_whole_and_returns(name: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert main(["run", name, "--runtime", "process", "--system", "aeron", "--dir", str(run)]) == 0
+    [fault] = RunFolder(run).read_faults()
+    events = list(RunFolder(run).member(fault.members[0]).read_trace())
+    assert {each.fields["component"] for each in events if each.fields.get("status") == ExitStatus.COMPONENT_LOST} == (
+        {"consensus", "service-0"} if name == "component-killed" else {"consensus"}
+    )
+
+
 @pytest.mark.heavy
 def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "c"
@@ -88,12 +140,41 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
             )
             for command in ("snapshot", "suspend", "resume"):
                 assert main([command, *place]) == 0
+            ask_by_the_tool(cluster, capsys)
             end_run(cluster, takes_snapshot=False)
         assert main(["shutdown", *place]) == 0
     finally:
         assert main(["down", *place]) == 0
+    capsys.readouterr()
+    assert main(["tool", str(folder / "member-0"), "list-members"]) == FAILED
+    assert capsys.readouterr().out == "timeout waiting for response from node\n"
     assert verify_run(folder).verdict is Verdict.VALID, verify_run(folder).findings
     assert shared_memory(folder) == []
+
+
+def ask_by_the_tool(cluster: AnyCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """What needs an answer of a member is told as by the tool on our own members."""
+    leader = cluster.wait_until_leader()
+    follower = (leader + 1) % 3
+    capsys.readouterr()
+
+    def tool(member_id: int, *words: str) -> tuple[int, str]:
+        status = main(["tool", str(cluster.folder / f"member-{member_id}"), *words, "--timeout", "20"])
+        return status, capsys.readouterr().out
+
+    status, out = tool(follower, "list-members", "--json")
+    told = json.loads(out)
+    assert (status, told["leaderMemberId"], told["memberId"]) == (0, leader, follower)
+    assert [(each["id"], each["isLeader"], each["vote"]) for each in told["activeMembers"]] == [
+        (member, member == leader, None) for member in range(3)
+    ]
+    assert told["activeMembers"][leader]["ingressEndpoint"] == cluster.ingress_endpoints()[leader]
+    assert tool(leader, "suspend") == (0, f"Member [{leader}]: SUSPEND applied successfully\n")
+    why = "as the state of the consensus module is SUSPENDED, but needs to be ACTIVE"
+    assert tool(leader, "snapshot") == (FAILED, f"Member [{leader}]: Unable to SNAPSHOT {why}\n")
+    assert tool(leader, "resume") == (0, f"Member [{leader}]: RESUME applied successfully\n")
+    done = f"Member [{follower}]: VALIDATE_RECORDING_LOG applied successfully\n"
+    assert tool(follower, "validate-recording-log") == (0, done)
 
 
 @pytest.mark.heavy

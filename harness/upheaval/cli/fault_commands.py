@@ -120,9 +120,11 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def _add_campaign(commands: Commands) -> None:
     campaign = commands.add(
         "campaign",
-        "run many seeds in virtual time, each with another cluster and other faults",
+        "run many seeds, each with another cluster and other faults: in virtual time, or one after the other live",
         lazy("upheaval.cli.campaign:campaign"),
     )
+    campaign.add_argument("--runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where (default simulated)")
+    add_system(campaign)
     campaign.add_argument("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     campaign.add_argument("--workers", type=int, default=1, help="how many processes (default 1)")
     _add_own_code(campaign)

@@ -5,7 +5,6 @@ place in the run folder (`RUN/member-0`); while it runs the command is carried o
 """
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def tool(given: argparse.Namespace) -> int:
     """Carry out a command; returns ClusterTool's exit status."""
     from upheaval.errors import HarnessError
     from upheaval_node.errors import NodeError
-    from upheaval_node.tool.__main__ import finish, main, parse
+    from upheaval_node.tool.__main__ import finish, parse
 
     arguments = list(given.words)
     for name in ("timeout", "archive"):
@@ -28,14 +27,10 @@ def tool(given: argparse.Namespace) -> int:
     arguments += ["--json"] * given.json + ["--help"] * given.wants_help
     options = parse(arguments)
     _unseal(options)
-    place = _place_in_containers(options)
-    if place is None:
-        return main(arguments, PROGRAM)
-    from upheaval.runtimes.docker.tool import run_tool
 
     def work() -> "Answer":
         try:
-            return run_tool(*place, options)
+            return _answer(options)
         except HarnessError as error:
             raise NodeError(str(error)) from error
 
@@ -45,23 +40,29 @@ def tool(given: argparse.Namespace) -> int:
 def _unseal(options: "Options") -> None:
     """What an operator changes in the files of a run that was collected is no tampering."""
     from upheaval.records import RunFolder
+    from upheaval_node.tool.__main__ import node_folder
     from upheaval_node.tool.commands import COMMANDS
 
     name = options.words[1] if len(options.words) > 1 else ""
     if name in COMMANDS and COMMANDS[name].changes and "\0" not in options.words[0]:
-        RunFolder(_node_folder(options).parent).unseal()
+        RunFolder(node_folder(options).parent).unseal()
 
 
-def _node_folder(options: "Options") -> Path:
-    folder = Path(options.words[0]).absolute()
-    return folder.parent if folder.name == "cluster" else folder
+def _answer(options: "Options") -> "Answer":
+    """In the container of a node that lives in one; else by the system whose node it is, or by its files alone."""
+    from upheaval.runtimes.cluster_file import runtime_of, system_of
+    from upheaval_node.tool.__main__ import execute, node_folder
 
+    if options.wants_help or len(options.words) < 2 or "\0" in options.words[0]:
+        return execute(options)
+    folder = node_folder(options)
+    if runtime_of(folder.parent) == "docker":
+        from upheaval.runtimes.docker.tool import run_tool
 
-def _place_in_containers(options: "Options") -> tuple[Path, str] | None:
-    """Run folder and name of a node that lives in a container; None for a folder of this machine."""
-    if options.problem or options.wants_help or len(options.words) < 2 or "\0" in options.words[0]:
-        return None
-    from upheaval.runtimes.cluster_file import runtime_of
+        return run_tool(folder.parent, folder.name, options)
+    system = system_of(folder.parent)
+    if not system:
+        return execute(options)
+    from upheaval.system import system_named
 
-    folder = _node_folder(options)
-    return (folder.parent, folder.name) if runtime_of(folder.parent) == "docker" else None
+    return system_named(system).tool(options)

@@ -19,10 +19,10 @@ _PAGE: Final = """\
 # Track record
 
 Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
-and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; with issues named
-it replaces their rows. Clusters have as many members as the scenario says, as processes on one machine. A bug is *found*
-in a run whose promise is invalid; a run is *valid* when every promise is. Of the others another promise was broken, or
-something could not be judged: they are in *runs* only.
+and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; with
+issues named it replaces their rows. Clusters have as many members as the scenario says, as processes on one machine. A
+bug is *found* in a run whose promise is invalid; a run is *valid* when every promise is. Of the others another promise
+was broken, or something could not be judged: they are in *runs* only.
 
 | issue | what is wrong | what is done | Aeron | runs | found | valid | broken promise | command |
 |---|---|---|---|---|---|---|---|---|

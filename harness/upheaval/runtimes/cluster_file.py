@@ -75,9 +75,18 @@ def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
 
 def runtime_of(folder: Path) -> str:
     """In which runtime the cluster of a folder runs; empty when there is none, or its file cannot be read."""
+    return _text_in(folder, "runtime")
+
+
+def system_of(folder: Path) -> str:
+    """Of which system the members of the cluster of a folder are; empty as above."""
+    return _text_in(folder, "system")
+
+
+def _text_in(folder: Path, name: str) -> str:
     try:
         fields = jsonfields.parse_object((folder / CLUSTER_FILE).read_text(encoding="utf-8"))
-        return jsonfields.text(fields, "runtime")
+        return jsonfields.text(fields, name)
     except (OSError, UnicodeDecodeError, FieldError):
         return ""
 

@@ -14,8 +14,8 @@ from upheaval.waits import wait_until
 from upheaval_chaos import target
 
 STOP_TIMEOUT_S: Final = 15.0
-# Within this time the rest of a member ends when one of its components has died.
-COMPONENT_END_TIMEOUT_S: Final = 10.0
+# Within this time the rest of a member ends when a component of it has died, of which members of Aeron hear after 10 s.
+COMPONENT_END_TIMEOUT_S: Final = 20.0
 
 
 class Node(target.Node, Protocol):

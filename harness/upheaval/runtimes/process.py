@@ -140,9 +140,9 @@ class ProcessMember(LiveMember[ProcessNode]):
     def _spawn(self, component: str) -> None:
         system = self._cluster.system
         wait_until(
-            lambda: system.start_delay_s(self.folder) == 0,
+            lambda: system.start_delay_s(self.folder, component) == 0,
             timeout_s=START_DELAY_MAX_S,
-            describe=lambda: f"{self.name} cannot start for {system.start_delay_s(self.folder):.1f} s",
+            describe=lambda: f"{self.name} cannot start for {system.start_delay_s(self.folder, component):.1f} s",
         )
         arguments = [*self.wrapper, *system.command(self.plan(component), self.configuration)]
         variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}

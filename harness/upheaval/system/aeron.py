@@ -16,25 +16,29 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval.records import TOGETHER, MemberFolder
+from upheaval.records import MemberFolder
 from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
-from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, java_command, require_version
+from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, jar, java_command, require_version
 from upheaval.system.aeron_services import class_path_of, name_in_member, require_services
+from upheaval.system.aeron_tool import ask, is_asking
 from upheaval.system.aeron_waiting import BridgeWaitingClients
 from upheaval.system.clients import ClientNeeds, Clients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, give_command, read_control
 from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
-from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
-from upheaval.system.status import MemberStatus
-from upheaval.system.under_test import AnswersAsJson, MemberPlan, traced_exit_status
+from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of, processes_of
+from upheaval.system.status import COMPONENTS, MemberStatus
+from upheaval.system.under_test import AnswersAsJson, MemberPlan, require_one_service, traced_exit_status
 from upheaval_chaos.pings import PingText, channel_of_ping, datagram_ping_text
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError
 from upheaval_node.files import cnc, layout, mark_file
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.settings import profile_settings
+from upheaval_node.tool.__main__ import Options, execute, node_folder
+from upheaval_node.tool.answer import Answer
 from upheaval_node.types import MS
 
 AERON: Final = "aeron"
@@ -43,6 +47,12 @@ CLASS_PATH_VARIABLE: Final = "UPHEAVAL_CLASS_PATH"
 FOLDER_IN_CONTAINER: Final = "/var/lib/upheaval"
 _INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
 _DIRECTORY: Final = "aeron.dir"
+_WHOLE: Final = "all"
+_MARKS: Final = {
+    "archive": layout.ARCHIVE_MARK,
+    "consensus": layout.CLUSTER_MARK,
+    "service": f"{layout.CLUSTER_DIRECTORY}/cluster-mark-service-*.dat",
+}
 _SHARED_MEMORY: Final = Path("/dev/shm")
 _MARGIN_MS: Final = 500
 _ESCAPED: Final = "\\:=#! "
@@ -54,15 +64,17 @@ class AeronSystem(AnswersAsJson):
     """Aeron Cluster of one version. Implements `SystemInContainers`."""
 
     runtimes = ("process", "docker")
+    # In containers each has shared memory of its own, in which the others would not find the media driver.
+    split_runtimes = ("process",)
     # The order of the members string, and where a member gets what it replicates.
     ports = (9001, 9002, 9003, 9004, 9005)
     metrics_port = 9006
     shared_memory = "256m"
     folder = PurePosixPath(FOLDER_IN_CONTAINER)
     status_command: Sequence[str] = (*_INSIDE, "status")
+    tool_command: Sequence[str] = (*_INSIDE, "tool")
     channels = (INGRESS, *CHANNELS)
-    # A member ends by its own fault with another status than 0, and no component of one ends because of another.
-    expected_exit_statuses: Sequence[int] = ()
+    expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     configuration_file = PROPERTIES_FILE
     has_streams = False
 
@@ -83,7 +95,6 @@ class AeronSystem(AnswersAsJson):
             raise UsageError(str(error)) from error
         require_services(spec, self.text)
         others = {
-            "components split": spec.components != TOGETHER,
             "TLS": bool(spec.tls),
             "credentials": bool(spec.credentials),
             "planted bugs": spec.planted is not None,
@@ -92,6 +103,7 @@ class AeronSystem(AnswersAsJson):
         for what, is_wanted in others.items():
             if is_wanted:
                 raise UsageError(f"system {self.text} has no {what}")
+        require_one_service(spec)
         java_command(self.version, "upheaval.Member")
 
     def configuration_text(self, plan: MemberPlan) -> str:
@@ -101,7 +113,7 @@ class AeronSystem(AnswersAsJson):
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """The member program."""
         services = class_path_of(plan.spec.service, plan.python_path)
-        return java_command(self.version, "upheaval.Member", str(configuration), services=services)
+        return java_command(self.version, "upheaval.Member", str(configuration), plan.component, services=services)
 
     @property
     def image(self) -> str:
@@ -141,9 +153,9 @@ class AeronSystem(AnswersAsJson):
         """None."""
         return ()
 
-    def start_delay_s(self, folder: Path) -> float:
+    def start_delay_s(self, folder: Path, component: str) -> float:
         """Aeron takes a mark file for that of a live process for 10 s after its last sign of life."""
-        return max((_active_for_s(path) for path in _marks(folder)), default=0.0)
+        return max((_active_for_s(path) for path in _marks(folder, component)), default=0.0)
 
     def clean_up(self, folder: Path) -> None:
         """Keep the counters of a member that has ended, and give the shared memory back."""
@@ -172,7 +184,12 @@ class AeronSystem(AnswersAsJson):
         process = process_of(pid, run_id) if pid > 0 else None
         if path is None or process is None or process.member_id != member_id:
             return MemberStatus(member_id, alive=False)
-        status = MemberStatus(member_id, alive=True, pids={"all": pid})
+        pids = {process.component: pid}
+        if process.component != _WHOLE:
+            pids = {each.component: each.pid for each in processes_of(run_id) if each.member_id == member_id}
+            if len(pids) < len(COMPONENTS):
+                return MemberStatus(member_id, alive=False, pids=pids)
+        status = MemberStatus(member_id, alive=True, pids=pids)
         try:
             counters = read_counters(path, pid)
         except (OSError, NodeError):
@@ -205,6 +222,12 @@ class AeronSystem(AnswersAsJson):
         values = view[header.counters_values_offset :][: header.layout.counters_values_length]
         metadata = view[header.counters_metadata_offset :][: header.layout.counters_metadata_length]
         return give_command(Counters(values, metadata, 0, 0), command)
+
+    def tool(self, options: Options, aeron: Path | None = None) -> Answer:
+        """By Aeron's ClusterTool where a member that runs is asked; that of this version unless a jar is given."""
+        if not is_asking(options) or not _is_alive(_driver_pid(_counters_file(node_folder(options)))):
+            return execute(options)
+        return ask(options, aeron or jar(self.version))
 
     def clients(self, needs: ClientNeeds) -> Clients:
         """Through a bridge of their own."""
@@ -294,9 +317,10 @@ def _driver_pid(path: Path | None) -> int:
     return -1 if header is None else header.pid
 
 
-def _marks(folder: Path) -> Iterator[Path]:
-    yield folder / layout.ARCHIVE_MARK
-    yield from (folder / layout.CLUSTER_DIRECTORY).glob("cluster-mark*.dat")
+def _marks(folder: Path, component: str) -> Iterator[Path]:
+    for each, pattern in _MARKS.items():
+        if component in (each, _WHOLE):
+            yield from folder.glob(pattern)
 
 
 def _active_for_s(path: Path) -> float:

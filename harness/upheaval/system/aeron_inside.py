@@ -1,7 +1,7 @@
 """What runs in the container of a member of Aeron's: the member, and what is asked of it there.
 
-`python -m upheaval.system.aeron_inside status | health | control [COMMAND]` prints what the harness outside reads. The
-container's environment says which member it is, and of which run.
+`python -m upheaval.system.aeron_inside status | health | control [COMMAND] | tool WORD...` prints what the harness
+outside reads. The container's environment says which member it is, and of which run.
 """
 
 import json
@@ -19,6 +19,7 @@ from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, PROP
 from upheaval.system.aeron_programs import CLASSES, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
 from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE
 from upheaval.system.status import MemberStatus
+from upheaval_node.tool.__main__ import finish, parse
 
 CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
 _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
@@ -36,7 +37,7 @@ def run() -> int:
     system = AeronSystem()
     # Who is told to end before it has begun has nothing to lose.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    time.sleep(system.start_delay_s(_FOLDER))
+    time.sleep(system.start_delay_s(_FOLDER, "all"))
     services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
     class_path = [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
     member = subprocess.Popen(java_line(class_path, "upheaval.Member", str(properties)))
@@ -71,8 +72,11 @@ def main(arguments: Sequence[str]) -> int:
             return 0 if _status().alive else 1
         case ["control", *command] if len(command) < 2:
             print(_shown_control(command[0] if command else None))
+        case ["tool", *words]:
+            options = parse(words)
+            return finish(options, lambda: AeronSystem().tool(options, Path(IN_IMAGE, JAR)), "upheaval tool")
         case _:
-            print("usage: status | health | control [COMMAND]", file=sys.stderr)
+            print("usage: status | health | control [COMMAND] | tool WORD...", file=sys.stderr)
             return _USAGE
     return 0
 

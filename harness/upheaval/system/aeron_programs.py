@@ -93,15 +93,15 @@ def java_command(version: str, program: str, *arguments: str, services: Sequence
     return java_line([str(jar(version)), str(member_classes(version)), *services], program, *arguments)
 
 
-def java_line(class_path: Sequence[str], program: str, *arguments: str) -> list[str]:
-    """The same for what lies there. Raises `EnvironmentFault` without Java."""
+def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+    """The same for what lies there, with more options of Java's. Raises `EnvironmentFault` without Java."""
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
     opens = [each for package in _OPENED for each in ("--add-opens", f"{package}=ALL-UNNAMED")]
     # Members share the cores of one machine: one thread collects garbage, and little is compiled by the other.
-    options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
-    return [java, *opens, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
+    usual = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
+    return [java, *opens, *usual, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
 
 
 def _compile(classes: Path, library: Path, sources: Sequence[Path]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval.records import OWN_SYSTEM
+from upheaval.records import OWN_SYSTEM, SPLIT
 from upheaval.system.aeron import AERON, AeronSystem
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.under_test import SystemInContainers, SystemUnderTest, UpheavalNode
@@ -46,4 +46,9 @@ def check_system(spec: ClusterSpec, runtime: str) -> None:
     if runtime not in system.runtimes:
         known = ", ".join(system.runtimes)
         raise UsageError(f"system {spec.system} does not run on the {runtime} runtime: use --runtime {known}")
+    if spec.components == SPLIT and runtime not in system.split_runtimes:
+        known = ", ".join(system.split_runtimes)
+        raise UsageError(
+            f"system {spec.system} has no components split on the {runtime} runtime: use --runtime {known}"
+        )
     system.check(spec)

@@ -31,6 +31,8 @@ from upheaval_node.runtime import control
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import profile_settings
+from upheaval_node.tool.__main__ import Options, execute
+from upheaval_node.tool.answer import Answer
 from upheaval_node.trace_kinds import TraceKind
 
 SOURCE_FOLDER: Final = "source"
@@ -69,6 +71,10 @@ class SystemUnderTest(Protocol):
     @property
     def runtimes(self) -> Sequence[str]:
         """Where it runs."""
+
+    @property
+    def split_runtimes(self) -> Sequence[str]:
+        """Where the components of a member can be apart."""
 
     @property
     def channels(self) -> Sequence[str]:
@@ -110,8 +116,8 @@ class SystemUnderTest(Protocol):
     def configuration_text(self, plan: MemberPlan) -> str:
         """What stands in it."""
 
-    def start_delay_s(self, folder: Path) -> float:
-        """How many seconds a member that is down must stay so before it can start."""
+    def start_delay_s(self, folder: Path, component: str) -> float:
+        """How many seconds a member, or that component of one, that is down must stay so before it can start."""
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """What runs a member, or one component of it, on this machine."""
@@ -127,6 +133,11 @@ class SystemUnderTest(Protocol):
 
     def give_command(self, folder: Path, command: str) -> str:
         """Let the member take an admin command of an operator; why it did not, empty when it has."""
+
+    def tool(self, options: Options) -> Answer:
+        """Carry out a command of `upheaval tool` on a node whose files are on this machine. Raises `NodeError`, and
+        `HarnessError` when what it needs for that cannot be had.
+        """
 
 
 @runtime_checkable
@@ -164,6 +175,10 @@ class SystemInContainers(SystemUnderTest, Protocol):
     @property
     def status_command(self) -> Sequence[str]:
         """A command inside the container that prints what `parse_status` reads."""
+
+    @property
+    def tool_command(self) -> Sequence[str]:
+        """A command inside the container that does, with `--json`, what `tool` does here."""
 
     def command_line(self, command: str | None) -> Sequence[str]:
         """A command inside the container that gives an admin command, or none, for `parse_control` to read."""
@@ -223,6 +238,7 @@ class UpheavalNode(AnswersAsJson):
 
     text = OWN_SYSTEM
     runtimes = ("process", "docker", "simulated")
+    split_runtimes = ("process", "docker")
     configuration_file = "config.json"
     has_streams = True
     image = f"upheaval/node:{__version__}"
@@ -236,13 +252,13 @@ class UpheavalNode(AnswersAsJson):
     shared_memory = ""
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
+    tool_command: Sequence[str] = ("python3", "-m", "upheaval_node.tool")
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
         if spec.planted is not None:
             bug_named(spec.planted)
-        if spec.more_services and spec.components != TOGETHER:
-            raise UsageError("components split: a member has one service")
+        require_one_service(spec)
         try:
             profile_settings(spec.profile, sync_level=spec.sync_level)
             if spec.is_service_here:
@@ -279,7 +295,7 @@ class UpheavalNode(AnswersAsJson):
         """As JSON."""
         return json.dumps(self.configuration(plan), indent=2) + "\n"
 
-    def start_delay_s(self, folder: Path) -> float:  # noqa: ARG002 - a lock tells who is alive
+    def start_delay_s(self, folder: Path, component: str) -> float:  # noqa: ARG002 - a lock tells who is alive
         """None: its marks are locked while it lives."""
         return 0.0
 
@@ -326,6 +342,10 @@ class UpheavalNode(AnswersAsJson):
         """Through the control toggle in the member's counters; why it was not taken, empty when it was."""
         return control.give_command(str(folder), command)
 
+    def tool(self, options: Options) -> Answer:
+        """The node's own tool."""
+        return execute(options)
+
     def command_line(self, command: str | None) -> Sequence[str]:
         """What does in the member's container what `give_command` and `read_control` do here."""
         return ("python3", "-m", control.__name__, command or control.STATUS)
@@ -350,6 +370,12 @@ def _settings(plan: MemberPlan) -> dict[str, Json]:
     if plan.credentials:
         cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
     return {"cluster": cluster} if cluster else {}
+
+
+def require_one_service(spec: ClusterSpec) -> None:
+    """Raises `UsageError` for several services of a member whose components are apart."""
+    if spec.more_services and spec.components != TOGETHER:
+        raise UsageError("components split: a member has one service")
 
 
 def require_streams(system: SystemUnderTest, what: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upheaval_node.errors import NodeError
+from upheaval_node.files import layout
 from upheaval_node.tool.answer import FAILURE, FAULT, Answer
 from upheaval_node.tool.commands import COMMANDS, help_lines, run
 from upheaval_node.tool.disk import DiskNode, cluster_dir_of, exists
@@ -78,6 +79,12 @@ def execute(options: Options) -> Answer:
         return Answer([reason, *help_lines()], {"reason": reason}, FAILURE)
     with DiskNode(cluster_dir_of(folder), options.archive) as node:
         return run(node, name, rest, options.timeout_ms)
+
+
+def node_folder(options: Options) -> Path:
+    """The folder of the node whose cluster's folder, or own, was named."""
+    folder = Path(options.words[0]).absolute()
+    return folder.parent if folder.name == layout.CLUSTER_DIRECTORY else folder
 
 
 def show(options: Options, answer: Answer, program: str) -> None:

@@ -37,7 +37,7 @@ def plan(folder: Path, names: dict[str, str] | None = None) -> MemberPlan:
     ("spec", "says"),
     [
         (replace(AERON, system="aeron:1.50.9"), "unknown version '1.50.9' of aeron: use one of 1.51.0, 1.49.3, 1.47.4"),
-        (replace(AERON, components="split"), "system aeron:1.51.0 has no components split"),
+        (replace(AERON, components="split", more_services=("timers",)), "components split: a member has one service"),
         (replace(AERON, tls="/certificates"), "has no TLS"),
         (replace(AERON, credentials="/users"), "has no credentials"),
         (replace(AERON, planted="commit-without-a-quorum"), "has no planted bugs"),
@@ -55,6 +55,13 @@ def plan(folder: Path, names: dict[str, str] | None = None) -> MemberPlan:
 def test_what_its_members_are_not_made_for_is_refused(spec: ClusterSpec, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         check_system(spec, "process")
+
+
+def test_its_members_are_split_on_processes_alone() -> None:
+    split = replace(AERON, components="split")
+    check_system(split, "process")
+    with pytest.raises(UsageError, match="no components split on the docker runtime: use --runtime process"):
+        check_system(split, "docker")
 
 
 def test_a_class_of_ones_own_is_found_where_it_was_built_and_in_containers_where_it_was_copied(tmp_path: Path) -> None:
@@ -157,7 +164,7 @@ def test_a_member_that_never_ran_is_down(tmp_path: Path) -> None:
 
 def test_a_killed_member_waits_for_its_marks(tmp_path: Path) -> None:
     system = AeronSystem()
-    assert system.start_delay_s(tmp_path) == 0
+    assert system.start_delay_s(tmp_path, "all") == 0
     for path in (layout.ARCHIVE_MARK, layout.CLUSTER_MARK):
         (tmp_path / path).parent.mkdir()
 
@@ -169,11 +176,14 @@ def test_a_killed_member_waits_for_its_marks(tmp_path: Path) -> None:
     now_ms = time.time_ns() // 10**6
     mark(layout.ARCHIVE_MARK, -1)
     mark(layout.CLUSTER_MARK, now_ms - 60_000)
-    assert system.start_delay_s(tmp_path) == 0
+    assert system.start_delay_s(tmp_path, "all") == 0
     mark(layout.CLUSTER_MARK, now_ms)
-    assert 5 < system.start_delay_s(tmp_path) <= 10.5
+    assert 5 < system.start_delay_s(tmp_path, "all") <= 10.5
+    assert system.start_delay_s(tmp_path, "archive") == 0
+    assert system.start_delay_s(tmp_path, "service") == 0
+    assert system.start_delay_s(tmp_path, "consensus") > 5
     mark(layout.CLUSTER_MARK, now_ms + 10**9)
-    assert system.start_delay_s(tmp_path) <= 10.5
+    assert system.start_delay_s(tmp_path, "all") <= 10.5
 
 
 @pytest.mark.parametrize(("name", "kind"), [("leader-isolated-reset", "reset"), ("connections-time-out", "timeout")])

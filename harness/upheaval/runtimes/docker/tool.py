@@ -17,8 +17,8 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.companion import DockerCompanion
 from upheaval.runtimes.docker.container_state import is_running
 from upheaval.runtimes.docker.inside import ATTEMPTS, run_inside
+from upheaval.system import SystemInContainers
 from upheaval_node.files import layout
-from upheaval_node.tool import __name__ as program
 from upheaval_node.tool.__main__ import Options, execute
 from upheaval_node.tool.answer import Answer, Value
 from upheaval_node.tool.commands import COMMANDS
@@ -31,18 +31,18 @@ def run_tool(run: Path, name: str, options: Options) -> Answer:
     """The answer of the node `name` of a run folder. Raises `HarnessError` and `NodeError` with one line."""
     with DockerCluster.open(run) as cluster:
         container = _container(cluster, name)
-        folder = str(cluster.system.folder)
+        system = cluster.system
         if container is None:
             # Nothing of it is in the engine: what there is lies in the run folder.
             return execute(options)
         if is_running(container):
-            return _inside(container, name, folder, options)
+            return _inside(container, name, system, options)
         command = COMMANDS.get(options.words[1])
         if command is not None and command.changes:
             raise UsageError(f"{name} does not run, and its files are in the engine: `upheaval down` brings them here")
         with tempfile.TemporaryDirectory() as place:
             copy = Path(place, "copy")
-            collect.collect_folder(container, folder, copy)
+            collect.collect_folder(container, str(system.folder), copy)
             return execute(replace(options, words=[str(copy), *options.words[1:]], archive=None))
 
 
@@ -57,14 +57,14 @@ def _container(cluster: DockerCluster, name: str) -> Any | None:
     return companion.node.container()
 
 
-def _inside(container: Any, name: str, folder: str, options: Options) -> Answer:
-    words = [f"{folder}/{layout.CLUSTER_DIRECTORY}", *options.words[1:], "--json"]
+def _inside(container: Any, name: str, system: SystemInContainers, options: Options) -> Answer:
+    words = [f"{system.folder}/{layout.CLUSTER_DIRECTORY}", *options.words[1:], "--json"]
     words += ["--timeout", str(options.timeout_ms / 1000)]
     words += [] if options.archive is None else ["--archive", options.archive]
     command = COMMANDS.get(options.words[1])
     attempts = 1 if command is not None and command.changes else ATTEMPTS
     doing = f"asking {name}"
-    status, text = run_inside(container, ["python3", "-m", program, *words], doing, attempts=attempts, stderr=False)
+    status, text = run_inside(container, [*system.tool_command, *words], doing, attempts=attempts, stderr=False)
     try:
         fields = jsonfields.parse_object(text)
     except FieldError as error:

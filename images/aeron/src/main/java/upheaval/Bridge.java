@@ -44,7 +44,7 @@ public final class Bridge {
         final MediaDriver.Context driver = new MediaDriver.Context()
             .aeronDirectoryName(arguments[0])
             .threadingMode(ThreadingMode.SHARED)
-            .sharedIdleStrategy(MemberContexts.idleStrategy())
+            .sharedIdleStrategy(StallWatch.idleStrategy())
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(true)
             .warnIfDirectoryExists(false);
@@ -83,7 +83,7 @@ public final class Bridge {
     }
 
     private void run() throws IOException {
-        final IdleStrategy idleStrategy = MemberContexts.idleStrategy();
+        final IdleStrategy idleStrategy = StallWatch.idleStrategy();
         while (!isEnding) {
             int work = accept();
             for (final BridgeSession session : sessions) {

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.agrona.CloseHelper;
 
-/** The running parts of a member: media driver, archive, consensus module and services. */
+/** What runs of a member in this process: media driver and archive, consensus module, services. */
 final class Components {
     /** So long the driver outlives the module: the others must hear that the log has ended, or wait for a time-out. */
     private static final long LAST_WORDS_MS = 1500;
@@ -23,17 +23,22 @@ final class Components {
     private Components() {
     }
 
-    /** Starts all of them, or throws and leaves none. */
+    /** Starts what the process is to run, or throws and leaves none. {@code watch} is needed for the module. */
     static Components launch(
+        final Component component,
         final MemberContexts contexts,
         final ModuleWatch watch,
         final List<ClusteredService> services,
         final Trace trace) {
         final Components components = new Components();
         try {
-            components.driver = MediaDriver.launch(contexts.driver());
-            components.archive = Archive.launch(contexts.archive());
-            components.module = ConsensusModule.launch(contexts.module(watch));
+            if (component.hasArchive()) {
+                components.driver = MediaDriver.launch(contexts.driver());
+                components.archive = Archive.launch(contexts.archive());
+            }
+            if (component.hasModule()) {
+                components.module = ConsensusModule.launch(contexts.module(watch));
+            }
             for (int serviceId = 0; serviceId < services.size(); serviceId++) {
                 final TracedService traced = new TracedService(services.get(serviceId), trace, serviceId);
                 components.services.add(ClusteredServiceContainer.launch(contexts.service(serviceId, traced)));
@@ -49,7 +54,7 @@ final class Components {
     void close() {
         CloseHelper.quietCloseAll(services);
         CloseHelper.quietClose(module);
-        if (module != null) {
+        if (driver != null) {
             sleep();
         }
         CloseHelper.quietClose(archive);

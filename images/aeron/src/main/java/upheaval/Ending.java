@@ -64,9 +64,15 @@ final class Ending {
         return isExpected;
     }
 
-    /** Whether whoever is outside wants the end, or the cluster. */
-    synchronized Status status() {
-        return isOrdered || isExpected ? Status.OK : isDefect ? Status.INTERNAL_ERROR : Status.TERMINATED;
+    /** OK where whoever is outside wants the end, or the cluster. */
+    synchronized Status status(final Siblings siblings) {
+        if (isOrdered || isExpected) {
+            return Status.OK;
+        }
+        if (isDefect) {
+            return Status.INTERNAL_ERROR;
+        }
+        return siblings.isOneGone() ? Status.COMPONENT_LOST : Status.TERMINATED;
     }
 
     /** In words. */

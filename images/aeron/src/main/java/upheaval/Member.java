@@ -7,61 +7,78 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * One member of an Aeron cluster: {@code upheaval.Member FILE} with a file of properties. SIGTERM ends it in good order
- * with status 0; a member that ends by itself writes why into its trace, and has another status.
+ * One member of an Aeron cluster, or one component of it: {@code upheaval.Member FILE [COMPONENT]} with a file of
+ * properties. SIGTERM ends it in good order with status 0; one that ends by itself writes why into its trace, and has
+ * another status.
  */
 public final class Member {
-    private Member() {
+    private final MemberConfig config;
+    private final Component component;
+    private final Ending ending;
+
+    private Member(final MemberConfig config, final Component component, final Ending ending) {
+        this.config = config;
+        this.component = component;
+        this.ending = ending;
     }
 
     /** Runs until a signal, or until a component ends. */
     public static void main(final String[] arguments) throws Exception {
-        if (arguments.length != 1) {
-            refuse("usage: upheaval.Member FILE");
+        if (arguments.length < 1 || arguments.length > 2) {
+            refuse("usage: upheaval.Member FILE [COMPONENT]");
         }
         final Ending ending = new Ending();
         Signals.take(ending::order);
         try {
+            final Component component = Component.of(arguments.length > 1 ? arguments[1] : Component.ALL.toString());
             final MemberConfig config = MemberConfig.read(Path.of(arguments[0]));
-            final List<ClusteredService> services = config.services.stream().map(MemberServices::make).toList();
-            run(config, services, ending);
+            new Member(config, component, ending).run();
         } catch (final IllegalArgumentException | IOException error) {
             refuse("member: " + error.getMessage());
         }
     }
 
-    private static void run(final MemberConfig config, final List<ClusteredService> services, final Ending ending)
-        throws IOException {
-        final Trace trace = new Trace(config.folder.resolve("trace.jsonl"), config.memberId, config.runId);
+    private void run() throws IOException {
+        final List<ClusteredService> services =
+            component.hasServices() ? config.services.stream().map(MemberServices::make).toList() : List.of();
+        final Trace trace =
+            new Trace(config.folder.resolve("trace.jsonl"), config.memberId, component.traced(), config.runId);
         final String version = ConsensusModule.class.getPackage().getImplementationVersion();
         trace.event("process-start", "system", "aeron", "version", version);
         final ModuleWatch watch = new ModuleWatch(trace, config.memberId);
+        final StallWatch main = component.hasModule() ? watch : new StallWatch(trace);
+        final Siblings siblings = new Siblings(config.folder, component);
         try {
-            final MemberContexts contexts = new MemberContexts(config, ending);
-            final Components components = Components.launch(contexts, watch, services, trace);
+            final MemberContexts contexts = new MemberContexts(config, ending, component, main);
+            final Components components = Components.launch(component, contexts, watch, services, trace);
+            siblings.endWithModule(ending);
             ending.await();
-            components.close();
+            siblings.letModuleGo();
+            if (siblings.hasDriver()) {
+                components.close();
+            }
         } catch (final Exception error) {
             error.printStackTrace();
             ending.onTermination("start", Errors.text(error), false);
         }
-        end(trace, watch, ending, services.size());
+        end(trace, watch, siblings, main.longestStallNs());
     }
 
-    private static void end(final Trace trace, final ModuleWatch watch, final Ending ending, final int services) {
-        if (ending.isOfCluster()) {
+    private void end(
+        final Trace trace, final ModuleWatch watch, final Siblings siblings, final long longestStallNs) {
+        if (ending.isOfCluster() && component.hasModule()) {
             trace.event("cluster-end",
                 "log_position", watch.commitPosition(),
                 "leadership_term_id", watch.leadershipTermId(),
                 "requested_term_id", watch.leadershipTermId(),
-                "services", services);
+                "services", config.services.size());
         }
-        final Status status = ending.status();
+        final Status status = ending.status(siblings);
         trace.event("process-end",
             "status", status.code,
             "status_name", status.name(),
             "reason", ending.reason(),
-            "longest_stall_ns", watch.longestStallNs());
+            "longest_stall_ns", longestStallNs);
         System.exit(status.code);
     }
 

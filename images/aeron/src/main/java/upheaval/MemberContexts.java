@@ -9,7 +9,6 @@ import io.aeron.cluster.service.ClusteredServiceContainer;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
 import java.io.File;
-import org.agrona.concurrent.BackoffIdleStrategy;
 import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.NoOpLock;
 
@@ -21,22 +20,23 @@ final class MemberContexts {
 
     private final MemberConfig config;
     private final Ending ending;
+    private final Component component;
+    private final StallWatch watch;
 
-    MemberContexts(final MemberConfig config, final Ending ending) {
+    /** For a process that runs that component, whose main loop is under that watch. */
+    MemberContexts(
+        final MemberConfig config, final Ending ending, final Component component, final StallWatch watch) {
         this.config = config;
         this.ending = ending;
-    }
-
-    /** Few spins, and a park of at most {@link ModuleWatch#MAX_PARK_NS}: members share the cores of one machine. */
-    static IdleStrategy idleStrategy() {
-        return new BackoffIdleStrategy(10, 5, 1_000, ModuleWatch.MAX_PARK_NS);
+        this.component = component;
+        this.watch = watch;
     }
 
     MediaDriver.Context driver() {
         final MediaDriver.Context driver = new MediaDriver.Context()
             .aeronDirectoryName(config.aeronDirectory)
             .threadingMode(ThreadingMode.SHARED)
-            .sharedIdleStrategy(idleStrategy())
+            .sharedIdleStrategy(loopOf(Component.ARCHIVE))
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(false)
             .warnIfDirectoryExists(false)
@@ -53,7 +53,7 @@ final class MemberContexts {
             .archiveDir(config.folder.resolve("archive").toFile())
             .archiveId(config.memberId)
             .threadingMode(ArchiveThreadingMode.SHARED)
-            .idleStrategySupplier(MemberContexts::idleStrategy)
+            .idleStrategySupplier(StallWatch::idleStrategy)
             .controlChannel("aeron:udp?endpoint=" + config.archiveEndpoint)
             .localControlChannel(CONTROL_CHANNEL)
             .replicationChannel(replicationChannel)
@@ -89,7 +89,7 @@ final class MemberContexts {
             .sessionTimeoutNs(config.sessionTimeoutNs)
             .errorHandler(new Errors("module", ending))
             .terminationHook(() -> {
-                watch.beforeEnd();
+                watch.measureStall();
                 ending.onHook("module");
             });
         watch.watch(module);
@@ -105,10 +105,15 @@ final class MemberContexts {
             .serviceId(serviceId)
             .serviceName(config.services.get(serviceId))
             .clusteredService(service)
-            .idleStrategySupplier(MemberContexts::idleStrategy)
+            .idleStrategySupplier(() -> loopOf(Component.SERVICE))
             .snapshotChannel(SNAPSHOT_CHANNEL)
             .errorHandler(new Errors(component, ending))
             .terminationHook(() -> ending.onHook(component));
+    }
+
+    /** Of a process that runs that component alone it is the main loop. */
+    private IdleStrategy loopOf(final Component main) {
+        return component == main ? watch : StallWatch.idleStrategy();
     }
 
     private AeronArchive.Context localArchive() {

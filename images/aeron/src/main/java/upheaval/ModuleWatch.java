@@ -4,8 +4,6 @@ import io.aeron.Counter;
 import io.aeron.cluster.ConsensusModule;
 import io.aeron.cluster.ElectionState;
 import io.aeron.cluster.service.Cluster;
-import java.util.concurrent.TimeUnit;
-import org.agrona.concurrent.IdleStrategy;
 
 /**
  * Looks at a consensus module after each of its duty cycles, in its own thread, and traces what has changed: the states
@@ -14,29 +12,18 @@ import org.agrona.concurrent.IdleStrategy;
  * <p>The module calls its idle strategy once a cycle. An election that goes through two states within one cycle shows
  * the later one.
  */
-final class ModuleWatch implements IdleStrategy {
-    /** How long the module may sleep without work. */
-    static final long MAX_PARK_NS = TimeUnit.MILLISECONDS.toNanos(1);
-
-    /** Shorter stalls cannot explain a missed heartbeat. */
-    private static final long STALL_REPORT_NS = TimeUnit.MILLISECONDS.toNanos(50);
-
-    private final IdleStrategy idleStrategy = MemberContexts.idleStrategy();
-    private final Trace trace;
+final class ModuleWatch extends StallWatch {
     private final int memberId;
     private ConsensusModule.Context module;
 
     private ConsensusModule.State state;
     private ElectionState electionState;
     private Cluster.Role role;
-    private long woke;
-    private long lateNs;
     private volatile long leadershipTermId = -1;
     private volatile long commitPosition = -1;
-    private volatile long longestStallNs;
 
     ModuleWatch(final Trace trace, final int memberId) {
-        this.trace = trace;
+        super(trace);
         this.memberId = memberId;
     }
 
@@ -55,52 +42,10 @@ final class ModuleWatch implements IdleStrategy {
         return commitPosition;
     }
 
-    long longestStallNs() {
-        return longestStallNs;
-    }
-
     @Override
-    public void idle(final int workCount) {
-        beforeIdle();
-        final long begin = System.nanoTime();
-        idleStrategy.idle(workCount);
-        afterIdle(begin);
-    }
-
-    @Override
-    public void idle() {
-        beforeIdle();
-        final long begin = System.nanoTime();
-        idleStrategy.idle();
-        afterIdle(begin);
-    }
-
-    @Override
-    public void reset() {
-        idleStrategy.reset();
-    }
-
-    /** The module ends within a cycle: that may have been a long one. */
-    void beforeEnd() {
-        measureStall();
-    }
-
-    private void beforeIdle() {
-        measureStall();
+    void afterCycle() {
+        super.afterCycle();
         look();
-    }
-
-    private void measureStall() {
-        final long stallNs = woke == 0 ? 0 : System.nanoTime() - woke + lateNs;
-        longestStallNs = Math.max(longestStallNs, stallNs);
-        if (stallNs >= STALL_REPORT_NS) {
-            trace.event("loop-stall", "stall_ns", stallNs, "longest_stall_ns", longestStallNs);
-        }
-    }
-
-    private void afterIdle(final long begin) {
-        woke = System.nanoTime();
-        lateNs = Math.max(0, woke - begin - MAX_PARK_NS);
     }
 
     private void look() {

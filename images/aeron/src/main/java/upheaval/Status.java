@@ -8,6 +8,8 @@ enum Status {
     INTERNAL_ERROR(1),
     /** The configuration makes no sense. */
     USAGE(2),
+    /** Another process of this member has ended. */
+    COMPONENT_LOST(6),
     /** A component did not start, or decided that it must end. */
     TERMINATED(7);
 

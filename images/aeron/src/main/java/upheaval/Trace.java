@@ -20,13 +20,13 @@ public final class Trace implements AutoCloseable {
     private int lostEvents;
     private boolean isTorn;
 
-    /** Opens the file. */
-    public Trace(final Path path, final int memberId, final String runId) throws IOException {
+    /** Opens the file, which processes of one member may share. */
+    public Trace(final Path path, final int memberId, final String component, final String runId) throws IOException {
         Files.createDirectories(path.getParent());
         file = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.APPEND);
         final StringBuilder line = new StringBuilder();
         member(line, "member", memberId);
-        member(line, "component", "all");
+        member(line, "component", component);
         member(line, "pid", ProcessHandle.current().pid());
         if (!runId.isEmpty()) {
             member(line, "run", runId);

@@ -1,0 +1,60 @@
+"""`upheaval tool` for members of Aeron: what has to ask a member that runs is done by Aeron's own ClusterTool.
+
+Everything else is read from files and counters, which are those of our node. Starts no member.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from upheaval.system.aeron_programs import java_line
+from upheaval_node.tool.__main__ import Options
+from upheaval_node.tool.admin_commands import ADMIN_COMMANDS, QUERY_TIMEOUT_MS
+from upheaval_node.tool.answer import FAULT, Answer, ToolFault, Value
+from upheaval_node.tool.disk import cluster_dir_of
+
+LIST_MEMBERS: Final = "list-members"
+ASKING: Final = (LIST_MEMBERS, *ADMIN_COMMANDS)
+"""The commands that need an answer of the consensus module."""
+_PROGRAM: Final = "io.aeron.cluster.ClusterTool"
+_FIELD: Final = re.compile(r"(\w+)=('[^']*'|[^,{}\[\]]+)")
+_WORDS: Final[dict[str, Value]] = {"true": True, "false": False, "null": None}
+
+
+def is_asking(options: Options) -> bool:
+    """Whether the command is one of `ASKING`, and can be carried out at all."""
+    return not options.wants_help and len(options.words) > 1 and options.words[1] in ASKING
+
+
+def ask(options: Options, aeron: Path) -> Answer:
+    """What ClusterTool says to one of `ASKING`. Raises `NodeError` where it ends by an exception.
+
+    `aeron` is the jar that it is in.
+    """
+    folder, *words = options.words
+    timeout = f"-Daeron.cluster.tool.timeout={max(QUERY_TIMEOUT_MS, options.timeout_ms)}ms"
+    command = java_line([str(aeron)], _PROGRAM, cluster_dir_of(folder), *words, options=[timeout])
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    if done.returncode == FAULT:
+        raised = next((line for line in done.stderr.splitlines() if line.strip()), "it gave no reason")
+        raise ToolFault(f"Aeron's ClusterTool: {raised}")
+    if done.returncode:
+        return Answer(lines, {"reason": lines[0] if lines else ""}, done.returncode)
+    return Answer(lines, _values(lines[0]) if words[0] == LIST_MEMBERS and lines else {})
+
+
+def _values(line: str) -> dict[str, Value]:
+    head, *members = line.split("ClusterMember{")
+    return {**_fields(head), "activeMembers": [_fields(each) for each in members]}
+
+
+def _fields(text: str) -> dict[str, Value]:
+    return {name: _value(word) for name, word in _FIELD.findall(text)}
+
+
+def _value(word: str) -> Value:
+    if word.startswith("'"):
+        return word[1:-1]
+    return _WORDS[word] if word in _WORDS else int(word)
