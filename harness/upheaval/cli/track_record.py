@@ -12,15 +12,16 @@ from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, Tries, known_bugs, tries_of
 from upheaval.records import write_atomically
-from upheaval.scenario import PROCESS
+from upheaval.runtimes.opening import DOCKER, PROCESS
 
 _COMMAND: Final = "upheaval track-record"
+_WHERE: Final = {PROCESS: "as processes", DOCKER: "in containers"}
 _PAGE: Final = """\
 # Track record
 
 Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
 and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; with
-issues named it replaces their rows. Clusters have as many members as the scenario says, as processes on one machine. A
+issues named it replaces their rows. Clusters have as many members as the scenario says, {where} on one machine. A
 bug is *found* in a run whose promise is invalid; a run is *valid* when every promise is. Of the others another promise
 was broken, or something could not be judged: they are in *runs* only.
 
@@ -29,51 +30,57 @@ was broken, or something could not be judged: they are in *runs* only.
 {rows}
 
 The issues and pull requests are those of `aeron-io/aeron`. The scenarios lie in `harness/upheaval/scenarios/known`;
-one of them by itself is `upheaval run aeron-ISSUE --runtime process --system aeron:VERSION`. A bug that is not found
+one of them by itself is `upheaval run aeron-ISSUE --runtime {runtime} --system aeron:VERSION`. A bug that is not found
 in every run depends on which of two messages is first; then the rate is one of the machine, too.
 """
 
 
 def track_record(options: argparse.Namespace) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
-    kept = {} if options.write is None else _rows_of(options.write)
+    kept = {} if options.write is None else _rows_of(options.write, options.runtime)
     done = [
-        _run(bug, version, options.tries, options.dir) for bug in known_bugs(options.issues) for version in bug.versions
+        _run(bug, version, options.runtime, options.tries, options.dir)
+        for bug in known_bugs(options.issues)
+        for version in bug.versions
     ]
     if options.json:
         print(json.dumps([_fields(each) for each in done], indent=2))
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
     if options.write is not None:
-        write_atomically(options.write, page(done, kept))
+        write_atomically(options.write, page(done, kept, options.runtime))
     return max(each.verdict for each in done).exit_status
 
 
-def page(done: Sequence[Tries], kept: Mapping[int, Sequence[str]]) -> str:
+def page(done: Sequence[Tries], kept: Mapping[int, Sequence[str]], runtime: str = PROCESS) -> str:
     """docs/track-record.md: the rows of what was done, and those of other issues as they were."""
-    rows = {**kept, **{each.bug.issue: [_line(one) for one in done if one.bug is each.bug] for each in done}}
+    command = _COMMAND if runtime == PROCESS else f"{_COMMAND} --runtime {runtime}"
+    made = {each.bug.issue: [_line(one, command) for one in done if one.bug is each.bug] for each in done}
+    rows = {**kept, **made}
     lines = [line for bug in KNOWN_BUGS for line in rows.get(bug.issue, ())]
-    return _PAGE.format(command=_COMMAND, rows="\n".join(lines))
+    return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows="
+".join(lines))
 
 
-def _rows_of(path: Path) -> Mapping[int, Sequence[str]]:
-    """The rows of a page by their issues; none of one that is not there."""
+def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
+    """The rows of a page of that runtime by their issues; none of one that is not there."""
     rows: dict[int, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         issue = line.removeprefix("| ").partition(" ")[0]
-        if line.startswith("| ") and issue.isdecimal():
+        is_of_runtime = (f"--runtime {DOCKER}" in line) == (runtime == DOCKER)
+        if line.startswith("| ") and issue.isdecimal() and is_of_runtime:
             rows.setdefault(int(issue), []).append(line)
     return rows
 
 
-def _run(bug: KnownBug, version: str, tries: int, folder: Path | None) -> Tries:
+def _run(bug: KnownBug, version: str, runtime: str, tries: int, folder: Path | None) -> Tries:
     reports, failures = [], []
     for number in range(1, tries + 1):
         place = None if folder is None else folder / f"{bug.issue}-{version}-{number}"
         scenario = bug.scenario(version)
         try:
             with run_folder(place, f"{scenario.name}-{version}") as path:
-                reports.append(perform(scenario, PROCESS, number, path).report)
+                reports.append(perform(scenario, runtime, number, path).report)
         except (EnvironmentFault, UnknownOutcome) as error:
             # What the other runs show is not lost for it.
             failures.append(str(error))
@@ -101,10 +108,10 @@ def _fields(done: Tries) -> dict[str, object]:
     }
 
 
-def _line(done: Tries) -> str:
+def _line(done: Tries, command: str) -> str:
     bug = done.bug
     version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
     promises = ", ".join(f"`{each}`" for each in ((bug.promise,) if done.caught else ()) + done.others) or "none"
-    command = f"`{_COMMAND} {bug.issue} --tries {done.tries}`"
-    cells = [bug.issue, bug.what, bug.fault, version, done.tries, done.caught, done.valid, promises, command]
+    shown = f"`{command} {bug.issue} --tries {done.tries}`"
+    cells = [bug.issue, bug.what, bug.fault, version, done.tries, done.caught, done.valid, promises, shown]
     return f"| {' | '.join(map(str, cells))} |"
