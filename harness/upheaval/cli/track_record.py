@@ -58,8 +58,7 @@ def page(done: Sequence[Tries], kept: Mapping[int, Sequence[str]], runtime: str 
     made = {each.bug.issue: [_line(one, command) for one in done if one.bug is each.bug] for each in done}
     rows = {**kept, **made}
     lines = [line for bug in KNOWN_BUGS for line in rows.get(bug.issue, ())]
-    return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows="
-".join(lines))
+    return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows="\n".join(lines))
 
 
 def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
