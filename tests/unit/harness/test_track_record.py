@@ -89,8 +89,8 @@ def test_the_page_has_a_row_for_each_version() -> None:
 def test_the_page_says_where_the_members_were() -> None:
     done = [tries_of(BUG, BUG.bad, [CAUGHT])]
     command = f"`upheaval track-record --runtime docker {BUG.issue} --tries 1`"
-    assert rows(page(done, "docker"))[0][-1] == command
-    assert rows(page(done))[0][-1] == command.replace(" --runtime docker", "")
+    assert rows(page(done, {}, "docker"))[0][-1] == command
+    assert rows(page(done, {}))[0][-1] == command.replace(" --runtime docker", "")
 
 
 def test_the_page_of_the_repository_is_of_this_table() -> None:
