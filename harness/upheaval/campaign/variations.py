@@ -12,13 +12,13 @@ from typing import Final
 from upheaval.cluster.companion_control import KILL, START, STOP
 from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionConfig, Json
 from upheaval.scenario import AskFor, KeepCompanion, Step
-from upheaval.workload import WORKBENCH_SERVICE
+from upheaval.workload import SILENT_SERVICES, WORKBENCH_SERVICE
 from upheaval_node.settings import MemberSettings
 from upheaval_node.types import S
 
 CHECKSUM: Final = "CRC-32"
 LONE_FACTOR: Final = 4
-SECOND_SERVICE: Final = "tally"
+SECOND_SERVICE: Final = SILENT_SERVICES[0]
 _SMALL_MTUS: Final = (96, 128)
 """With which every opened session, and most requests and answers, need several frames."""
 _TEXT_LENGTHS: Final = (1500, 3000, 6000)

@@ -5,7 +5,7 @@ compared, member by member. What the log's messages and the snapshots say as a w
 looks at the few places of a recording that the small files name.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -37,13 +37,13 @@ from upheaval.records import (
     read_origin,
 )
 from upheaval_node.errors import DecodeError
-from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm, cluster_messages as cm
+from upheaval_node.files import mark_file
+from upheaval_node.protocol import cluster_mark_messages as cmm, cluster_messages as cm
 from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID
 from upheaval_node.trace_kinds import TraceKind
 
 _NOBODY: Final = -1
 _WHOLE_MEMBER: Final = "all"
-_MARK_HEAD: Final = 8192
 _OF_A_LIFE: Final = (
     TraceKind.SEND,
     TraceKind.RECEIVE,
@@ -178,8 +178,8 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
     marks = sorted(folder.cluster.glob("cluster-mark*.dat"))
     archive_mark = folder.archive / "archive-mark.dat"
     for path in marks:
-        mark = _mark(folder, path, cmm.SCHEMA.decode)
-        if not isinstance(mark, cmm.MarkFileHeader):
+        mark = _mark(folder, path, mark_file.ClusterMarkHeader)
+        if mark is None:
             continue
         # A service learns whose it is when it joins the log.
         if mark.member_id not in (member_id, _NOBODY):
@@ -191,22 +191,23 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
         _require_started(folder, path, component, mark.pid, told)
     if not archive_mark.exists():
         return len(marks)
-    mark = _mark(folder, archive_mark, amm.SCHEMA.decode)
-    if isinstance(mark, amm.MarkFileHeader):
-        if member_id != _NOBODY and mark.archive_id != member_id:
-            raise _broken(folder, archive_mark, f"is of archive {mark.archive_id}")
-        _require_started(folder, archive_mark, "archive", mark.pid, told)
+    of_archive = _mark(folder, archive_mark, mark_file.ArchiveMarkHeader)
+    if of_archive is not None:
+        # Up to 1.46 Aeron writes no id into it.
+        if member_id != _NOBODY and of_archive.archive_id not in (member_id, _NOBODY):
+            raise _broken(folder, archive_mark, f"is of archive {of_archive.archive_id}")
+        _require_started(folder, archive_mark, "archive", of_archive.pid, told)
     return len(marks) + 1
 
 
-def _mark(folder: MemberFolder, path: Path, decode: Callable[[bytes], object]) -> object:
+def _mark(folder: MemberFolder, path: Path, kind: type[mark_file.Header]) -> mark_file.Header | None:
     """The header of a mark file. None for one that was never written."""
     with path.open("rb") as stream:
-        head = stream.read(_MARK_HEAD)
+        head = stream.read(mark_file.HEADER_LENGTH)
     if not any(head):
         return None
     try:
-        return decode(head)
+        return mark_file.decode_header(head, kind)
     except DecodeError as error:
         raise _broken(folder, path, f"is no mark file: {error}") from error
 

@@ -81,7 +81,12 @@ def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
         if member_id in members:
             place = Place(member_id, event.line, run.consensus_file.name)
             hearing.tell(MemberEvent(place, event.ns, event.event, event.fields))
-    for forgotten in _compare_node_states(ballots, [run.member(member_id) for member_id in members], forgetful):
+    folders = [run.member(member_id) for member_id in members]
+    for folder in folders:
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            if event.event == TraceKind.ELECTION_STATE:
+                hearing.tell(member_event(folder.member_id, event))
+    for forgotten in _compare_node_states(ballots, folders, forgetful):
         hearing.note(forgotten)
     found = []
     for each, not_seen in rules.items():

@@ -2,7 +2,8 @@
 
 `send` is what a member said, in its order to each of the others alone; `receive` is what may have reached it: whether
 it was read, nobody knows. So nothing here rests on what a member heard, only on what it cannot have heard, and on no
-times. What a member did with a message, and whom it follows after a vote, is not seen. Knows nothing of files.
+times. Of what a member did with a message its trace has only the commit position that its elections begin and end with.
+Knows nothing of files.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +22,9 @@ _NONE: Final = -1
 _CATCHUP_FLAG: Final = 1
 
 VOTES_NOT_SEEN: Final = "not checked: whom a member follows after its vote"
-COMMITS_NOT_SEEN: Final = "not checked: whether a commit position goes back, and what members do with it"
+COMMITS_NOT_SEEN: Final = (
+    "not checked: whether a commit position goes back, and whether members hold to those they hear"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,10 @@ def _term_of(ballot: Ballot) -> int:
 
 
 class SeenCommits:
-    """Implements `Rules`. With `is_forgetful` some member may have lost what it had reported."""
+    """Implements `Rules`. With `is_forgetful` some member may have lost what it had reported.
+
+    Told of elections, too, which members trace with the term of their log and their own commit position.
+    """
 
     promise = Promise.COMMITS_KEPT
 
@@ -201,6 +207,9 @@ class SeenCommits:
                 if event.integer("flags") == _CATCHUP_FLAG:
                     # Whoever catches up reads the leader's log, and names the term that it has come to in it.
                     self._on_report(event, self._led_by(event.member_id), position)
+            case TraceKind.ELECTION_STATE, _ if event.integer("leadership_term_id") != _NONE:
+                mark = Mark(event.integer("log_position"), event.place)
+                self._terms.commit(event.integer("leadership_term_id"), mark)
             case TraceKind.RECEIVE, "CanvassPosition" | "Vote":
                 log = _log_of(event)
                 self._on_report(event, log.term_id, log.position)

@@ -78,7 +78,7 @@ def _add_track_record(commands: Commands) -> None:
     record.add_argument("--runtime", choices=LIVE_RUNTIMES, default="process", help="processes (default) or containers")
     record.add_argument("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
     record.add_argument("--dir", type=Path, metavar="FOLDER", help="where the run folders go (default: ./runs)")
-    record.add_argument("--write", type=Path, metavar="FILE", help="write the table as a page, too")
+    record.add_argument("--write", type=Path, metavar="FILE", help="write the rows into such a page, too")
     add_json(record)
 
 

@@ -2,15 +2,15 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.run import perform
 from upheaval.cli.tables import table
-from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.execution.known_bugs import KnownBug, Tries, known_bugs, tries_of
+from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, Tries, known_bugs, tries_of
 from upheaval.records import write_atomically
 from upheaval.runtimes.opening import DOCKER, PROCESS
 
@@ -20,10 +20,10 @@ _PAGE: Final = """\
 # Track record
 
 Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
-and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; clusters
-have three members, {where} on one machine. A bug is *found* in a run whose promise is invalid; a run is *valid*
-when every promise is. Of the others another promise was broken, or something could not be judged: they are in *runs*
-only.
+and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; with
+issues named it replaces their rows. Clusters have as many members as the scenario says, {where} on one machine. A
+bug is *found* in a run whose promise is invalid; a run is *valid* when every promise is. Of the others another promise
+was broken, or something could not be judged: they are in *runs* only.
 
 | issue | what is wrong | what is done | Aeron | runs | found | valid | broken promise | command |
 |---|---|---|---|---|---|---|---|---|
@@ -37,8 +37,7 @@ in every run depends on which of two messages is first; then the rate is one of 
 
 def track_record(options: argparse.Namespace) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
-    if options.write is not None and options.issues:
-        raise UsageError("the page has all issues: leave out ISSUE or --write")
+    kept = {} if options.write is None else _rows_of(options.write, options.runtime)
     done = [
         _run(bug, version, options.runtime, options.tries, options.dir)
         for bug in known_bugs(options.issues)
@@ -49,15 +48,28 @@ def track_record(options: argparse.Namespace) -> int:
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
     if options.write is not None:
-        write_atomically(options.write, page(done, options.runtime))
+        write_atomically(options.write, page(done, kept, options.runtime))
     return max(each.verdict for each in done).exit_status
 
 
-def page(done: Sequence[Tries], runtime: str = PROCESS) -> str:
-    """docs/track-record.md."""
+def page(done: Sequence[Tries], kept: Mapping[int, Sequence[str]], runtime: str = PROCESS) -> str:
+    """docs/track-record.md: the rows of what was done, and those of other issues as they were."""
     command = _COMMAND if runtime == PROCESS else f"{_COMMAND} --runtime {runtime}"
-    rows = "\n".join(_line(each, command) for each in done)
-    return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows=rows)
+    made = {each.bug.issue: [_line(one, command) for one in done if one.bug is each.bug] for each in done}
+    rows = {**kept, **made}
+    lines = [line for bug in KNOWN_BUGS for line in rows.get(bug.issue, ())]
+    return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows="\n".join(lines))
+
+
+def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
+    """The rows of a page of that runtime by their issues; none of one that is not there."""
+    rows: dict[int, list[str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        issue = line.removeprefix("| ").partition(" ")[0]
+        is_of_runtime = (f"--runtime {DOCKER}" in line) == (runtime == DOCKER)
+        if line.startswith("| ") and issue.isdecimal() and is_of_runtime:
+            rows.setdefault(int(issue), []).append(line)
+    return rows
 
 
 def _run(bug: KnownBug, version: str, runtime: str, tries: int, folder: Path | None) -> Tries:

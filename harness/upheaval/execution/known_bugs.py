@@ -44,12 +44,29 @@ class KnownBug:
 
 KNOWN_BUGS: Final = (
     KnownBug(
+        1703,
+        "messages of all services of a member are numbered as those of one, so they are skipped or come twice",
+        "a leader is killed while two services of each member put messages into the log",
+        Promise.SNAPSHOT_IS_REPLAY,
+        "1.46.9",
+        ("1.47.3",),
+    ),
+    KnownBug(
         1739,
         "snapshots of the consensus module differ between members in their next session id",
         "more clients connect than the cluster takes, while snapshots are taken",
         Promise.STATES_AGREE,
         "1.47.4",
         ("1.49.3", "1.51.0"),
+    ),
+    KnownBug(
+        1898,
+        "a follower that joins again applies more of its log than is committed",
+        "three of five members get no log, the fast follower hears no heartbeat for a while, and the three elect "
+        "another",
+        Promise.COMMITS_KEPT,
+        "1.49.3",
+        ("1.51.0",),
     ),
     KnownBug(
         2147,

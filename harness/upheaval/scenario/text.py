@@ -33,7 +33,7 @@ from upheaval.scenario.values import (
     read_library_text,
 )
 from upheaval.system import COMPONENTS, ClusterSpec
-from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
+from upheaval.workload import SERVICES, SILENT_SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
@@ -230,7 +230,7 @@ class _Parser:
     def _read_cluster(self, line: _Line) -> None:
         if self._known:
             line.fail("the cluster stands above its faults")
-        options = line.take_options(("members", "components", "sync-level", "service", "max-sessions"))
+        options = line.take_options(("members", "components", "sync-level", "service", "beside", "max-sessions"))
         members = line.number(options.get("members", "3"), "members")
         if members > MEMBERS_MAX:
             line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
@@ -241,10 +241,21 @@ class _Parser:
         service = options.get("service", WORKBENCH_SERVICE)
         if service not in SERVICES:
             line.fail(f"service {service!r}: use one of {', '.join(SERVICES)}{did_you_mean(service, SERVICES)}")
+        beside = tuple(options["beside"].split(",")) if "beside" in options else ()
+        for name in beside:
+            if name not in SILENT_SERVICES:
+                line.fail(f"unknown service {name!r} beside another: use one of {', '.join(SILENT_SERVICES)}")
         level = int(options.get("sync-level", "1"))
         components = options.get("components", "together")
         sessions = line.number(options["max-sessions"], "max-sessions") if "max-sessions" in options else 0
-        self._cluster = ClusterSpec(members, components, sync_level=level, service=service, max_sessions=sessions)
+        self._cluster = ClusterSpec(
+            members,
+            components,
+            sync_level=level,
+            service=service,
+            more_services=beside,
+            max_sessions=sessions,
+        )
 
     def _read_workload(self, line: _Line) -> None:
         options = line.take_options(("rate", "slots", "sessions", "keys"))

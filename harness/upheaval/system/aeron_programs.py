@@ -22,6 +22,9 @@ SHA256: Final[Mapping[str, str]] = {
     "1.51.0": "9686a7c6bb3c464f7ac76ceaf7a0c67249e3499aa8142872a6d1b2f398bca458",
     "1.49.3": "3325d49681ea05bd0b3efd16347fb381d53b62e77a7f5176a116d87cf4d4817e",
     "1.47.4": "3c7737bdc458235ac825a9eb372cfbc02144f739f33d9329acf18efa83bc4e07",
+    "1.47.3": "2b9a55bc76348e5b6e7a81234eff2dafdcff12d4f09212e3804f50c3e9ad379d",
+    "1.46.9": "1e52197d01dbde5284efbddc1376d665f0269149070fdaa152a1f094f2d2bebc",
+    "1.44.1": "3bcd1b5a9ec5ea6461de67b5ce7ce97c57c5129bef3158cbe0fac0b7bfb716ad",
 }
 """The versions that can be had, with the digests of their jars."""
 JAR: Final = "aeron-all.jar"

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from upheaval.errors import UsageError
 from upheaval.system.cluster_spec import ClusterSpec
-from upheaval.workload import SERVICES
+from upheaval.workload import SERVICES, SILENT_SERVICES
 from upheaval_node.suggestions import did_you_mean
 
 
@@ -26,7 +26,7 @@ def class_path_of(service: str, folders: Sequence[str]) -> list[str]:
 def require_services(spec: ClusterSpec, system: str) -> None:
     """Raises `UsageError` for a name that is none, and for a class path that is not there where it should be."""
     for name in (spec.service, *spec.more_services):
-        if ":" not in name and name not in SERVICES:
+        if ":" not in name and name not in (*SERVICES, *SILENT_SERVICES):
             known = ", ".join(SERVICES)
             hint = did_you_mean(name, SERVICES)
             raise UsageError(f"service {name!r}: on system {system} use one of {known} or CLASSPATH:Class{hint}")

@@ -11,6 +11,7 @@ from upheaval.workload.load import (
     IDS_A_LOAD as IDS_A_LOAD,
     LEDGER_SERVICE as LEDGER_SERVICE,
     SERVICES as SERVICES,
+    SILENT_SERVICES as SILENT_SERVICES,
     TIMERS_SERVICE as TIMERS_SERVICE,
     WORKBENCH_SERVICE as WORKBENCH_SERVICE,
     ClientLoad as ClientLoad,

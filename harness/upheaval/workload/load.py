@@ -40,6 +40,8 @@ WORKBENCH_SERVICE: Final = "workbench"
 LEDGER_SERVICE: Final = "ledger"
 TIMERS_SERVICE: Final = "timers"
 SERVICES: Final = (WORKBENCH_SERVICE, LEDGER_SERVICE, TIMERS_SERVICE)
+SILENT_SERVICES: Final = ("tally",)
+"""Those that answer nobody, and so stand beside another one."""
 """The shipped services that a workload drives."""
 
 MIX: Final[tuple[tuple[Function, int], ...]] = (

@@ -73,7 +73,8 @@ def owner_of(head: bytes) -> MarkOwner:
     """The owner by the first `OWNER_LENGTH` bytes of either kind of mark file; fewer bytes name nobody."""
     if len(head) < OWNER_LENGTH:
         return MarkOwner(NULL_VALUE, NULL_VALUE)
-    activity_timestamp_ms, pid = _OWNER.unpack_from(head)
+    is_legacy = any(head[:4]) and _MESSAGE_HEADER.unpack_from(head)[1] != _TEMPLATE_ID
+    activity_timestamp_ms, pid = _OWNER.unpack_from(bytes(_BLOCK_OFFSET) + head if is_legacy else head)
     return MarkOwner(pid, activity_timestamp_ms)
 
 
@@ -96,6 +97,15 @@ def read_mark_file(storage: Storage, path: str, kind: type[Header]) -> MarkFileC
 def decode_mark_file(content: bytes, kind: type[Header]) -> MarkFileContent[Header]:
     """The same of a file that was read whole."""
     return _read(kind, lambda offset, length: content[offset : offset + length])
+
+
+def decode_header(content: bytes, kind: type[Header]) -> Header:
+    """The header alone, of either layout. Raises `DecodeError` for what begins like neither."""
+    header, is_legacy = _decode(kind, content)
+    version = ARCHIVE_MARK_VERSION if kind is ArchiveMarkHeader else CLUSTER_MARK_VERSION
+    if is_legacy and header.version not in (0, VERSION_FAILED) and header.version >> 16 != version >> 16:
+        raise DecodeError("it begins neither with a message header nor with a version")
+    return header
 
 
 def _read(kind: type[Header], read: Callable[[int, int], bytes]) -> MarkFileContent[Header]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.bad_runs.bad_run import BadRun
-from support.bad_runs.protocol import KILLED, Line, first, in_the_middle, last, remove
+from support.bad_runs.protocol import KILLED, Line, edit, first, in_the_middle, last, remove
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
@@ -117,6 +117,16 @@ def a_term_seen_to_begin_below_what_was_committed(lines: list[Line]) -> None:
             line["term_base_log_position"] = 32
 
 
+def a_member_that_has_committed_what_later_terms_lack(folder: Path) -> None:
+    """Member 1 says so where its last election of term 0 begins."""
+
+    def change(lines: list[Line]) -> None:
+        lines[last(lines, event="election_state", state="CANVASS", leadership_term_id=0)]["log_position"] = 1 << 20
+
+    seen_by_forwarders(folder)
+    edit(folder, 1, change)
+
+
 # --- what was not seen ---
 
 
@@ -171,5 +181,11 @@ SEEN = (
     _commits(reports_of_another_log_that_count, "committed in term 1", "2 of 3 are needed"),
     _commits(a_term_seen_to_begin_at_two_positions, "term 1 begins at", "and at", "consensus.jsonl:"),
     _commits(a_term_seen_to_begin_below_what_was_committed, "term 1 begins at 32", "committed in term 0"),
+    BadRun(
+        KILLED,
+        a_member_that_has_committed_what_later_terms_lack,
+        Promise.COMMITS_KEPT,
+        ("term 1 begins at", "below 1048576, which was committed in term 0 (member-1/trace.jsonl:"),
+    ),
     _commits(a_watch_without_an_end, "has no end", verdict=Verdict.UNKNOWN),
 )

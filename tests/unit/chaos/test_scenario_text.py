@@ -262,9 +262,16 @@ def test_orders_are_read_and_the_load_is_for_the_service() -> None:
     assert (scenario.cluster.service, scenario.workload.service) == ("ledger", "ledger")
 
 
+def test_a_service_that_answers_nobody_stands_beside_another() -> None:
+    text = "title t\ncluster service=ledger beside=tally,tally\nwait operations 1\n"
+    cluster = parse_scenario(text, name="s", where="s").cluster
+    assert (cluster.service, cluster.more_services) == ("ledger", ("tally", "tally"))
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
+        ("cluster beside=ledger", "s:3:9: unknown service 'ledger' beside another: use one of tally"),
         ("shutdown", "s:3:1: the cluster ends by shutdown: write `start` after it"),
         ("abort\nsnapshot", "s:4:1: nobody takes snapshot after abort: write `start` before it"),
         ("snapshot now", "s:3:10: unexpected 'now'"),

@@ -213,6 +213,14 @@ def test_a_file_without_a_message_header_is_read() -> None:
     content = mf.read_mark_file(storage, PATH, cmm.MarkFileHeader)
     assert content.is_legacy
     assert (content.header.member_id, content.header.aeron_directory) == (0, "/dev/shm/aeron")
+    head = storage.open(PATH).read(0, 8192)
+    assert mf.decode_header(head, cmm.MarkFileHeader) == content.header
+    assert mf.owner_of(head) == mf.MarkOwner(old.pid, old.activity_timestamp)
+
+
+def test_a_header_begins_like_one_or_is_refused() -> None:
+    with pytest.raises(DecodeError, match="neither with a message header nor with a version"):
+        mf.decode_header(b"\t\t\t\t".ljust(8192, b"\0"), cmm.MarkFileHeader)
 
 
 @pytest.mark.parametrize("content", [b"", b"1234567", b"x" * 200, bytes(100)])

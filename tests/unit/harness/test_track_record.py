@@ -81,7 +81,7 @@ def test_what_cannot_be_run_does_not_lose_the_table(tmp_path: Path, capsys: pyte
 
 def test_the_page_has_a_row_for_each_version() -> None:
     done = [tries_of(bug, version, [CAUGHT, FINE]) for bug in KNOWN_BUGS for version in bug.versions]
-    told = rows(page(done))
+    told = rows(page(done, {}))
     assert [(row[0], row[3].split()[0]) for row in told] == versions()
     assert [row[4:7] for row in told[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
 
@@ -89,8 +89,8 @@ def test_the_page_has_a_row_for_each_version() -> None:
 def test_the_page_says_where_the_members_were() -> None:
     done = [tries_of(BUG, BUG.bad, [CAUGHT])]
     command = f"`upheaval track-record --runtime docker {BUG.issue} --tries 1`"
-    assert rows(page(done, "docker"))[0][-1] == command
-    assert rows(page(done))[0][-1] == command.replace(" --runtime docker", "")
+    assert rows(page(done, {}, "docker"))[0][-1] == command
+    assert rows(page(done, {}))[0][-1] == command.replace(" --runtime docker", "")
 
 
 def test_the_page_of_the_repository_is_of_this_table() -> None:
@@ -103,11 +103,24 @@ def test_the_page_of_the_repository_is_of_this_table() -> None:
         assert found + valid <= tries
 
 
-def test_an_unknown_issue_and_a_page_of_some_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_issue_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["track-record", "4"]) == 2
-    assert "unknown issue 4: use one of 1739" in capsys.readouterr().err
-    assert main(["track-record", "1739", "--write", "page.md"]) == 2
-    assert "leave out ISSUE or --write" in capsys.readouterr().err
+    assert "unknown issue 4: use one of 1703" in capsys.readouterr().err
+
+
+def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
+    """What cannot be run has rows, too, so that no member is needed."""
+    (tmp_path / "file").touch()
+    written = tmp_path / "page.md"
+    old = [tries_of(bug, version, [CAUGHT]) for bug in KNOWN_BUGS for version in bug.versions]
+    written.write_text(page(old, {}))
+    before = rows(written.read_text())
+    options = ["--tries", "2", "--dir", str(tmp_path / "file"), "--write", str(written)]
+    assert main(["track-record", str(BUG.issue), *options]) == Verdict.UNKNOWN.exit_status
+    after = rows(written.read_text())
+    count = len(BUG.versions)
+    assert [row[4:7] for row in after[:count]] == [["2", "0", "0"]] * count
+    assert after[count:] == before[count:]
 
 
 def versions() -> list[tuple[str, str]]:

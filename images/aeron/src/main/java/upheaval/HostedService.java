@@ -55,7 +55,7 @@ final class HostedService implements ClusteredService {
             return;
         }
         final Response response = machine.perform(message, cluster.logPosition());
-        if (answers.areSent()) {
+        if (response != null && answers.areSent()) {
             answers.send(session, response.encode());
         }
     }

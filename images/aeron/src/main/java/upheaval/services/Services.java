@@ -7,7 +7,8 @@ import java.util.function.Supplier;
 /** The services by their names. */
 public final class Services {
     private static final Map<String, Supplier<StateMachine>> BY_NAME =
-        new TreeMap<>(Map.of("workbench", Workbench::new, "ledger", Ledger::new, "timers", Timers::new));
+        new TreeMap<>(Map.of(
+            "workbench", Workbench::new, "ledger", Ledger::new, "timers", Timers::new, "tally", Tally::new));
 
     private Services() {
     }

@@ -26,8 +26,8 @@ public abstract class StateMachine {
         surroundings = cluster;
     }
 
-    /** Do the operation of a client at that position of the log; the outcome is for the client. */
-    public final Response perform(final byte[] message, final long position) {
+    /** Do the operation of a client at that position of the log; the outcome, if there is one, is for the client. */
+    public Response perform(final byte[] message, final long position) {
         try {
             final Request request = Request.decode(message);
             final Handler handler = handlers.get(request.operation());

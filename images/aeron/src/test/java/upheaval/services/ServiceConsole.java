@@ -46,7 +46,10 @@ public final class ServiceConsole implements Surroundings {
             case 'q' -> {
                 time = body.getLong();
                 final long position = body.getLong();
-                write('r', machine.perform(rest(body), position).encode());
+                final Response response = machine.perform(rest(body), position);
+                if (response != null) {
+                    write('r', response.encode());
+                }
             }
             case 'm' -> {
                 time = body.getLong();
