@@ -64,6 +64,42 @@ def an_answer_comes_after_more_than_a_change_of_leader(run: Path) -> None:
     _delay_an_answer(run, 11)
 
 
+def _silence(run: Path, seconds: float, complete_ns: int | None) -> None:
+    """Nobody is answered for that time, longer than the time-outs of these members allow. `complete_ns` is when they
+    are after all, counted from its end; None for never.
+    """
+    _set_timeout(run, leader_heartbeat_ns=200_000_000, election_ns=20_000_000)
+    path = run / "history.jsonl"
+    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    begin_ns = min(line["complete_ns"] for line in lines if line["outcome"] == "ok") + 50_000_000
+    end_ns = begin_ns + int(seconds * 10**9)
+    for line in lines:
+        if line["outcome"] == "ok" and begin_ns < line["complete_ns"] < end_ns:
+            if complete_ns is None:
+                line.update(outcome="unknown", complete_ns=None, result=None, position=None)
+            else:
+                line["complete_ns"] = end_ns + complete_ns
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def nobody_is_answered_for_a_while(run: Path) -> None:
+    _silence(run, 1.5, None)
+
+
+def nobody_is_answered_before_that_time_is_over(run: Path) -> None:
+    _silence(run, 1.5, 1)
+
+
+def nobody_is_answered_any_more(run: Path) -> None:
+    _silence(run, 100, None)
+
+
+def _still(damage: Any) -> BadRun:
+    """A follower is killed meanwhile; the other two are a quorum."""
+    says = ("nobody was answered for ", "while clients asked, member ", "were well (allowed: 1320 ms)")
+    return BadRun("follower-killed-and-returned", damage, Promise.PROGRESS, says)
+
+
 def _bad(damage: Any, *says: str, scenario: str = _CALM) -> BadRun:
     return BadRun(scenario, damage, Promise.CLIENTS_IN_TIME, says)
 
@@ -84,4 +120,7 @@ CLIENT_TIMES = (
         "allowed: 10000 ms",
         scenario="leader-killed",
     ),
+    _still(nobody_is_answered_for_a_while),
+    _still(nobody_is_answered_before_that_time_is_over),
+    _still(nobody_is_answered_any_more),
 )
