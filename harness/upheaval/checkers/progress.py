@@ -13,8 +13,8 @@ from typing import Final
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
-from upheaval.checkers.stalls import excused, longest_stall_of
-from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
+from upheaval.checkers.trace_facts import TraceFacts
+from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
@@ -58,21 +58,21 @@ class _Silence:
     """When its session had been answered last before it."""
 
 
-def check_progress(run: RunFolder, manifest: Manifest, operations: Iterable[Operation]) -> list[Finding]:
+def check_progress(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
+) -> list[Finding]:
     """One finding; none where nobody was answered in a session while a member is known to have led."""
     sessions, answers = _asked(operations)
     services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
     if not sessions or not any(each.is_leader for each in services):
         return []
-    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)])
+    stalls = {facts.member_id: facts.stalls for facts in traces}
+    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
     for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(_silences(sessions, begin_ns, end_ns))
-    try:
-        raise_latest(judge.missed)
-    except Broken as broken:
-        found = broken.finding(Promise.PROGRESS)
-        return excused([found], lambda: longest_stall_of(run, found.members))
+    if judge.missed:
+        return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
         f"{len(answers)} answers, none later than {judge.allowed_ns // MS} ms after the one before it while somebody "
         "asked and a leader and a quorum with it were well"
@@ -152,13 +152,20 @@ def _is_over(event: TraceEvent) -> bool:
 
 
 class _Judge:
-    def __init__(self, manifest: Manifest, services: Sequence[_Service], troubles: Sequence[Trouble]) -> None:
-        self.missed: list[Broken] = []
+    def __init__(
+        self,
+        manifest: Manifest,
+        services: Sequence[_Service],
+        troubles: Sequence[Trouble],
+        stalls: Mapping[int, Sequence[tuple[int, int]]],
+    ) -> None:
+        self.missed: list[Finding] = []
         # Even a change of leader takes no longer, and here none is needed.
         self.allowed_ns = failover_ns(timeouts_of(manifest))
         self._services = services
         self._troubles = troubles
         self._quorum = quorum_of(manifest.members)
+        self._stalls = stalls
 
     def look_at(self, silences: Iterable[_Silence]) -> None:
         """Keep each that nothing explains."""
@@ -182,8 +189,18 @@ class _Judge:
             f"nobody was answered for {silent_ns // MS} ms while clients asked, member {leader} led, and members "
             f"{', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
         )
-        late_ms = -(-(silent_ns - self.allowed_ns) // MS)
-        self.missed.append(Broken(Verdict.INVALID, detail, members=tuple(sorted(well)), late_ms=late_ms))
+        late_ns = silent_ns - self.allowed_ns
+        stalled_ns = sum(self._stalled_ns(member_id, begin_ns, end_ns) for member_id in well)
+        verdict = Verdict.INVALID
+        if late_ns <= stalled_ns:
+            verdict = Verdict.UNKNOWN
+            detail += f"; they recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
+        late_ms = -(-late_ns // MS)
+        self.missed.append(Finding(Promise.PROGRESS, verdict, detail, tuple(sorted(well)), late_ms=late_ms))
+
+    def _stalled_ns(self, member_id: int, begin_ns: int, end_ns: int) -> int:
+        """A starved machine stops its members often, and each time for less than the bound."""
+        return sum(max(0, min(end_ns, end) - max(begin_ns, begin)) for begin, end in self._stalls.get(member_id, ()))
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether it had any, or may not have got over it."""

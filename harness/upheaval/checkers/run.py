@@ -123,7 +123,7 @@ def judge_files(
 ) -> list[Finding]:
     """The findings that rest on traces and small files of the run, and of its history on times alone."""
     found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
-    found += check_progress(run, manifest, operations)
+    found += check_progress(run, manifest, traces, operations)
     raised = check_raised(run, traces)
     return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces), raised]
 

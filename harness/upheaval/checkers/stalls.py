@@ -25,12 +25,7 @@ class Stall:
 
 def longest_stall(run: RunFolder, members: int) -> Stall | None:
     """The longest one of all members. None when no trace tells of any."""
-    return longest_stall_of(run, range(members))
-
-
-def longest_stall_of(run: RunFolder, members: Iterable[int]) -> Stall | None:
-    """The same of these members."""
-    return _longest(stall for member_id in members for stall in _stalls_of(run, member_id))
+    return _longest(stall for member_id in range(members) for stall in _stalls_of(run, member_id))
 
 
 def stalls_since(run: RunFolder, members: int, since_ns: int) -> list[Stall]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from support.bad_runs.bad_run import BadRun
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 
 _CALM = "clients-cut-off"
 """Nothing happens in its last three seconds."""
@@ -94,10 +95,25 @@ def nobody_is_answered_any_more(run: Path) -> None:
     _silence(run, 100, None)
 
 
-def _still(damage: Any) -> BadRun:
+def nobody_is_answered_while_the_machine_is_starved(run: Path) -> None:
+    """The leader stalls four times, each time for less than answers are late."""
+    _silence(run, 1.5, 1)
+    lines = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    begin_ns = min(line["complete_ns"] for line in lines if line["outcome"] == "ok")
+    trace = run / "member-0" / "trace.jsonl"
+    told = json.loads(trace.read_text().splitlines()[-1])
+    stalls = [
+        {**told, "event": "loop-stall", "ts": begin_ns + number * 300_000_000, "stall_ns": 60_000_000}
+        for number in range(1, 5)
+    ]
+    with trace.open("a") as stream:
+        stream.write("".join(json.dumps(stall) + "\n" for stall in stalls))
+
+
+def _still(damage: Any, *more: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
     """A follower is killed meanwhile; the other two are a quorum."""
-    says = ("nobody was answered for ", "while clients asked, member ", "were well (allowed: 1320 ms)")
-    return BadRun("follower-killed-and-returned", damage, Promise.PROGRESS, says)
+    says = ("nobody was answered for ", "while clients asked, member ", "were well (allowed: 1320 ms)", *more)
+    return BadRun("follower-killed-and-returned", damage, Promise.PROGRESS, says, verdict)
 
 
 def _bad(damage: Any, *says: str, scenario: str = _CALM) -> BadRun:
@@ -123,4 +139,5 @@ CLIENT_TIMES = (
     _still(nobody_is_answered_for_a_while),
     _still(nobody_is_answered_before_that_time_is_over),
     _still(nobody_is_answered_any_more),
+    _still(nobody_is_answered_while_the_machine_is_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),
 )
