@@ -13,7 +13,7 @@ SEED ?= 1
 COUNT ?= 20
 AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar aeron-member demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,13 @@ aeron-jar: $(VENV)/.runtime ## Fetch Aeron's jars by Maven, unless they are ther
 
 aeron-member: $(VENV)/.runtime ## Compile the member program for Aeron, and say its class path: AERON=1.51.0
 	@$(BIN)/python tools/aeron_jar.py --member --version $(AERON)
+
+BROWSER := harness/upheaval/report/browser
+uplot: ## Fetch the library of the page's charts again by npm, and compare it with its pinned digests
+	@cd $$(mktemp -d) && tar -xzf $$(npm pack --silent uplot@1.6.32) \
+		&& cp package/dist/uPlot.iife.min.js package/dist/uPlot.min.css $(CURDIR)/$(BROWSER) \
+		&& cp package/LICENSE $(CURDIR)/$(BROWSER)/uPlot.LICENSE
+	@cd $(BROWSER) && sha256sum --check uPlot-1.6.32.sha256
 
 demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
 	@$(BIN)/upheaval demo

@@ -1,9 +1,10 @@
 """`python bench/datagrams.py`: what the forwarders of datagrams carry, what they add, and what Aeron does through them.
 
 Datagrams a second of the forwarders' own processor time; round trips of 64 bytes, directly and through one forwarder,
-in turn; and with `--seconds` operations a second of three members of Aeron with forwarders on every link beside
-those of consensus alone and beside none, in turn. With `--queued` the same for the agent that gets datagrams from the
-kernel, in a network of its own (`unshare -n`, as root). Prints JSON, medians.
+in turn; and with `--seconds` operations a second of three members of Aeron (`--runtime`: as processes, or in containers
+with agents) with forwarders on every link beside those of consensus alone and beside none, in turn. With `--queued` the
+same for the agent that gets datagrams from the kernel, in a network of its own (`unshare -n`, as root). Prints JSON,
+medians.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from typing import Final
 
 from upheaval.execution.links import open_links, watch_consensus
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.opening import DOCKER, PROCESS, create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
@@ -134,10 +135,10 @@ OPENINGS: Final[Mapping[str, Opening]] = {
 }
 
 
-def operations(folder: Path, seconds: float, window: int, opening: Opening) -> float:
+def operations(folder: Path, runtime: str, seconds: float, window: int, opening: Opening) -> float:
     """Acknowledged operations a second of three members of Aeron."""
     with ExitStack() as stack:
-        cluster = ProcessCluster.create(folder, ClusterSpec(system="aeron"))
+        cluster = create_cluster(runtime, folder, ClusterSpec(system="aeron"))
         stack.callback(cluster.down)
         opening(cluster, 1)
         cluster.up(timeout_s=120)
@@ -221,6 +222,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=20_000, help="datagrams of a round")
     parser.add_argument("--seconds", type=float, default=0, help="of each round with members of Aeron; 0 for none")
+    parser.add_argument("--runtime", choices=[PROCESS, DOCKER], default=PROCESS, help="of those members")
     parser.add_argument("--window", type=int, default=256, help="operations outstanding")
     parser.add_argument("--queued", action="store_true", help="of datagrams that the kernel hands over, only")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
@@ -233,7 +235,7 @@ def main() -> int:
         for number in range(options.rounds if options.seconds else 0):
             for which, (name, opening) in enumerate(OPENINGS.items()):
                 folder = Path(place) / f"{which}-{number}"
-                served[name].append(operations(folder, options.seconds, options.window, opening))
+                served[name].append(operations(folder, options.runtime, options.seconds, options.window, opening))
                 print(f"{name}: {served[name][-1]:.0f} operations a second", file=sys.stderr)
     served_by = {name: round(statistics.median(found)) for name, found in served.items() if found}
     print(json.dumps({**measured, "aeron_operations_per_second": served_by}, indent=2))

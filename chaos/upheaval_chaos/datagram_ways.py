@@ -7,6 +7,7 @@ has come out at the upstream's end.
 import asyncio
 import heapq
 import struct
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol
@@ -42,13 +43,20 @@ def is_probe(data: bytes) -> bool:
 
 
 class Watch(Protocol):
-    """Sees what passes a proxy on its way to the upstream; called in the thread of the proxies, it must not wait."""
+    """Sees what passes a proxy on its way to the upstream; called in the thread of the proxies, it must not wait.
 
-    def on_received(self, datagram: bytes) -> None:
+    Times are monotonic.
+    """
+
+    def on_received(self, datagram: bytes, ns: int) -> None:
         """It has come in, whatever is done to it."""
 
-    def on_sent(self, datagram: bytes) -> None:
-        """It has gone out."""
+    def on_sent(self, datagram: bytes, ns: int) -> None:
+        """It has gone out, and not before that time: whatever comes of it is later."""
+
+
+WatchOf = Callable[[str], Watch | None]
+"""By the name of a proxy, who looks at it."""
 
 
 class ProxyOfDatagrams(AnyProxy):
@@ -99,7 +107,7 @@ class Way:
         self._traffic.received += len(data)
         self._traffic.datagrams_received += 1
         if self._watch is not None:
-            self._watch.on_received(data)
+            self._watch.on_received(data, time.monotonic_ns())
         if not self.toxics:
             self._pass_on(data, send)
             return
@@ -153,6 +161,7 @@ class Way:
         return any(_is_about(toxic, data) for toxic in cuts)
 
     def _pass_on(self, data: bytes, send: Send) -> None:
+        begin_ns = time.monotonic_ns()
         try:
             send(data)
         except OSError:
@@ -161,7 +170,7 @@ class Way:
         self._traffic.sent += len(data)
         self._traffic.datagrams_sent += 1
         if self._watch is not None:
-            self._watch.on_sent(data)
+            self._watch.on_sent(data, begin_ns)
 
 
 def _is_about(toxic: Toxic, data: bytes) -> bool:

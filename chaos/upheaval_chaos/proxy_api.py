@@ -1,17 +1,20 @@
 """Toxiproxy's HTTP API in front of the proxies of this process, so that any of its clients drives them.
 
 JSON in and out, one request a connection. A proxy with the field `protocol` of `udp` is one of datagrams, and has their
-toxics. This module carries no bytes of what is proxied.
+toxics. `POST /seen` is for observers: it takes what was kept of the datagrams that passed. This module carries no bytes
+of what is proxied.
 """
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from random import Random
 from typing import Final
 
 from upheaval_chaos.any_proxy import AnyProxy
+from upheaval_chaos.seen_datagrams import SeenDatagrams
 from upheaval_chaos.toxics import STREAMS, ToxicError, toxic_from_fields
 
 VERSION: Final = "2.12.0"
@@ -39,6 +42,7 @@ class ProxyApi:
 
     def __init__(self, random: Random, kinds: Kinds) -> None:
         self.proxies: dict[str, AnyProxy] = {}
+        self.seen = SeenDatagrams(self.proxies)
         self._kinds = kinds
         self._random = random
 
@@ -76,6 +80,8 @@ class ProxyApi:
                 return HTTPStatus.OK, {"version": VERSION}
             case "GET", ["metrics"]:
                 return HTTPStatus.OK, self._metrics()
+            case "POST", ["seen"]:
+                return HTTPStatus.OK, self.seen.take(time.monotonic_ns())
             case "POST", ["reset"]:
                 await self._reset()
                 return HTTPStatus.NO_CONTENT, None

@@ -2,21 +2,19 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from types import TracebackType
 from typing import Final
 
-from upheaval_chaos.any_proxy import AnyProxy
 from upheaval_chaos.datagram_proxy import DatagramProxy
-from upheaval_chaos.datagram_ways import Watch
+from upheaval_chaos.datagram_ways import WatchOf
 from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.proxy import Proxy
 from upheaval_chaos.proxy_api import ProxyApi
+from upheaval_chaos.seen_datagrams import carried_by
 
 HOST: Final = "127.0.0.1"
-WatchOf = Callable[[str], Watch | None]
-"""By the name of a proxy of datagrams, who looks at it."""
 
 
 def nobody(_: str) -> None:
@@ -39,10 +37,9 @@ class ProxyServer:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="proxies", daemon=True)
 
-    @property
-    def proxies(self) -> Mapping[str, AnyProxy]:
-        """By name, with what each has carried: to be read when all has stopped."""
-        return self._api.proxies
+    def carried(self) -> Mapping[str, tuple[int, int]]:
+        """See `carried_by`: to be asked when all has stopped."""
+        return carried_by(self._api.proxies)
 
     def __enter__(self) -> "ProxyServer":
         self.start()

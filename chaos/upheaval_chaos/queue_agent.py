@@ -1,6 +1,7 @@
 """`python -m upheaval_chaos.queue_agent ADDRESS PORT SEED`: breaks links where it runs, in a member's network.
 
-Toxiproxy's API at that address, with proxies that take datagrams from the kernel, until it is ended.
+Toxiproxy's API at that address, with proxies that take datagrams from the kernel, until it is ended. What passes those
+of consensus messages is kept for an observer.
 """
 
 import asyncio
@@ -13,7 +14,10 @@ from upheaval_chaos.queue_proxy import QueueProxy
 
 
 async def _serve(address: str, port: int, seed: str) -> None:
-    api = ProxyApi(Random(f"proxy/{seed}"), {"udp": QueueProxy})
+    def watched(name: str, listen: str, upstream: str, random: Random) -> QueueProxy:
+        return QueueProxy(name, listen, upstream, random, api.seen.watch_of(name))
+
+    api = ProxyApi(Random(f"proxy/{seed}"), {"udp": watched})
     await (await api.serve(address, port)).serve_forever()
 
 

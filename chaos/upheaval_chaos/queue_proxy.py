@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Way, is_probe
+from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Watch, Way, is_probe
 from upheaval_chaos.packet_queue import PacketQueue
 from upheaval_chaos.toxics import DOWNSTREAM, STREAMS, UPSTREAM
 
@@ -31,8 +31,8 @@ class QueueProxy(ProxyOfDatagrams):
 
     _numbers = itertools.count()
 
-    def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
-        super().__init__(name, listen, upstream, random)
+    def __init__(self, name: str, listen: str, upstream: str, random: Random, watch: Watch | None = None) -> None:
+        super().__init__(name, listen, upstream, random, watch)
         self._open: contextlib.AsyncExitStack | None = None
 
     @property

@@ -6,7 +6,9 @@ it, is passed over. What came in without being seen leaves a hole in the positio
 Memory is bounded, whatever is sent.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Final
 
 from upheaval_node.errors import DecodeError
@@ -27,7 +29,8 @@ from upheaval_node.protocol.frames import (
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
 
 SESSIONS_MAX: Final = 8
-HOLES_MAX: Final = 64
+HOLES_MAX: Final = 4096
+"""What is lost and not sent again yet of a flow control window: half of the short frames of 128 KiB are fewer."""
 PARTS_MAX: Final = 64
 
 _VERSION_OFFSET: Final = 4
@@ -125,12 +128,13 @@ class _Session:
                 self._add_hole(self.end, begin)
             self.end = end
             return True
-        for index, (low, high) in enumerate(self._holes):
-            if low <= begin and end <= high:
-                left = ((low, begin), (end, high))
-                self._holes[index : index + 1] = [hole for hole in left if hole[0] < hole[1]]
-                return True
-        return False
+        index = bisect_right(self._holes, begin, key=itemgetter(0)) - 1
+        if index < 0 or self._holes[index][1] < end:
+            return False
+        low, high = self._holes[index]
+        left = ((low, begin), (end, high))
+        self._holes[index : index + 1] = [hole for hole in left if hole[0] < hole[1]]
+        return True
 
     def _add_hole(self, begin: int, end: int) -> None:
         if len(self._holes) >= HOLES_MAX:

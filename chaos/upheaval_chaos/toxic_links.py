@@ -30,6 +30,7 @@ _KILO: Final = 1000
 
 STREAM_LEGS: Final[Mapping[str, Sequence[str]]] = {channel: (channel,) for channel in (*CHANNELS, INGRESS)}
 """Where streams are dialled for each channel: answers come on the connection of the request."""
+CONSENSUS: Final = "consensus"
 REPLICATION: Final = "replication"
 """Where a member of a system of datagrams takes an archive's answers and what it replicates."""
 EGRESS: Final = ("egress-1", "egress-2", "egress-3")

@@ -53,6 +53,11 @@ class ToxiproxyApi(ABC):
         """Take away what `add_toxic` put there."""
         self._call("DELETE", f"/proxies/{proxy}/toxics/{kind}_{stream}")
 
+    def take_seen(self) -> Mapping[str, Any]:
+        """See `SeenDatagrams.take`; the proxies of this project alone have it."""
+        taken: Mapping[str, Any] = json.loads(self._call("POST", "/seen"))
+        return taken
+
     def version(self) -> str:
         """Answers when the server is up. Its form differs between versions."""
         return self._call("GET", "/version")

@@ -19,6 +19,7 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cluster import end_run, perform
 from upheaval.errors import UsageError
+from upheaval.execution.links import watch_consensus
 from upheaval.execution.live import LiveStage
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
@@ -64,9 +65,11 @@ def stage(
         yield made
     finally:
         made.close()
-    broken = {finding.promise for finding in verify_run(folder).findings if finding.verdict is Verdict.INVALID}
+    verdicts = {finding.promise: finding.verdict for finding in verify_run(folder).findings}
+    broken = {promise for promise, verdict in verdicts.items() if verdict is Verdict.INVALID}
     # An injector that lies ends members of which no fault is written down.
     assert broken <= {Promise.NO_UNEXPLAINED_END}
+    assert {verdicts[each] for each in (Promise.VOTES_KEPT, Promise.COMMITS_KEPT)} == {Verdict.VALID}
     assert left_of(engine, made.run.read_manifest().run_id) == []
 
 
@@ -91,10 +94,13 @@ def test_a_fault_of_links_is_proved_when_it_was_done(
 
 
 @pytest.mark.nightly
-def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, member_image: images.Image, engine: Client) -> None:
+def test_a_leader_of_aeron_is_killed_and_returns_and_what_members_say_is_seen(
+    tmp_path: Path, member_image: images.Image, link_images: None, engine: Client
+) -> None:
     assert images.problems_of(engine, member_image) == []
     cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(system=f"aeron:{VERSION}"))
     try:
+        watch_consensus(cluster, 1)
         cluster.up(WAIT_S)
         with ProcessLoad(cluster, WorkloadSettings(rate=200, slots=8)) as load:
             load.wait_until_acknowledged(100, WAIT_S)
@@ -116,6 +122,7 @@ def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, member_image: i
         cluster.down()
     report = verify_run(tmp_path / "run")
     assert report.verdict is Verdict.VALID, report.findings
+    assert {Promise.VOTES_KEPT, Promise.COMMITS_KEPT} <= {finding.promise for finding in report.findings}
     assert left_of(engine, cluster.config.run_id) == []
 
 

@@ -478,7 +478,7 @@ def disks_keep_everything(patch: pytest.MonkeyPatch) -> None:
 def clocks_stay_right(patch: pytest.MonkeyPatch) -> None:
     def now(process: SimulatedProcess) -> Now:
         world = process._world
-        return Now(world.now_ns, world.epoch_ms, world.epoch_fraction_ns)
+        return Now(world.now_ns, *world.epoch())
 
     patch.setattr(SimulatedProcess, "now", now)
 

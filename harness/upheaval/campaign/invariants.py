@@ -6,12 +6,12 @@ committed is the same to the byte; what was acknowledged was committed. The verd
 everywhere; this finds a broken promise at the moment at which it breaks, also when nothing shows it later.
 """
 
-import json
 from typing import Final
 
 from upheaval.checkers.ballots import BallotRules, require_stored
 from upheaval.checkers.commits import CommitRules
 from upheaval.checkers.protocol import member_event
+from upheaval.checkers.protocol_events import MemberEvent
 from upheaval.checkers.verdict import Broken
 from upheaval.records import Operation, TraceEvent
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
@@ -42,6 +42,7 @@ class _Watch:
         self.commit_position = _POSITION_UNKNOWN
         self.compared = _POSITION_UNKNOWN
         self.recording_id: int | None = None
+        self.recorded: Counter | None = None
 
 
 class Invariants:
@@ -55,8 +56,10 @@ class Invariants:
         members = len(cluster.members)
         self._ballots = BallotRules(members)
         self._commits = CommitRules(members, cluster.settings.cluster.timeouts.leader_heartbeat_ns)
-        self._read_lines: dict[int, int] = {}
+        self._untold: dict[int, list[MemberEvent]] = {member_id: [] for member_id in range(members)}
+        """What members did since their last check: what they must have stored by it is looked at there."""
         self.highest_commit = 0
+        cluster.journal.on_event = self._on_event
         cluster.on_cycle = self.check
         cluster.on_operation = self.check_acknowledged
 
@@ -99,17 +102,18 @@ class Invariants:
         if position is not None and position > self.highest_commit:
             self._broken(f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}")
 
+    def _on_event(self, member_id: int, event: TraceEvent) -> None:
+        if member_id in self._untold:
+            self._untold[member_id].append(member_event(member_id, event))
+
     def _check_protocol(self, member: SimulatedMember) -> None:
         """What it did since the last check: the rules that a run folder is judged by, at the moment they break."""
-        lines = self._cluster.journal.lines.get(member.member_id, [])
-        read = self._read_lines.get(member.member_id, 0)
         before = self._ballots.last_ballot(member.member_id)
+        untold, self._untold[member.member_id] = self._untold[member.member_id], []
         try:
-            for number, line in enumerate(lines[read:], read + 1):
-                fields = json.loads(line)
-                event = TraceEvent(number, fields["ts"], fields["event"], fields)
-                for rules in (self._ballots, self._commits):
-                    rules.on_event(member_event(member.member_id, event))
+            for event in untold:
+                self._ballots.on_event(event)
+                self._commits.on_event(event)
             ballot = self._ballots.last_ballot(member.member_id)
             if ballot is not None and ballot is not before:
                 assert member.process is not None
@@ -117,7 +121,6 @@ class Invariants:
                 require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
         except Broken as broken:
             self._broken(str(broken))
-        self._read_lines[member.member_id] = len(lines)
 
     def _check_leader(self, member_id: int, term: int) -> None:
         known = self._leaders.setdefault(term, member_id)
@@ -160,9 +163,10 @@ class Invariants:
             watch.recording_id = log_recording_id(content)
             if watch.recording_id is None:
                 return None
-        prefix = counter_types.recording_key_prefix(watch.recording_id)
-        counter = member.counters.find(counter_types.RECORDING_POSITION, prefix)
-        return None if counter is None else counter.get()
+        if watch.recorded is None or watch.recorded.is_closed:
+            prefix = counter_types.recording_key_prefix(watch.recording_id)
+            watch.recorded = member.counters.find(counter_types.RECORDING_POSITION, prefix)
+        return None if watch.recorded is None else watch.recorded.get()
 
     def _read(self, member: SimulatedMember, watch: _Watch, begin: int, end: int) -> bytes:
         """From one segment; nothing when it does not begin where a member's first does."""

@@ -439,19 +439,21 @@ def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
         if state != _DESCRIPTOR_VALID:
             continue
         fields = _DESCRIPTOR.unpack_from(content, begin)
-        is_intact = checksum == 0 or checksum & 0xFFFFFFFF in _checksums(content[begin:offset])
+        is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, content[begin:offset])
         recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
         yield CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
 
 
-def _checksums(data: bytes) -> tuple[int, int]:
-    """By the two algorithms that an archive may be set to: CRC-32 and CRC-32C."""
+def _is_checksum(checksum: int, data: bytes) -> bool:
+    """By one of the two algorithms that an archive may be set to: CRC-32, and CRC-32C, which is slow here."""
+    if zlib.crc32(data) == checksum:
+        return True
     value = 0xFFFFFFFF
     for byte in data:
         value ^= byte
         for _ in range(8):
             value = value >> 1 ^ (_CASTAGNOLI if value & 1 else 0)
-    return zlib.crc32(data), value ^ 0xFFFFFFFF
+    return value ^ 0xFFFFFFFF == checksum
 
 
 def _descriptor(path: Path, recording_id: int) -> CatalogEntry:

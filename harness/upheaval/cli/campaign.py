@@ -1,20 +1,22 @@
-"""`upheaval campaign`: many seeds of the simulated runtime, failures with the line that runs them again."""
+"""`upheaval campaign`: many seeds, mostly of the simulated runtime, failures with the line that runs them again."""
 
 import argparse
 import json
 import shlex
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.memory import FailedSeeds
-from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, keep_seed
+from upheaval.campaign.seed import SeedOrigin, SeedOutcome, keep_seed
 from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import promise_of
+from upheaval.cli.fault_rows import fault_rows
+from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import RUNS, run_folder
 from upheaval.cli.progress import BAR_LENGTH, ProgressLine
 from upheaval.errors import UsageError
@@ -22,7 +24,7 @@ from upheaval.load.own import load_maker, own_code
 from upheaval.records import owned_folder
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import SIMULATED, OwnCode
-from upheaval.system import ClusterSpec
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_chaos.planted.bug import bug_named
 
 WIDTH = 40
@@ -33,6 +35,10 @@ LINES_EVERY_S = 30.0
 def campaign(options: argparse.Namespace) -> int:
     """Run the seeds; exit status 1 when one of them failed."""
     seeds = parse_seeds(options.seeds)
+    if options.runtime != SIMULATED:
+        return live_campaign(options, seeds)
+    if options.system is not None:
+        cluster_file.check(replace(CLUSTER_OF_THREE, system=options.system), SIMULATED)
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name
@@ -149,8 +155,8 @@ def as_text(summary: Summary) -> str:
     ]
     if summary.inconclusive:
         lines.append("inconclusive: " + " ".join(map(str, summary.inconclusive)))
-    lines += ["", "faults", *_fault_rows(summary.faults)]
-    lines += ["", "variations (seeds)", *_fault_rows(summary.variations)]
+    lines += ["", "faults", *fault_rows(summary.faults)]
+    lines += ["", "variations (seeds)", *fault_rows(summary.variations)]
     lines += ["", "members", *_histogram(summary.members)]
     lines += ["", "sync level", *_histogram(summary.sync_levels)]
     lines += ["", "service", *_histogram(summary.services)]
@@ -158,13 +164,6 @@ def as_text(summary: Summary) -> str:
     lines += ["", "moves of elections", *_histogram(summary.moves)]
     lines += ["", f"moves that nobody made: {', '.join(summary.untaken_moves) or 'none'}"]
     return "\n".join(lines)
-
-
-def _fault_rows(faults: FaultCounts) -> list[str]:
-    rows = [*sorted(faults.items()), ("all", sum(faults.values(), Counter[Fate]()))]
-    widest = max(len(kind) for kind, _ in rows)
-    head = f"  {'':<{widest}}" + "".join(f"{fate:>9}" for fate in Fate)
-    return [head, *(f"  {kind:<{widest}}" + "".join(f"{counts[fate]:>9}" for fate in Fate) for kind, counts in rows)]
 
 
 def _histogram(counts: Mapping[str, int] | Mapping[int, int]) -> list[str]:

@@ -75,6 +75,7 @@ def _add_track_record(commands: Commands) -> None:
         lazy("upheaval.cli.track_record:track_record"),
     )
     record.add_argument("issues", nargs="*", type=above_zero, metavar="ISSUE", help="issues of Aeron's (default: all)")
+    record.add_argument("--runtime", choices=LIVE_RUNTIMES, default="process", help="processes (default) or containers")
     record.add_argument("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
     record.add_argument("--dir", type=Path, metavar="FOLDER", help="where the run folders go (default: ./runs)")
     record.add_argument("--write", type=Path, metavar="FILE", help="write the table as a page, too")
@@ -120,9 +121,11 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def _add_campaign(commands: Commands) -> None:
     campaign = commands.add(
         "campaign",
-        "run many seeds in virtual time, each with another cluster and other faults",
+        "run many seeds, each with another cluster and other faults: in virtual time, or one after the other live",
         lazy("upheaval.cli.campaign:campaign"),
     )
+    campaign.add_argument("--runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where (default simulated)")
+    add_system(campaign)
     campaign.add_argument("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     campaign.add_argument("--workers", type=int, default=1, help="how many processes (default 1)")
     _add_own_code(campaign)

@@ -13,7 +13,7 @@ from upheaval.cli.lazy import lazy
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
-from upheaval.report import Figures, duration, measure_run, page
+from upheaval.report import Figures, duration, measure_run, page, scene_of
 from upheaval.report.elections import elections_of
 
 FILE_NAME = "report.html"
@@ -27,7 +27,9 @@ def write_report(run: Path, output: Path | None = None) -> Path:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: the page is a file")
     raised = raised_in(folder, facts_of_members(folder, manifest.members))
-    shown = page(manifest, verify_run(run), measure_run(folder), raised, elections_of(folder))
+    figures, elections = measure_run(folder), elections_of(folder)
+    scene = scene_of(folder, manifest, figures, elections)
+    shown = page(manifest, verify_run(run), figures, raised, elections, scene=scene)
     write_atomically(path, shown)
     return path
 

@@ -12,15 +12,16 @@ from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import KnownBug, Tries, known_bugs, tries_of
 from upheaval.records import write_atomically
-from upheaval.scenario import PROCESS
+from upheaval.runtimes.opening import DOCKER, PROCESS
 
 _COMMAND: Final = "upheaval track-record"
+_WHERE: Final = {PROCESS: "as processes", DOCKER: "in containers"}
 _PAGE: Final = """\
 # Track record
 
 Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
 and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; clusters
-have three members, as processes on one machine. A bug is *found* in a run whose promise is invalid; a run is *valid*
+have three members, {where} on one machine. A bug is *found* in a run whose promise is invalid; a run is *valid*
 when every promise is. Of the others another promise was broken, or something could not be judged: they are in *runs*
 only.
 
@@ -29,7 +30,7 @@ only.
 {rows}
 
 The issues and pull requests are those of `aeron-io/aeron`. The scenarios lie in `harness/upheaval/scenarios/known`;
-one of them by itself is `upheaval run aeron-ISSUE --runtime process --system aeron:VERSION`. A bug that is not found
+one of them by itself is `upheaval run aeron-ISSUE --runtime {runtime} --system aeron:VERSION`. A bug that is not found
 in every run depends on which of two messages is first; then the rate is one of the machine, too.
 """
 
@@ -39,30 +40,34 @@ def track_record(options: argparse.Namespace) -> int:
     if options.write is not None and options.issues:
         raise UsageError("the page has all issues: leave out ISSUE or --write")
     done = [
-        _run(bug, version, options.tries, options.dir) for bug in known_bugs(options.issues) for version in bug.versions
+        _run(bug, version, options.runtime, options.tries, options.dir)
+        for bug in known_bugs(options.issues)
+        for version in bug.versions
     ]
     if options.json:
         print(json.dumps([_fields(each) for each in done], indent=2))
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
     if options.write is not None:
-        write_atomically(options.write, page(done))
+        write_atomically(options.write, page(done, options.runtime))
     return max(each.verdict for each in done).exit_status
 
 
-def page(done: Sequence[Tries]) -> str:
+def page(done: Sequence[Tries], runtime: str = PROCESS) -> str:
     """docs/track-record.md."""
-    return _PAGE.format(command=_COMMAND, rows="\n".join(map(_line, done)))
+    command = _COMMAND if runtime == PROCESS else f"{_COMMAND} --runtime {runtime}"
+    rows = "\n".join(_line(each, command) for each in done)
+    return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows=rows)
 
 
-def _run(bug: KnownBug, version: str, tries: int, folder: Path | None) -> Tries:
+def _run(bug: KnownBug, version: str, runtime: str, tries: int, folder: Path | None) -> Tries:
     reports, failures = [], []
     for number in range(1, tries + 1):
         place = None if folder is None else folder / f"{bug.issue}-{version}-{number}"
         scenario = bug.scenario(version)
         try:
             with run_folder(place, f"{scenario.name}-{version}") as path:
-                reports.append(perform(scenario, PROCESS, number, path).report)
+                reports.append(perform(scenario, runtime, number, path).report)
         except (EnvironmentFault, UnknownOutcome) as error:
             # What the other runs show is not lost for it.
             failures.append(str(error))
@@ -90,10 +95,10 @@ def _fields(done: Tries) -> dict[str, object]:
     }
 
 
-def _line(done: Tries) -> str:
+def _line(done: Tries, command: str) -> str:
     bug = done.bug
     version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
     promises = ", ".join(f"`{each}`" for each in ((bug.promise,) if done.caught else ()) + done.others) or "none"
-    command = f"`{_COMMAND} {bug.issue} --tries {done.tries}`"
-    cells = [bug.issue, bug.what, bug.fault, version, done.tries, done.caught, done.valid, promises, command]
+    shown = f"`{command} {bug.issue} --tries {done.tries}`"
+    cells = [bug.issue, bug.what, bug.fault, version, done.tries, done.caught, done.valid, promises, shown]
     return f"| {' | '.join(map(str, cells))} |"

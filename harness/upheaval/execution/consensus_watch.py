@@ -1,21 +1,19 @@
-"""What forwarders of the consensus stream let see, written into the run folder: members of Aeron trace no messages.
+"""What proxies of the consensus stream let see, written into the run folder: members of Aeron trace no messages.
 
-An observer, apart from what breaks links: it looks at what came in at each forwarder and at what went out. Of the
+An observer, apart from what breaks links: it looks at what came in at each proxy and at what went out. Of the
 positions that members report all the time, append and commit positions, a line each 100 ms is written for each link,
 and each that does not go on from the one before. A report is always written before a commit position that came later.
 """
 
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from upheaval.records import LATE, ConsensusWriter, LinkSeen
-from upheaval_chaos.any_proxy import AnyProxy, Traffic
 from upheaval_chaos.stream_tap import StreamTap
-from upheaval_chaos.toxic_links import ProxyPlace
-from upheaval_chaos.toxics import UPSTREAM
+from upheaval_chaos.toxic_links import CONSENSUS, ProxyPlace
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
@@ -23,7 +21,6 @@ from upheaval_node.protocol.describe import trace_fields
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS
 
-CONSENSUS: Final = "consensus"
 _INTERVAL_NS: Final = 100 * MS
 _TEMPLATE: Final = struct.Struct("<HH")
 _POSITION: Final = struct.Struct("<qq")
@@ -33,33 +30,35 @@ _APPEND, _COMMIT = 54, 55
 
 
 class ConsensusWatch:
-    """Of one cluster, for one harness. What it gives to the forwarders is called in their thread."""
+    """Of one cluster, for one harness. What it gives to proxies is called in their thread; times are monotonic."""
 
-    def __init__(self, path: Path, places: Iterable[ProxyPlace], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        self.now_ns = now_ns
-        self._writer = ConsensusWriter(path, now_ns())
+    def __init__(self, path: Path, places: Iterable[ProxyPlace]) -> None:
+        """Raises `EnvironmentFault` when the file cannot be opened."""
+        self._writer = ConsensusWriter(path, time.monotonic_ns())
         self._links = {place.name: LinkWatch(self, place) for place in places if place.channel == CONSENSUS}
 
     def watch_of(self, name: str) -> "LinkWatch | None":
-        """See `proxy_api.WatchOf`."""
+        """See `datagram_ways.WatchOf`."""
         return self._links.get(name)
 
-    def close(self, proxies: Mapping[str, AnyProxy]) -> None:
-        """Nothing passes any more; the forwarders say what they have carried."""
+    def close(self, carried: Mapping[str, tuple[int, int]]) -> None:
+        """Nothing passes any more. `carried` are the bytes that each proxy received and sent, as it says."""
         self.write_all()
-        self._writer.close(self.now_ns(), self._told(proxies))
+        self._writer.close(time.monotonic_ns(), self._told(carried))
 
-    def _told(self, proxies: Mapping[str, AnyProxy]) -> Iterator[LinkSeen]:
-        for name, link in self._links.items():
-            # Of a start that failed some forwarders were not made.
-            carried = proxies[name].traffic[UPSTREAM] if name in proxies else Traffic()
+    def _told(self, carried: Mapping[str, tuple[int, int]]) -> Iterator[LinkSeen]:
+        """Nothing of those that say nothing."""
+        for name, (received, sent) in carried.items():
+            link = self._links.get(name)
+            if link is None:
+                continue
             garbage = link.received.tap.garbage + link.received.garbage + link.sent.garbage
             yield LinkSeen(
                 link.place.source,
                 link.place.target,
-                carried.received,
+                received,
                 link.received.tap.bytes_seen,
-                carried.sent,
+                sent,
                 link.sent.tap.bytes_seen,
                 link.received.tap.missing + link.sent.tap.given_up,
                 garbage,
@@ -99,13 +98,13 @@ class LinkWatch:
         self.received = _Side(watch, place.source, TraceKind.SEND, place.target)
         self.sent = _Side(watch, place.target, TraceKind.RECEIVE, place.source)
 
-    def on_received(self, datagram: bytes) -> None:
+    def on_received(self, datagram: bytes, ns: int) -> None:
         """Its source has sent it."""
-        self.received.tap.add(datagram)
+        self.received.add(datagram, ns)
 
-    def on_sent(self, datagram: bytes) -> None:
+    def on_sent(self, datagram: bytes, ns: int) -> None:
         """It is on its way to the target."""
-        self.sent.tap.add(datagram)
+        self.sent.add(datagram, ns)
 
 
 class _Side:
@@ -114,11 +113,17 @@ class _Side:
     def __init__(self, watch: ConsensusWatch, member_id: int, event: str, peer: int) -> None:
         self.tap = StreamTap(CONSENSUS_STREAM_ID, self._take)
         self.garbage = 0
+        self._ns = 0
         self._watch = watch
         self._place = member_id, event, peer
         self._kept: dict[int, tuple[int, bytes]] = {}
         """By template, the position that was heard last and is not written, with its time."""
         self._written: dict[int, tuple[int, bytes]] = {}
+
+    def add(self, datagram: bytes, ns: int) -> None:
+        """The next one, which passed at that time."""
+        self._ns = ns
+        self.tap.add(datagram)
 
     def write_kept(self, *templates: int) -> None:
         """What was kept back, of all templates when none is named."""
@@ -128,7 +133,7 @@ class _Side:
                 self._write(template, *kept)
 
     def _take(self, payload: bytes, _session: int, _position: int, is_late: bool) -> None:
-        now_ns = self._watch.now_ns()
+        now_ns = self._ns
         template = _TEMPLATE.unpack_from(payload)[1] if len(payload) >= _HEADER_LENGTH + _POSITION.size else -1
         if is_late or template not in (_APPEND, _COMMIT):
             self._watch.write_all()

@@ -3,7 +3,8 @@
 Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints; clients
 dial members through proxies of their own. Where members speak datagrams, the proxies are of datagrams, and members dial
 clients, too. The injector sets toxics over Toxiproxy's API; the observer reads the bytes that the proxies wrote, and
-makes connections of its own, or sends datagrams. What passes the forwarders of consensus messages is written down.
+makes connections of its own, or sends datagrams. What passes the proxies of consensus messages is written down, also
+where agents in the networks of containers have them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import permutations
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.execution.consensus_watch import CONSENSUS, ConsensusWatch
+from upheaval.execution.agents_watch import AgentsWatch
+from upheaval.execution.consensus_watch import ConsensusWatch
 from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_port
@@ -35,6 +37,7 @@ from upheaval_chaos.target import (
     Ping,
 )
 from upheaval_chaos.toxic_links import (
+    CONSENSUS,
     DATAGRAM_LEGS,
     EGRESS,
     REPLICATION,
@@ -46,6 +49,10 @@ from upheaval_chaos.toxic_links import (
 )
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
+
+if TYPE_CHECKING:
+    from upheaval.runtimes.docker.cluster import DockerCluster
+    from upheaval.runtimes.docker.queue_links import QueueAgents
 
 _TCP: Final = "tcp"
 _UDP: Final = "udp"
@@ -60,15 +67,30 @@ def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> No
 
 
 def watch_consensus(cluster: AnyCluster, seed: int) -> None:
-    """Put forwarders into the consensus links alone where members trace no messages: to see these, not to break links.
+    """Put proxies into the consensus links alone where members trace no messages: to see these, not to break links.
 
-    To be done before the members start; they are closed with the cluster. Containers have none.
+    To be done before the members start; they are closed with the cluster. Containers have some where the image of the
+    agents is.
     """
-    if isinstance(cluster, ProcessCluster) and not cluster.system.has_streams:
-        members = range(cluster.config.members)
-        places = [ProxyPlace(source, target, CONSENSUS) for source, target in permutations(members, 2)]
-        if places:
-            cluster.hold(Forwarders(cluster, seed, places))
+    members = range(cluster.config.members)
+    places = [ProxyPlace(source, target, CONSENSUS) for source, target in permutations(members, 2)]
+    if cluster.system.has_streams or not places:
+        return
+    if isinstance(cluster, ProcessCluster):
+        cluster.hold(Forwarders(cluster, seed, places))
+        return
+    from upheaval.runtimes.docker.cluster import DockerCluster
+    from upheaval.runtimes.docker.engine import inspect
+    from upheaval.runtimes.docker.helpers import IMAGE
+    from upheaval.runtimes.docker.queue_links import QueueAgents
+
+    if isinstance(cluster, DockerCluster) and inspect(cluster.client, IMAGE) is not None:
+        _watch_agents(cluster, QueueAgents(cluster, seed, places))
+
+
+def _watch_agents(cluster: "DockerCluster", agents: "QueueAgents") -> None:
+    places = all_proxies(cluster.config.members, DATAGRAM_LEGS)
+    cluster.hold(AgentsWatch(cluster.run.consensus_file, places, agents.apis))
 
 
 def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
@@ -85,7 +107,11 @@ def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
         raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
     if means is Means.PACKETS:
         return PacketLinks(cluster)
-    return DockerLinks(cluster) if cluster.system.has_streams else QueueLinks(cluster, seed)
+    if cluster.system.has_streams:
+        return DockerLinks(cluster)
+    links = QueueLinks(cluster, seed)
+    _watch_agents(cluster, links.agents)
+    return links
 
 
 def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault | DatagramFault]) -> None:
@@ -117,7 +143,7 @@ class Forwarders:
         server = ProxyServer(seed, nobody if watch is None else watch.watch_of)
         with ExitStack() as stack:
             if watch is not None:
-                stack.callback(lambda: watch.close(server.proxies))
+                stack.callback(lambda: watch.close(server.carried()))
             stack.enter_context(server)
             self.api = connect_toxiproxy(server.address)
             self.listen = {

@@ -1,4 +1,4 @@
-"""`consensus.jsonl`: the messages between members, as forwarders in the harness saw them, and how whole that is.
+"""`consensus.jsonl`: the messages between members, as forwarders saw them, and how whole that is.
 
 It has the events `send` and `receive` as the trace of a member has them, but the harness wrote them: `send` is what
 came in at a forwarder from the member, `receive` what went out to it. Knows the form of the file, and no forwarder.

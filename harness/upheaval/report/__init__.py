@@ -1,6 +1,5 @@
 """Figures of a run, and the page that shows them. Needs no Spark."""
 
-from upheaval.report.drawing import WIDTH as WIDTH, duration as duration
 from upheaval.report.figures import (
     AROUND_NS as AROUND_NS,
     ELECTION as ELECTION,
@@ -12,10 +11,12 @@ from upheaval.report.figures import (
     FaultFigures as FaultFigures,
     Figures as Figures,
     catch_ups as catch_ups,
+    duration as duration,
     edges_of as edges_of,
     lateness as lateness,
     measure_run as measure_run,
     member_spans as member_spans,
     snapshot_figures as snapshot_figures,
 )
-from upheaval.report.page import STYLE as STYLE, page as page
+from upheaval.report.page import SCRIPTS as SCRIPTS, STYLE as STYLE, page as page
+from upheaval.report.scene import scene_of as scene_of

@@ -25,7 +25,7 @@ from upheaval.records import (
 )
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import S
+from upheaval_node.types import MS, US, S
 
 TIMERS_SERVICE: Final = "timers"
 
@@ -183,7 +183,7 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
         member: list(run.member(member).read_trace()) if run.member(member).trace.exists() else []
         for member in range(manifest.members)
     }
-    start, end = _extent(operations, faults, traces.values())
+    start, end = extent_of(operations, faults, traces.values())
     answered = sorted(
         (o.complete_ns - start, o.complete_ns - o.invoke_ns)
         for o in operations
@@ -209,6 +209,14 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
     )
 
 
+def duration(ns: float) -> str:
+    """A time for people, with the unit that suits it."""
+    for unit, length in (("s", S), ("ms", MS), ("µs", US)):
+        if ns >= length:
+            return f"{ns / length:.3g} {unit}"
+    return "0" if ns == 0 else f"{ns:.0f} ns"
+
+
 def percentile(ordered: Sequence[float], fraction: float) -> float:
     """Of sorted values, interpolated between neighbours, as Spark's `percentile` is."""
     place = fraction * (len(ordered) - 1)
@@ -223,9 +231,10 @@ def edges_of(length: int, count: int) -> list[int]:
     return [length * i // count for i in range(count + 1)]
 
 
-def _extent(
+def extent_of(
     operations: Sequence[Operation], faults: Sequence[FaultRecord], traces: Iterable[Sequence[TraceEvent]]
 ) -> tuple[int, int]:
+    """The first and the last moment that a run recorded."""
     moments = [o.invoke_ns for o in operations] + [o.complete_ns for o in operations if o.complete_ns is not None]
     moments += [t for f in faults for t in (f.inject_begin_ns, f.heal_end_ns) if t is not None]
     # The first and the last line need not have them: the clock of a machine that was started anew begins anew.

@@ -268,7 +268,8 @@ class ConsensusModule:
             deadline = min(deadline, self._log.next_send_ns, self._leader_deadline_ns)
         if self._snapshots.is_recording or self.state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
-        if any(each.needs_ticks for each in (self._state.sessions, self._backups, self._notices, self._node_control)):
+        is_ticking = self._state.sessions.needs_ticks or self._backups.needs_ticks
+        if is_ticking or self._notices.needs_ticks or self._node_control.needs_ticks:
             deadline = min(deadline, self._slow_tick_deadline_ns)
         # What could not be sent is looked at again soon, but the loop must not spin on it.
         return max(deadline, now.ns + RETRY_AFTER_ERROR_NS)

@@ -243,8 +243,7 @@ class StreamFeed:
     def flush(self) -> None:
         """After something was received or consumed: trim, report what was consumed, let publishers go on."""
         buffer = self.buffer
-        buffer.trim()
-        consumed = buffer.consumed_position()
+        consumed = buffer.trim()
         self._pause_at = consumed + _PAUSE_FACTOR * self.window
         if self._is_paused and buffer.tail - consumed <= self.window:
             self._set_paused(False)

@@ -221,7 +221,7 @@ class StreamBuffer:
 
     def slowest(self, default: int) -> int:
         """The lowest acknowledged position of the blocking cursors."""
-        return min((cursor.position for cursor in self._cursors if cursor.blocking), default=default)
+        return min([cursor.position for cursor in self._cursors if cursor.blocking], default=default)
 
     def join_position(self) -> int:
         """Where a new local reader begins: at the slowest present one, else at the base while nothing was consumed."""
@@ -231,9 +231,13 @@ class StreamBuffer:
         """Up to where nobody holds the writer back. What nobody ever read waits for a first reader."""
         return self.slowest(self.tail if self._was_consumed or self.retention else self.base)
 
-    def trim(self) -> None:
-        """Forget the blocks that no blocking cursor needs and that lie outside the retention."""
-        keep = min(self.consumed_position(), self.tail - self.retention)
+    def trim(self) -> int:
+        """Forget the blocks that no blocking cursor needs and that lie outside the retention.
+
+        Returns the consumed position.
+        """
+        consumed = self.consumed_position()
+        keep = min(consumed, self.tail - self.retention)
         count = 0
         blocks = self._blocks
         while count < len(blocks) and blocks[count].end <= keep:
@@ -242,6 +246,7 @@ class StreamBuffer:
             self.base = blocks[count - 1].end
             del blocks[:count]
             self._first_number += count
+        return consumed
 
     @property
     def held_bytes(self) -> int:

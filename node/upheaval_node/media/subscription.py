@@ -73,7 +73,8 @@ class StreamSubscription:
         for image in images[first:] + images[:first]:
             if count >= fragment_limit:
                 break
-            count += image.poll(handler, fragment_limit - count)
+            if image.cursor.read_position < image.stream.tail:
+                count += image.poll(handler, fragment_limit - count)
         return count
 
     def add_destination(self, channel: str) -> None:

@@ -120,3 +120,15 @@ def test_any_bytes_raise_nothing() -> None:
             whole[draw.randrange(len(whole))] = draw.randrange(256)
         reader.add(bytes(whole[: draw.randrange(len(whole) + 1)]))
     assert reader.tap.garbage > 100
+
+
+def test_half_of_a_window_lost_and_sent_again_in_any_order_is_all_read() -> None:
+    count = (128 << 10) // FRAME
+    frames = [frame(number, b"%d" % number) for number in range(count)]
+    lost = frames[1:-1:2]
+    random.Random(4).shuffle(lost)
+    reader = Reader().add(setup(), *frames[::2], frames[-1])
+    assert (reader.tap.missing, reader.tap.given_up) == (len(lost) * FRAME, 0)
+    reader.add(*lost, *frames)
+    assert sorted(reader.got) == sorted(b"%d" % number for number in range(count))
+    assert reader.tap.missing == 0

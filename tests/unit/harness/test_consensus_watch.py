@@ -6,19 +6,18 @@ from random import Random
 
 import pytest
 
+from support.consensus_frames import datagrams_of
 from upheaval.execution.consensus_watch import ConsensusWatch, LinkWatch
 from upheaval.records import Manifest, RunFolder, messages_of, plain_lines, read_entries, watches_of
 from upheaval.records.protocol_view import Choice, chosen
 from upheaval_chaos.any_proxy import AnyProxy
 from upheaval_chaos.datagram_proxy import DatagramProxy
+from upheaval_chaos.seen_datagrams import carried_by
 from upheaval_chaos.stream_tap import HOLES_MAX
 from upheaval_chaos.toxic_links import ProxyPlace
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
-from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
-from upheaval_node.protocol.frames import FLAGS_UNFRAGMENTED, TYPE_DATA, DataHeader, Setup
-from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
 
 PLACES = [ProxyPlace(0, 1, "consensus"), ProxyPlace(1, 0, "consensus"), ProxyPlace(0, 1, "log")]
 
@@ -30,7 +29,7 @@ class Forwarded:
         self.run = RunFolder(path)
         self.run.create(Manifest("run-1", "process", 2, "test", 0, system="aeron:1.51.0"))
         self.ns = 0
-        self.watch = ConsensusWatch(self.run.consensus_file, PLACES, lambda: self.ns)
+        self.watch = ConsensusWatch(self.run.consensus_file, PLACES)
         self.proxies: dict[str, AnyProxy] = {
             place.name: DatagramProxy(place.name, "", "", Random(1)) for place in PLACES
         }
@@ -43,27 +42,23 @@ class Forwarded:
 
     def carry(self, source: int, *messages: Message | bytes, is_lost: bool = False) -> None:
         for message in messages:
-            payload = message if isinstance(message, bytes) else cm.SCHEMA.encode(message)
-            begin = self._ends[source]
-            length = FRAME_HEADER_LENGTH + len(payload)
-            self._ends[source] += align(length, FRAME_ALIGNMENT)
-            header = DataHeader(length, FLAGS_UNFRAGMENTED, TYPE_DATA, begin, source, CONSENSUS_STREAM_ID, 0)
-            data = (header.pack() + payload).ljust(align(length, FRAME_ALIGNMENT), b"\0")
-            if begin == 0:
-                self._pass(source, Setup(0, source, CONSENSUS_STREAM_ID, 0, 0, 1 << 20, 1408).pack(), False)
+            *setups, data = datagrams_of(message, self._ends[source], source)
+            self._ends[source] += len(data)
+            for setup in setups:
+                self._pass(source, setup, False)
             self._pass(source, data, is_lost)
 
     def _pass(self, source: int, data: bytes, is_lost: bool) -> None:
         link, traffic = self.link(source), self.proxies[f"{source}-to-{1 - source}-consensus"].traffic[UPSTREAM]
         traffic.received += len(data)
-        link.on_received(data)
+        link.on_received(data, self.ns)
         if not is_lost:
             traffic.sent += len(data)
-            link.on_sent(data)
+            link.on_sent(data, self.ns)
 
     def close(self) -> list[tuple[int, str, str, int | None]]:
         """Each message: whose, whether sent or received, which, and its position."""
-        self.watch.close(self.proxies)
+        self.watch.close(carried_by(self.proxies))
         found = []
         for member_id, event in messages_of(self.run):
             position = event.fields.get("log_position")

@@ -86,6 +86,13 @@ def test_the_page_has_a_row_for_each_version() -> None:
     assert [row[4:7] for row in told[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
 
 
+def test_the_page_says_where_the_members_were() -> None:
+    done = [tries_of(BUG, BUG.bad, [CAUGHT])]
+    command = f"`upheaval track-record --runtime docker {BUG.issue} --tries 1`"
+    assert rows(page(done, "docker"))[0][-1] == command
+    assert rows(page(done))[0][-1] == command.replace(" --runtime docker", "")
+
+
 def test_the_page_of_the_repository_is_of_this_table() -> None:
     told = rows((ROOT / "docs/track-record.md").read_text())
     assert [(row[0], row[3].split()[0]) for row in told] == versions()

@@ -348,6 +348,8 @@ class DockerCluster(LiveCluster[DockerMember]):
                 companion.stop(timeout_s)
             self._stop_members(timeout_s)
             self.collect()
+            # What was seen of the links is a part of the run.
+            super().close()
             self.seal()
             if self._is_kept:
                 self._remove()

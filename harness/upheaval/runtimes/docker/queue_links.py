@@ -2,10 +2,11 @@
 
 The helper of each member runs an agent, with a proxy for whatever is dialled at the member and for each place where the
 member dials clients. Members keep their addresses, and nothing is configured in them. The injector sets toxics over
-Toxiproxy's API; what is seen of links is seen by filters that count, and by datagrams.
+Toxiproxy's API; what is seen of links is seen by filters that count, and by datagrams. Agents also keep what passes
+between consensus modules for whoever asks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -25,22 +26,54 @@ _API_PORT: Final = 8474
 _START_TIMEOUT_S: Final = 20.0
 
 
-class QueueLinks(ToxicInjector):
-    """Implements `live.Links` and `Datagrams`."""
+class QueueAgents:
+    """One in the network of each member, with the proxies in some places. They go when the run goes."""
 
-    def __init__(self, cluster: DockerCluster, seed: int) -> None:
-        self._system = cluster.system
+    def __init__(
+        self, cluster: DockerCluster, seed: int, places: Collection[ProxyPlace], ends: Sequence[int] = ()
+    ) -> None:
+        """`ends` are those between which what arrives is counted, too. Raises `EnvironmentFault`."""
         members = range(cluster.config.members)
         agent = ["python3", "-m", queue_agent.__name__, "0.0.0.0", str(_API_PORT), str(seed)]
-        self._helpers = Helpers(cluster, [*members, CLIENTS], agent)
-        self._agents = {each: StandardToxiproxy(f"{self._helpers.address(each)}:{_API_PORT}") for each in members}
-        super().__init__(lambda place: self._agents[_here(place)], DATAGRAM_LEGS)
+        self.helpers = Helpers(cluster, ends, agent)
+        self.apis = [StandardToxiproxy(f"{self.helpers.address(each)}:{_API_PORT}") for each in members]
+        self._places = places
         try:
             with ThreadPoolExecutor(len(members)) as pool:
                 list(pool.map(self._make_proxies, members))
         except BaseException:
             labels.remove_run(cluster.client, cluster.config.run_id)
             raise
+
+    def api_of(self, place: ProxyPlace) -> StandardToxiproxy:
+        """That of the agent which has the proxy."""
+        return self.apis[_here(place)]
+
+    def _make_proxies(self, member_id: int) -> None:
+        agent = self.apis[member_id]
+        wait_until(
+            lambda: _answers(agent),
+            timeout_s=_START_TIMEOUT_S,
+            describe=lambda: f"the agent in the network of member {member_id} does not start",
+        )
+        for place in self._places:
+            if _here(place) == member_id:
+                source = f"{self.helpers.address(place.source)}:0"
+                try:
+                    agent.create(place.name, self.helpers.endpoint(place), source, protocol="udp")
+                except EnvironmentFault as fault:
+                    raise EnvironmentFault(f"datagrams cannot be queued here, try by=packets: {fault}") from fault
+
+
+class QueueLinks(ToxicInjector):
+    """Implements `live.Links` and `Datagrams`."""
+
+    def __init__(self, cluster: DockerCluster, seed: int) -> None:
+        self._system = cluster.system
+        members = cluster.config.members
+        self.agents = QueueAgents(cluster, seed, [*all_proxies(members, DATAGRAM_LEGS)], [*range(members), CLIENTS])
+        self._helpers = self.agents.helpers
+        super().__init__(self.agents.api_of, DATAGRAM_LEGS)
         cluster.egress_endpoints = [self._helpers.endpoint(ProxyPlace(0, CLIENTS, leg)) for leg in EGRESS]
 
     def close(self) -> None:
@@ -78,21 +111,6 @@ class QueueLinks(ToxicInjector):
 
         with ThreadPoolExecutor(len(places)) as pool:
             return dict(zip((place.name for place in places), pool.map(came, places), strict=True))
-
-    def _make_proxies(self, member_id: int) -> None:
-        agent = self._agents[member_id]
-        wait_until(
-            lambda: _answers(agent),
-            timeout_s=_START_TIMEOUT_S,
-            describe=lambda: f"the agent in the network of member {member_id} does not start",
-        )
-        for place in all_proxies(len(self._agents), DATAGRAM_LEGS):
-            if _here(place) == member_id:
-                source = f"{self._helpers.address(place.source)}:0"
-                try:
-                    agent.create(place.name, self._helpers.endpoint(place), source, protocol="udp")
-                except EnvironmentFault as fault:
-                    raise EnvironmentFault(f"datagrams cannot be queued here, try by=packets: {fault}") from fault
 
 
 def _here(place: ProxyPlace) -> int:

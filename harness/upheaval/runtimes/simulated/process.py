@@ -34,14 +34,6 @@ class _Turn:
         # Whether the deadline has to be asked for again.
         self.is_stale = True
 
-    @property
-    def is_waiting(self) -> bool:
-        return self.is_due or (self.bell is not None and self.bell.rung)
-
-    def wants_another(self, work: int) -> bool:
-        """Whether it is called in one more round after one in which all agents together did this much work."""
-        return self.is_due or (work > 0 if self.bell is None else self.bell.rung)
-
 
 class Listener(Protocol):
     """What takes part in a process while that runs, and at no other time."""
@@ -113,8 +105,8 @@ class SimulatedProcess:
 
     def now(self) -> Now:
         """Virtual time, and the host's wall clock with its skew."""
-        world = self._world
-        return Now(Ns(world.now_ns), world.epoch_ms + self.clock_skew_ms, world.epoch_fraction_ns)
+        epoch_ms, fraction_ns = self._world.epoch()
+        return Now(Ns(self._world.now_ns), epoch_ms + self.clock_skew_ms, fraction_ns)
 
     def post(self, action: Action) -> None:
         """Run `action` in the loop of this process, and call all agents: something that it asked for is done."""
@@ -203,12 +195,18 @@ class SimulatedProcess:
                 for turn in self._turns:
                     turn.is_due |= turn.bell is None or not turn.bell.tells_all
             for turn in self._turns:
-                if turn.is_waiting or turn.bell is None:
+                if turn.is_due or turn.bell is None or turn.bell.rung:
                     work += self._take_turn(turn, now)
             is_idle &= work == 0
-            if not self._inbox and not self._is_told and not any(turn.wants_another(work) for turn in self._turns):
+            if not (self._inbox or self._is_told or self._waiting(is_worth_a_look=work > 0)):
                 break
         self.idle_wakes += is_idle
+
+    def _waiting(self, *, is_worth_a_look: bool) -> list[_Turn]:
+        """Who is called in one more round; agents without a bell are when something was done in this one."""
+        return [
+            turn for turn in self._turns if turn.is_due or (is_worth_a_look if turn.bell is None else turn.bell.rung)
+        ]
 
     def _take_turn(self, turn: _Turn, now: Now) -> int:
         turn.is_stale = True
@@ -233,11 +231,14 @@ class SimulatedProcess:
         deadline_ns = NEVER_NS
         if self._inbox or self._is_told:
             deadline_ns = now_ns
+        if self._waiting(is_worth_a_look=False):
+            deadline_ns = now_ns
         for turn in self._turns:
             if turn.is_stale or turn.bell is None:
                 turn.is_stale = False
                 turn.deadline_ns = turn.agent.next_deadline_ns()
-            deadline_ns = min(deadline_ns, now_ns if turn.is_waiting else turn.deadline_ns)
+            if turn.deadline_ns < deadline_ns:
+                deadline_ns = turn.deadline_ns
         if deadline_ns < NEVER_NS:
             self._plan(deadline_ns)
 

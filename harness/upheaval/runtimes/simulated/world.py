@@ -36,12 +36,12 @@ class World:
     @property
     def epoch_ms(self) -> int:
         """The true wall clock; a host's own clock may be skewed against it."""
-        return START_EPOCH_MS + (self.now_ns - START_NS) // MS
+        return self.epoch()[0]
 
-    @property
-    def epoch_fraction_ns(self) -> int:
-        """What has passed of the present millisecond of the wall clock."""
-        return (self.now_ns - START_NS) % MS
+    def epoch(self) -> tuple[int, int]:
+        """The true wall clock, and the nanoseconds that have passed of its present millisecond."""
+        elapsed_ms, fraction_ns = divmod(self.now_ns - START_NS, MS)
+        return START_EPOCH_MS + elapsed_ms, fraction_ns
 
     def stream(self, purpose: str) -> Random:
         """A generator of its own for one purpose, so that a draw here never shifts the draws there.

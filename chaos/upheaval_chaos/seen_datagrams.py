@@ -1,0 +1,62 @@
+"""What passes some proxies, kept until somebody elsewhere asks for it: who looks at it need not be where they are.
+
+An observer beside the injector, as every `Watch`: it changes nothing. Memory is bounded; what has no room is not kept,
+and then the proxies have carried more than was seen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_chaos.any_proxy import AnyProxy
+from upheaval_chaos.toxic_links import CONSENSUS
+from upheaval_chaos.toxics import UPSTREAM
+
+KEPT_MAX: Final = 16 << 20
+"""Bytes of datagrams; far more than passes between two questions."""
+
+Entry = tuple[int, str, bool, str]
+"""The time, the proxy, whether it went out (else it came in), and the datagram in hexadecimal digits."""
+
+
+class SeenDatagrams:
+    """Of the proxies of consensus messages."""
+
+    def __init__(self, proxies: Mapping[str, AnyProxy]) -> None:
+        self._proxies = proxies
+        self._kept: list[Entry] = []
+        self._length = 0
+
+    def watch_of(self, name: str) -> "_SeenProxy | None":
+        """See `datagram_ways.WatchOf`."""
+        return _SeenProxy(self, name) if name.endswith(f"-{CONSENSUS}") else None
+
+    def add(self, ns: int, name: str, datagram: bytes, *, is_sent: bool) -> None:
+        """The next one."""
+        if self._length + len(datagram) <= KEPT_MAX:
+            self._length += len(datagram)
+            self._kept.append((ns, name, is_sent, datagram.hex()))
+
+    def take(self, now_ns: int) -> Mapping[str, object]:
+        """What was seen since the last time, in order, and all that each proxy has carried to its upstream by now."""
+        kept, self._kept, self._length = self._kept, [], 0
+        return {"now": now_ns, "seen": kept, "carried": carried_by(self._proxies)}
+
+
+def carried_by(proxies: Mapping[str, AnyProxy]) -> Mapping[str, tuple[int, int]]:
+    """By name, the bytes that each proxy has received on their way to the upstream, and sent there."""
+    return {name: (proxy.traffic[UPSTREAM].received, proxy.traffic[UPSTREAM].sent) for name, proxy in proxies.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenProxy:
+    """Implements `datagram_ways.Watch`."""
+
+    seen: SeenDatagrams
+    name: str
+
+    def on_received(self, datagram: bytes, ns: int) -> None:
+        self.seen.add(ns, self.name, datagram, is_sent=False)
+
+    def on_sent(self, datagram: bytes, ns: int) -> None:
+        self.seen.add(ns, self.name, datagram, is_sent=True)

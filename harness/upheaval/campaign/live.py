@@ -1,0 +1,154 @@
+"""A campaign on processes or in containers: one drawn schedule after the other, each on a cluster of its own.
+
+Such executions do not repeat, so what tells of a seed is its run folder; it is kept unless all was valid.
+"""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upheaval.campaign.schedules import draw_schedule, kind_of
+from upheaval.campaign.seed import Fate, FaultCounts, fields_of
+from upheaval.checkers.verdict import Report, Verdict
+from upheaval.execution.live import LiveStage
+from upheaval.execution.run import run_scenario
+from upheaval.load.own import load_maker
+from upheaval.records import Json, Outcome, RunFolder
+from upheaval.scenario import OwnCode, Scenario
+from upheaval.system import system_named
+from upheaval.workload import Load
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCampaign:
+    """What all seeds have in common, and where their run folders lie."""
+
+    runtime: str
+    system: str
+    folder: Path
+    planted: str | None = None
+    own: OwnCode | None = None
+
+    def scenario(self, seed: int) -> Scenario:
+        """What happens to the cluster of a seed."""
+        drawn = draw_schedule(seed, self.system, has_streams=system_named(self.system).has_streams)
+        return drawn.run_by(self.own)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOutcome:
+    """How the schedule of one seed went; `folder` is empty when its run was not kept."""
+
+    seed: int
+    report: Report
+    seconds: float
+    operations: int
+    faults: FaultCounts
+    folder: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all promises."""
+        return self.report.verdict
+
+    def told(self) -> list[str]:
+        """Of each promise that is not valid what it is and why."""
+        return [
+            f"{each.verdict.text}, {each.promise.sentence}: {each.evidence}"
+            for each in self.report.findings
+            if each.verdict is not Verdict.VALID
+        ]
+
+    def to_fields(self) -> dict[str, Json]:
+        """As a line of JSON holds it."""
+        return {
+            "seed": self.seed,
+            "verdict": self.verdict.text,
+            "findings": list(self.told()),
+            "seconds": round(self.seconds, 1),
+            "operations": self.operations,
+            "fault_counts": fields_of(self.faults),
+            "folder": self.folder,
+        }
+
+
+@dataclass(slots=True)
+class LiveSummary:
+    """What the seeds of a campaign showed together."""
+
+    verdicts: dict[Verdict, list[int]] = field(default_factory=lambda: {each: [] for each in Verdict})
+    """The seeds that had each."""
+    seconds: float = 0.0
+    operations: int = 0
+    faults: FaultCounts = field(default_factory=dict)
+
+    @property
+    def seeds(self) -> int:
+        """How many were run."""
+        return sum(map(len, self.verdicts.values()))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all seeds."""
+        return max((each for each, seeds in self.verdicts.items() if seeds), default=Verdict.VALID)
+
+    def add(self, outcome: LiveOutcome) -> None:
+        """Count one seed in."""
+        self.verdicts[outcome.verdict].append(outcome.seed)
+        self.seconds += outcome.seconds
+        self.operations += outcome.operations
+        for kind, counts in outcome.faults.items():
+            self.faults.setdefault(kind, Counter()).update(counts)
+
+    def to_fields(self) -> dict[str, Json]:
+        """As `--json` prints it."""
+        return {
+            "seeds": self.seeds,
+            **{each.text: list(seeds) for each, seeds in self.verdicts.items()},
+            "seconds": round(self.seconds, 1),
+            "operations": self.operations,
+            "faults": fields_of(self.faults),
+        }
+
+
+def run_live(campaign: LiveCampaign, seeds: Iterable[int], show: Callable[[LiveOutcome], None]) -> None:
+    """Run the schedules one after the other; `show` gets each outcome. Clusters share no processor with each other."""
+    for seed in seeds:
+        show(_run(campaign, seed))
+
+
+def _run(campaign: LiveCampaign, seed: int) -> LiveOutcome:
+    scenario, folder, own = campaign.scenario(seed), campaign.folder / f"seed-{seed}", campaign.own
+    make_load = Load if own is None else load_maker(own.user, own.source)
+    begin = time.monotonic()
+    stage = LiveStage(scenario, campaign.runtime, seed, folder, campaign.planted, make_load)
+    result = run_scenario(
+        scenario, stage, runtime=campaign.runtime, seed=seed, say=lambda _: None, planted=campaign.planted, own=own
+    )
+    run = RunFolder(folder)
+    is_kept = result.verdict is not Verdict.VALID
+    outcome = LiveOutcome(
+        seed,
+        result.report,
+        time.monotonic() - begin,
+        sum(each.outcome is Outcome.OK for each in run.read_history()),
+        _fault_counts(scenario, run),
+        str(folder) if is_kept else "",
+    )
+    if not is_kept:
+        shutil.rmtree(folder)
+    return outcome
+
+
+def _fault_counts(scenario: Scenario, run: RunFolder) -> FaultCounts:
+    records = {each.name: each for each in run.read_faults()}
+    counts: FaultCounts = {}
+    for name in scenario.planned_faults:
+        record = records.get(name)
+        undone = Fate.LEFT_OUT if record is None else Fate.UNSEEN
+        fate = Fate.PROVED if record is not None and record.is_proved else undone
+        counts.setdefault(kind_of(name), Counter()).update((Fate.PLANNED, fate))
+    return counts

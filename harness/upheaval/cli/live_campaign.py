@@ -1,0 +1,92 @@
+"""`upheaval campaign --runtime process` or `docker`: drawn schedules, each on a live cluster of its own."""
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+
+from upheaval.campaign.campaign import SEEDS_FILE, SUMMARY_FILE
+from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.fault_rows import fault_rows
+from upheaval.cli.new_folder import RUNS, run_folder
+from upheaval.cli.progress import ProgressLine, bar
+from upheaval.errors import UsageError
+from upheaval.load.own import load_maker, own_code
+from upheaval.runtimes import cluster_file
+from upheaval.system import CLUSTER_OF_THREE
+from upheaval_chaos.planted.bug import bug_named
+
+LINES_EVERY_S: Final = 60.0
+
+
+def live_campaign(options: argparse.Namespace, seeds: range) -> int:
+    """Run the schedules of the seeds; the exit status is that of the worst verdict."""
+    if options.workers != 1:
+        raise UsageError(f"clusters on the {options.runtime} runtime run one after the other: leave out --workers")
+    if options.shrink or options.dir is not None:
+        raise UsageError("--shrink and --dir are for simulated seeds: edit run.scenario in a run folder, or use --out")
+    planted = None if options.planted is None else bug_named(options.planted).name
+    own = own_code(options.service, options.user, options.model)
+    system = options.system or CLUSTER_OF_THREE.system
+    if own is not None:
+        load_maker(own.user, own.source)
+    with run_folder(options.out, "campaign") as folder:
+        if any(folder.glob("seed-*")):
+            raise UsageError(f"{folder} holds runs of a campaign already: give another --out")
+        campaign = LiveCampaign(options.runtime, system, folder.absolute(), planted, own)
+        cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), options.runtime)
+        cluster_file.require_room(options.out or RUNS)
+        summary = LiveSummary()
+        try:
+            _run(campaign, seeds, summary)
+        finally:
+            # Also of a campaign that is interrupted.
+            _write(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2))
+            print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
+    return summary.verdict.exit_status
+
+
+def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
+    line = ProgressLine(lines_every_s=LINES_EVERY_S)
+
+    def show(outcome: LiveOutcome) -> None:
+        summary.add(outcome)
+        _write(campaign.folder / SEEDS_FILE, json.dumps(outcome.to_fields(), separators=(",", ":")))
+        if outcome.verdict is not Verdict.VALID:
+            line.end()
+            print(_failure(outcome), file=sys.stderr, flush=True)
+        line.show(f"[{bar(summary.seeds / len(seeds))}] {summary.seeds} of {len(seeds)} seeds, {_verdicts(summary)}")
+
+    try:
+        run_live(campaign, seeds, show)
+    finally:
+        line.end()
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(text + "\n")
+
+
+def _failure(outcome: LiveOutcome) -> str:
+    told = "\n".join(f"  {each}" for each in outcome.told())
+    return f"seed {outcome.seed}:\n{told}\n  again: {shlex.join(['upheaval', 'replay', outcome.folder])}"
+
+
+def _verdicts(summary: LiveSummary) -> str:
+    return ", ".join(f"{len(seeds)} {each.text}" for each, seeds in summary.verdicts.items() if seeds)
+
+
+def as_text(summary: LiveSummary) -> str:
+    """Figures for people."""
+    lines = [f"seeds: {_verdicts(summary) or 'none was run'}"]
+    lines += [
+        f"{each.text}: {' '.join(map(str, seeds))}"
+        for each, seeds in summary.verdicts.items()
+        if seeds and each is not Verdict.VALID
+    ]
+    lines.append(f"{summary.seconds:.0f} seconds, {summary.operations} acknowledged operations")
+    return "\n".join([*lines, "", "faults", *fault_rows(summary.faults)])

@@ -1,0 +1,86 @@
+// What the page says in words about one operation, about messages between two moments, and of what is searched for.
+
+"use strict";
+
+const ROWS_SHOWN = 200;
+const FOUND_SHOWN = 30;
+
+function table(heads, rows) {
+  const cells = (tag, values) => element("tr", {}, ...values.map((value) => element(tag, {}, value instanceof Node ? value : String(value))));
+  return element("table", {}, element("thead", {}, cells("th", heads)), element("tbody", {}, ...rows.map((row) => cells("td", row))));
+}
+
+/** One operation: what was asked and answered, its frame on each member, the messages while it was open. */
+function operationDetails(run, index) {
+  const { operations, frames } = run;
+  const of = (name) => operations[name][index];
+  const end = of("end");
+  const took = end === null ? "no answer" : duration(end - of("begin"));
+  const facts = [
+    ["slot", of("slot")],
+    ["key", of("key")],
+    ["sent", of("value")],
+    ["answer", of("result")],
+    ["session", of("session") ?? ""],
+    ["began", moment(of("begin"))],
+    ["took", took],
+  ];
+  const heading = `operation ${of("id")}: ${of("kind")}, ${of("outcome")}`;
+  const shown = element("div", {}, element("h3", { textContent: heading }));
+  shown.append(element("dl", {}, ...facts.filter(([, value]) => value !== "").flatMap(([name, value]) => [element("dt", { textContent: name }), element("dd", { textContent: value })])));
+  shown.append(table(["member", "frame from", "to position", "CRC-32"], run.members.map(({ id }) => frameRow(frames, id, index))));
+  const until = end ?? of("begin") + 1e9;
+  shown.append(element("h3", { textContent: "messages between members meanwhile" }), messageTable(run, of("begin"), until, {}, 40));
+  return shown;
+}
+
+function frameRow(frames, memberId, index) {
+  const name = `member ${memberId}`;
+  if (frames.unreadable[memberId]) return [name, frames.unreadable[memberId], "", ""];
+  if (frames.end[index] === null) return [name, "not in the log", "", ""];
+  const others = frames.others[memberId];
+  const frame = index in others ? others[index] : frames.usual[index];
+  if (frame === null) return [name, "no frame ends there", bytes(frames.end[index]), ""];
+  const isOther = index in others ? " (another frame)" : "";
+  return [name, bytes(frame[0]), bytes(frames.end[index]), frame[1].toString(16).padStart(8, "0") + isOther];
+}
+
+/** Messages between two moments, at most so many; `choice` may name a member and a message. */
+function messageTable(run, from, to, { member = "", name = "" }, most = ROWS_SHOWN) {
+  const { messages } = run;
+  const rows = [];
+  const step = Math.max((to - from) / 1000, 1);
+  let count = 0;
+  for (let i = lowerBound(messages.at, from); i < messages.at.length && messages.at[i] <= to; i++) {
+    if ((member !== "" && messages.member[i] !== +member) || (name && messages.name[i] !== name)) continue;
+    count++;
+    if (count > most) continue;
+    const to_ = messages.to[i] === null ? "" : ` to ${messages.to[i]}`;
+    rows.push([moment(messages.at[i], step), `member ${messages.member[i]}`, messages.event[i] + to_, messages.name[i], messages.fields[i]]);
+  }
+  const hidden = count > most ? `; the first ${most} are here, zoom in for the others` : "";
+  const text = `${count.toLocaleString("en")} between ${moment(from, step)} and ${moment(to, step)}${hidden}`;
+  return element("div", { className: "messages" }, element("p", { className: "note", textContent: text }), table(["at", "member", "", "message", "fields"], rows));
+}
+
+/** What has the words in its name: operations by id, key, value and answer; faults, orders, elections, messages. */
+function search(run, words) {
+  const wanted = words.trim().toLowerCase();
+  const found = [];
+  if (!wanted) return found;
+  const has = (text) => String(text).toLowerCase().includes(wanted);
+  for (const kind of ["faults", "orders", "elections"]) {
+    for (const each of run[kind]) if (has(each.what) || has(each.evidence ?? "")) found.push({ text: each.what, begin: each.begin, end: each.end });
+  }
+  const { id, kind, outcome, key, value, result, begin, end } = run.operations;
+  for (let i = 0; i < id.length && found.length < FOUND_SHOWN; i++) {
+    if (String(id[i]) === wanted || [kind[i], outcome[i], key[i], value[i], result[i]].some(has)) {
+      found.push({ text: `operation ${id[i]}: ${kind[i]} ${key[i]}, ${outcome[i]}`, begin: begin[i], end: end[i], operation: i });
+    }
+  }
+  const { messages } = run;
+  for (let i = 0; i < messages.at.length && found.length < FOUND_SHOWN; i++) {
+    if (has(messages.name[i])) found.push({ text: `${messages.name[i]}, member ${messages.member[i]} (${messages.event[i]})`, begin: messages.at[i], end: messages.at[i] });
+  }
+  return found;
+}

@@ -1,0 +1,158 @@
+// The page: reads the run that lies in it, and joins time line, details, search, keys and printing.
+
+"use strict";
+
+const run = JSON.parse(document.getElementById("run").textContent);
+const part = (name) => document.getElementById(name);
+const SPAN = 0.2;
+const PRINT_WIDTH = 690;
+let messagesDue = 0;
+
+const timeLine = new TimeLine(part("time-line"), run, { onWindow: windowChanged, onPick: pickOperation, onMark: pickMark });
+
+function windowChanged() {
+  part("window").textContent = `${moment(timeLine.from)} to ${moment(timeLine.to)}`;
+  clearTimeout(messagesDue);
+  messagesDue = setTimeout(showMessages, 150);
+}
+
+function showMessages() {
+  const choice = { member: part("of-member").value, name: part("of-name").value };
+  part("messages").replaceChildren(messageTable(run, timeLine.from, timeLine.to, choice));
+}
+
+function pickOperation(index) {
+  timeLine.select(index);
+  part("details").replaceChildren(operationDetails(run, index));
+}
+
+function pickMark(mark) {
+  const healed = mark.end === null ? "never ended" : `ended ${moment(mark.end)}`;
+  part("details").replaceChildren(
+    element("h3", { textContent: mark.what }),
+    element("p", { textContent: `began ${moment(mark.begin)}, ${healed}` }),
+    element("p", { textContent: mark.evidence }),
+  );
+  timeLine.showAround(mark.begin, mark.end ?? run.length);
+}
+
+function step(by) {
+  const count = run.operations.id.length;
+  const first = lowerBound(run.operations.begin, timeLine.from) - (by > 0 ? 1 : 0);
+  const next = Math.max(0, Math.min(count - 1, (timeLine.selected < 0 ? first : timeLine.selected) + by));
+  if (count === 0) return;
+  pickOperation(next);
+  const at = run.operations.begin[next];
+  const half = (timeLine.to - timeLine.from) / 2;
+  if (at < timeLine.from || at > timeLine.to) timeLine.show(at - half, at + half);
+}
+
+function clear() {
+  timeLine.select(-1);
+  part("details").replaceChildren();
+  part("found").replaceChildren();
+}
+
+function showFound() {
+  const found = search(run, part("search").value);
+  const items = found.map((each) => {
+    const button = element("button", { type: "button", textContent: `${moment(each.begin)}  ${each.text}` });
+    button.addEventListener("click", () => {
+      if (each.operation !== undefined) pickOperation(each.operation);
+      timeLine.showAround(each.begin, each.end ?? each.begin);
+    });
+    return element("li", {}, button);
+  });
+  const none = part("search").value.trim() && !found.length;
+  part("found").replaceChildren(...(none ? [element("li", { textContent: "nothing has that" })] : items));
+}
+
+const ACTIONS = {
+  "+": () => timeLine.zoom(1 / 1.5),
+  "-": () => timeLine.zoom(1.5),
+  ArrowLeft: () => timeLine.pan(-SPAN),
+  ArrowRight: () => timeLine.pan(SPAN),
+  0: () => timeLine.whole(),
+  n: () => step(1),
+  p: () => step(-1),
+  "/": () => part("search").focus(),
+  Escape: clear,
+};
+ACTIONS["="] = ACTIONS["+"];
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const isTyping = event.target.matches("input, select");
+  if (isTyping && event.key !== "Escape") return;
+  if (isTyping) event.target.blur();
+  const action = ACTIONS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+
+for (const button of document.querySelectorAll("[data-key]")) button.addEventListener("click", () => ACTIONS[button.dataset.key]());
+part("search").addEventListener("input", showFound);
+
+// --- what may be hidden of the operations ---
+
+const counted = (column) => [...new Set(run.operations[column])].sort().map((name) => [name, run.operations[column].filter((each) => each === name).length]);
+function toggles(names, colourOf) {
+  for (const [name, count] of names) {
+    const button = element("button", { type: "button", ariaPressed: "true" });
+    button.append(element("i", { className: colourOf(name) }), count === null ? name : `${name} ${count.toLocaleString("en")}`);
+    button.addEventListener("click", () => {
+      timeLine.toggle(name);
+      button.ariaPressed = String(!timeLine.hidden.has(name));
+    });
+    part("toggles").append(button);
+  }
+}
+toggles(counted("kind"), (name) => `kind${timeLine.kinds.indexOf(name) % 6}`);
+toggles(counted("outcome"), (name) => `outcome-${name}`);
+toggles([["p50", null], ["p99", null]], (name) => name);
+
+timeLine.charts[1].root.before(part("toggles"));
+timeLine.charts[3].root.before(part("member-key"));
+
+// --- messages ---
+
+for (const { id } of run.members) {
+  part("of-member").append(element("option", { value: id, textContent: `member ${id}` }));
+  part("member-key").append(element("span", {}, element("i", { className: MEMBER_COLOURS[id % MEMBER_COLOURS.length] }), `member ${id}`));
+}
+for (const name of [...new Set(run.messages.name)].sort()) part("of-name").append(element("option", { value: name, textContent: name }));
+part("of-member").addEventListener("change", showMessages);
+part("of-name").addEventListener("change", showMessages);
+if (run.left_out) part("left-out").textContent = `${run.left_out.toLocaleString("en")} messages are not in this page: upheaval trace RUN.`;
+
+// --- elections: to their place on the time line ---
+
+for (const button of document.querySelectorAll("[data-election]")) {
+  const election = run.elections[+button.dataset.election - 1];
+  button.addEventListener("click", () => {
+    timeLine.showAround(election.begin, election.end ?? run.length);
+    part("time-line").scrollIntoView({ block: "center" });
+  });
+}
+
+// --- colours and paper ---
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => timeLine.redraw());
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open])")];
+  for (const each of opened) each.open = true;
+  document.documentElement.dataset.paper = "";
+  timeLine.resize(PRINT_WIDTH);
+  timeLine.redraw();
+});
+addEventListener("afterprint", () => {
+  for (const each of opened) each.open = false;
+  delete document.documentElement.dataset.paper;
+  timeLine.resize(part("time-line").clientWidth);
+  timeLine.redraw();
+});
+
+windowChanged();
+showMessages();

@@ -1,0 +1,257 @@
+"""What the browser draws of a run, as one JSON object of columns: members, faults, orders, operations, messages.
+
+Nothing here judges: the page shows it beside what the checkers found. Times are nanoseconds since the first thing that
+the run recorded.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from upheaval.checkers.logs import check_logs
+from upheaval.checkers.placed_calls import place_calls
+from upheaval.checkers.positions import finals_of
+from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, TYPE_DATA, LogMissing, RecordedLog
+from upheaval.records import ControlRecord, Function, Json, Manifest, Operation, RunFolder, TraceEvent, messages_of
+from upheaval.report.elections import Election
+from upheaval.report.figures import Figures, extent_of
+from upheaval_node.trace_kinds import TraceKind
+
+MESSAGES_SHOWN: Final = 20_000
+"""Of a run with more, reports of positions are left out: the charts of positions show them."""
+POINTS_OF_MEMBER: Final = 4_000
+TEXT_SHOWN: Final = 200
+"""Characters of a value or a result."""
+_REPORTS: Final = ("AppendPosition", "CommitPosition")
+_NOT_TOLD: Final = frozenset(("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from"))
+
+Scene = dict[str, Any]
+
+
+def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Sequence[Election]) -> Scene:
+    """Raises `UsageError` for a run folder that cannot be read."""
+    operations = list(run.read_history()) if run.history_file.exists() else []
+    operations.sort(key=lambda operation: operation.invoke_ns)
+    folders = [run.member(member_id) for member_id in range(manifest.members)]
+    traces = {each.member_id: list(each.read_trace()) if each.trace.exists() else [] for each in folders}
+    start, _ = extent_of(operations, list(run.read_faults()), traces.values())
+    seen = [(member_id, event) for member_id, event in messages_of(run) if member_id in traces]
+    traced = [(member_id, event) for member_id, events in traces.items() for event in events]
+    told = sorted((each for each in traced + seen if _is_message(each[1])), key=lambda each: each[1].ns)
+    # Elections count from the first thing that members told.
+    told_first = min((event.ns for _, event in traced + seen), default=start) - start
+    positions = _positions(told, start)
+    return {
+        "length": figures.length_ns,
+        "members": [
+            _member(member_id, events, start, figures, positions.get(member_id, []))
+            for member_id, events in traces.items()
+        ],
+        "terms": figures.terms,
+        "faults": [
+            {"what": f"{fault.what} {fault.where}", "begin": fault.begin, "end": fault.end, "evidence": fault.evidence}
+            for fault in figures.faults
+        ],
+        "orders": [_order(control, start) for control in run.read_controls()],
+        "elections": [
+            {
+                "what": f"election {each.number}: member {each.candidate_id} for term {each.term_id}, {each.outcome}",
+                "begin": each.begin_ns + told_first,
+                "end": None if each.end_ns is None else each.end_ns + told_first,
+            }
+            for each in elections
+        ],
+        "buckets": [[(each.begin + each.end) // 2, each.p50, each.p99] for each in figures.buckets],
+        "operations": _operations(operations, start),
+        "frames": _frames(run, manifest, operations),
+        **_messages(told, start),
+    }
+
+
+def to_script_text(scene: Scene) -> str:
+    """JSON that cannot end the element that it lies in."""
+    return json.dumps(scene, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _is_message(event: TraceEvent) -> bool:
+    return event.event in (TraceKind.SEND, TraceKind.RECEIVE)
+
+
+def _member(
+    member_id: int,
+    events: Sequence[TraceEvent],
+    start: int,
+    figures: Figures,
+    positions: Sequence[tuple[int, int, int]],
+) -> Scene:
+    states, stalls = [], []
+    for event in events:
+        stall_ns = event.fields.get("stall_ns")
+        if event.event == TraceKind.ELECTION_STATE:
+            states.append([event.ns - start, str(event.fields.get("state")), str(event.fields.get("reason") or "")])
+        elif event.event == TraceKind.LOOP_STALL and isinstance(stall_ns, int):
+            stalls.append([max(event.ns - start - stall_ns, 0), event.ns - start])
+    return {
+        "id": member_id,
+        "spans": [[span.begin, span.end, span.state, span.term] for span in figures.members.get(member_id, [])],
+        "states": states,
+        "stalls": stalls,
+        "positions": _thinned(positions),
+    }
+
+
+def _positions(told: Iterable[tuple[int, TraceEvent]], start: int) -> dict[int, list[tuple[int, int, int]]]:
+    """Of each member, when it reported which position of its log, and how far that was from the largest one told
+    before.
+    """
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    largest = 0
+    for member_id, event in told:
+        position = event.fields.get("log_position")
+        if event.event != TraceKind.SEND or event.fields.get("message") not in _REPORTS or type(position) is not int:
+            continue
+        largest = max(largest, position)
+        before = found.setdefault(member_id, [])
+        if not before or before[-1][1] != position or before[-1][2] != largest - position:
+            before.append((event.ns - start, position, largest - position))
+    return found
+
+
+def _thinned(points: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Of many, in each interval the first one and the one that is furthest from the others' position."""
+    if len(points) <= POINTS_OF_MEMBER:
+        return list(points)
+    kept: list[tuple[int, int, int]] = []
+    edges = [len(points) * index // (POINTS_OF_MEMBER // 2) for index in range(POINTS_OF_MEMBER // 2 + 1)]
+    for begin, end in pairwise(edges):
+        worst = max(range(begin, end), key=lambda index: points[index][2])
+        kept += [points[index] for index in sorted({begin, worst})]
+    return kept
+
+
+def _order(control: ControlRecord, start: int) -> Scene:
+    return {
+        "what": control.what,
+        "begin": control.begin_ns - start,
+        "end": control.end_ns - start,
+        "evidence": str(control.proof),
+    }
+
+
+def _operations(operations: Sequence[Operation], start: int) -> Scene:
+    """In the order of their beginnings."""
+    return {
+        "id": [each.id for each in operations],
+        "slot": [each.process for each in operations],
+        "kind": [each.f.value for each in operations],
+        "outcome": [each.outcome.value for each in operations],
+        "begin": [each.invoke_ns - start for each in operations],
+        "end": [None if each.complete_ns is None else each.complete_ns - start for each in operations],
+        "key": [each.key for each in operations],
+        "value": [_shown(each.value) for each in operations],
+        "result": [_shown(each.result) for each in operations],
+        "session": [each.session for each in operations],
+    }
+
+
+def _shown(value: Json) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]} .."
+
+
+# --- frames ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Frames:
+    """What a member's log has at the ends of messages: where each begins, and the CRC-32 of its frames."""
+
+    by_end: Mapping[int, tuple[int, int]]
+    why_none: str = ""
+
+
+def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation]) -> Scene:
+    """Where each operation ends in the log, null for one that is in none; what the first member that has it has there;
+    and of all others what they have there otherwise.
+    """
+    ends = _ends_in_log(run, manifest, operations)
+    wanted = frozenset(end for end in ends if end is not None)
+    logs = {member_id: _frames_of(run, member_id, wanted) for member_id in range(manifest.members)}
+    usual = [
+        None if end is None else next((log.by_end[end] for log in logs.values() if end in log.by_end), None)
+        for end in ends
+    ]
+    return {
+        "end": ends,
+        "usual": usual,
+        "others": {
+            member_id: {
+                index: log.by_end.get(end)
+                for index, end in enumerate(ends)
+                if end is not None and log.by_end.get(end) != usual[index]
+            }
+            for member_id, log in logs.items()
+            if not log.why_none
+        },
+        "unreadable": {member_id: log.why_none for member_id, log in logs.items() if log.why_none},
+    }
+
+
+def _ends_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[Operation]) -> list[int | None]:
+    """By the ids in the log. An operation that is not found there may still say where it was told to be."""
+    witness = check_logs(run, finals_of(manifest), manifest.members, None).witness
+    if witness is None:
+        return [each.position for each in operations]
+    by_id = {entry.id: entry.position for entry in witness.entries}
+    calls = place_calls([each for each in operations if each.f is Function.CALL], witness.calls).by_position
+    by_id |= {operation.id: position for position, operation in calls.items()}
+    return [by_id.get(each.id, each.position) for each in operations]
+
+
+def _frames_of(run: RunFolder, member_id: int, wanted: frozenset[int]) -> _Frames:
+    found: dict[int, tuple[int, int]] = {}
+    try:
+        for segment in RecordedLog(run.member(member_id)).segments():
+            words = memoryview(segment.data).cast("i")
+            begin = 0
+            for offset, following in pairwise([*segment.offsets, segment.end]):
+                version_flags_type = words[(offset >> 2) + 1]
+                flags, kind = version_flags_type >> 8, version_flags_type >> 16
+                if kind == TYPE_DATA and flags & FLAG_BEGIN:
+                    begin = offset
+                end = segment.base + following
+                if kind == TYPE_DATA and flags & FLAG_END and end in wanted:
+                    found[end] = (segment.base + begin, zlib.crc32(segment.data[begin:following]))
+    except LogMissing as missing:
+        return _Frames({}, str(missing))
+    return _Frames(found)
+
+
+# --- messages ---
+
+
+def _messages(told: Sequence[tuple[int, TraceEvent]], start: int) -> Scene:
+    """Those that consensus modules sent and received, in order; `left_out` of them are not there."""
+    shown = list(told)
+    if len(shown) > MESSAGES_SHOWN:
+        shown = [each for each in told if each[1].fields.get("message") not in _REPORTS][:MESSAGES_SHOWN]
+    return {
+        "messages": {
+            "at": [event.ns - start for _, event in shown],
+            "member": [member_id for member_id, _ in shown],
+            "event": [event.event for _, event in shown],
+            "name": [str(event.fields.get("message")) for _, event in shown],
+            "to": [event.fields.get("to") for _, event in shown],
+            "fields": [_told(event.fields) for _, event in shown],
+        },
+        "left_out": len(told) - len(shown),
+    }
+
+
+def _told(fields: Mapping[str, Json]) -> str:
+    return " ".join(f"{name}={value}" for name, value in fields.items() if name not in _NOT_TOLD)

@@ -1,0 +1,76 @@
+"""A campaign of drawn schedules on clusters of processes: what it keeps, what it tells, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.main import main
+from upheaval.execution.run import read_origin
+
+pytestmark = pytest.mark.heavy
+
+SEED = 335
+"""Short: all members pause, then the leader does."""
+
+
+def run(folder: Path, *options: str) -> int:
+    return main(
+        ["campaign", "--runtime", "process", "--seeds", f"{SEED}..{SEED}", "--json", "--out", str(folder), *options]
+    )
+
+
+def test_a_valid_seed_leaves_its_line_and_no_run_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["seeds"], summary["valid"], summary["invalid"]) == (1, [SEED], [])
+    assert summary["faults"] == {"pause": {"planned": 2, "proved": 2, "unseen": 0, "left_out": 0}}
+    line = json.loads((tmp_path / "seeds.jsonl").read_text())
+    assert (line["seed"], line["verdict"], line["findings"], line["folder"]) == (SEED, "valid", [], "")
+    assert line["operations"] >= 50 + 199 + 104 + 50
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+
+
+def test_a_seed_that_fails_leaves_its_run_and_says_what_was_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, "--planted", "message-delivered-twice") == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["invalid"] == [SEED]
+    kept = tmp_path / f"seed-{SEED}"
+    assert f"seed {SEED}:\n  invalid, linearizable: " in told.err
+    assert f"again: upheaval replay {kept}" in told.err
+    assert verify_run(kept).verdict is Verdict.INVALID
+    scenario, origin = read_origin(kept)
+    assert (scenario.title, origin.seed, origin.planted) == (
+        f"Seed {SEED} of a campaign",
+        SEED,
+        "message-delivered-twice",
+    )
+    assert run(tmp_path) == 2
+    assert "holds runs of a campaign already: give another --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--workers", "2"], "clusters on the process runtime run one after the other: leave out --workers"),
+        (["--shrink"], "--shrink and --dir are for simulated seeds"),
+        (["--system", "aeran"], "unknown system 'aeran'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    options: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, *options) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_simulated_members_are_our_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["campaign", "--system", "aeron", "--seeds", "1..1"]) == 2
+    assert "system aeron does not run on the simulated runtime" in capsys.readouterr().err
