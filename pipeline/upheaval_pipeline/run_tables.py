@@ -77,7 +77,8 @@ def _aside_of(run: RunFolder, controls: tuple[ControlRecord, ...]) -> Aside:
     snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
     clocks, clients = leader_clocks(run, manifest.members), client_times(run, manifest)
     traces = facts_of_members(run, manifest.members)
-    files = tuple(judge_files(run, manifest, traces))
+    operations = run.read_history() if run.history_file.exists() else ()
+    files = tuple(judge_files(run, manifest, traces, operations))
     taken = taken_snapshots(run, manifest, traces)
     return Aside(
         commands, snapshots, tuple(judge_by_model(run, traced)), files, controls, clocks, clients, traced, taken

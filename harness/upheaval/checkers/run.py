@@ -34,6 +34,7 @@ from upheaval.checkers.positions import (
     finals_of,
     traced_positions,
 )
+from upheaval.checkers.progress import check_progress
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
 from upheaval.checkers.raised import check_raised
@@ -113,13 +114,16 @@ def verify_run(path: str | PathLike[str]) -> Report:
     asked = () if logs.witness is None or logs.witness.why_not_whole else logs.witness.events.snapshots
     traces = facts_of_members(run, manifest.members)
     absent = check_asked_snapshots(asked, manifest, taken_snapshots(run, manifest, traces))
-    findings.extend(merged(judge_files(run, manifest, traces), absent))
+    findings.extend(merged(judge_files(run, manifest, traces, operations), absent))
     return Report(str(run.path), tuple(findings), unchecked(findings))
 
 
-def judge_files(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
-    """The findings that rest on traces and small files of the run alone."""
+def judge_files(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
+) -> list[Finding]:
+    """The findings that rest on traces and small files of the run, and of its history on times alone."""
     found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
+    found += check_progress(run, manifest, traces, operations)
     raised = check_raised(run, traces)
     return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces), raised]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from support.bad_runs.bad_run import BadRun
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 
 _CALM = "clients-cut-off"
 """Nothing happens in its last three seconds."""
@@ -64,6 +65,57 @@ def an_answer_comes_after_more_than_a_change_of_leader(run: Path) -> None:
     _delay_an_answer(run, 11)
 
 
+def _silence(run: Path, seconds: float, complete_ns: int | None) -> None:
+    """Nobody is answered for that time, longer than the time-outs of these members allow. `complete_ns` is when they
+    are after all, counted from its end; None for never.
+    """
+    _set_timeout(run, leader_heartbeat_ns=200_000_000, election_ns=20_000_000)
+    path = run / "history.jsonl"
+    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    begin_ns = min(line["complete_ns"] for line in lines if line["outcome"] == "ok") + 50_000_000
+    end_ns = begin_ns + int(seconds * 10**9)
+    for line in lines:
+        if line["outcome"] == "ok" and begin_ns < line["complete_ns"] < end_ns:
+            if complete_ns is None:
+                line.update(outcome="unknown", complete_ns=None, result=None, position=None)
+            else:
+                line["complete_ns"] = end_ns + complete_ns
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def nobody_is_answered_for_a_while(run: Path) -> None:
+    _silence(run, 1.5, None)
+
+
+def nobody_is_answered_before_that_time_is_over(run: Path) -> None:
+    _silence(run, 1.5, 1)
+
+
+def nobody_is_answered_any_more(run: Path) -> None:
+    _silence(run, 100, None)
+
+
+def nobody_is_answered_while_the_machine_is_starved(run: Path) -> None:
+    """The leader stalls four times, each time for less than answers are late."""
+    _silence(run, 1.5, 1)
+    lines = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    begin_ns = min(line["complete_ns"] for line in lines if line["outcome"] == "ok")
+    trace = run / "member-0" / "trace.jsonl"
+    told = json.loads(trace.read_text().splitlines()[-1])
+    stalls = [
+        {**told, "event": "loop-stall", "ts": begin_ns + number * 300_000_000, "stall_ns": 60_000_000}
+        for number in range(1, 5)
+    ]
+    with trace.open("a") as stream:
+        stream.write("".join(json.dumps(stall) + "\n" for stall in stalls))
+
+
+def _still(damage: Any, *more: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
+    """A follower is killed meanwhile; the other two are a quorum."""
+    says = ("nobody was answered for ", "while clients asked, member ", "were well (allowed: 1320 ms)", *more)
+    return BadRun("follower-killed-and-returned", damage, Promise.PROGRESS, says, verdict)
+
+
 def _bad(damage: Any, *says: str, scenario: str = _CALM) -> BadRun:
     return BadRun(scenario, damage, Promise.CLIENTS_IN_TIME, says)
 
@@ -84,4 +136,8 @@ CLIENT_TIMES = (
         "allowed: 10000 ms",
         scenario="leader-killed",
     ),
+    _still(nobody_is_answered_for_a_while),
+    _still(nobody_is_answered_before_that_time_is_over),
+    _still(nobody_is_answered_any_more),
+    _still(nobody_is_answered_while_the_machine_is_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),
 )

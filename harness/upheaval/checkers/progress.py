@@ -1,0 +1,208 @@
+"""The promise of progress: while a leader and a quorum with it are well, somebody who asks is answered in time.
+
+From the history, the members' traces and what was done to them. Members that had a fault are left out, and the others
+must do without them. This module knows nothing of logs.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol_events import quorum_of
+from upheaval.checkers.trace_facts import TraceFacts
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS, NEVER_NS
+
+_SERVES: Final = "CLOSED"
+"""The state of an election that is over."""
+_LOST_MAX: Final = 2
+"""So many answers of one session may be lost on their way without a word about the cluster."""
+_TAKES: Final = "ACTIVE"
+"""The state of a module that takes what clients send."""
+
+
+@dataclass(slots=True)
+class _Service:
+    """From when to when a member was in a term without an election, and its module took what clients send."""
+
+    member_id: int
+    is_leader: bool
+    begin_ns: int
+    end_ns: int = NEVER_NS
+
+    def covers(self, begin_ns: int, end_ns: int) -> bool:
+        return self.begin_ns <= begin_ns and end_ns <= self.end_ns
+
+
+@dataclass(slots=True)
+class _Session:
+    """What a client asked in a session: when it was answered, and when it asked and what came of it."""
+
+    answered: list[int] = field(default_factory=list)
+    asked: list[tuple[int, int | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """Somebody asked at the beginning, still did at the end, and nobody was answered between."""
+
+    begin_ns: int
+    end_ns: int
+    answered_ns: int
+    """When its session had been answered last before it."""
+
+
+def check_progress(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
+) -> list[Finding]:
+    """One finding; none where nobody was answered in a session while a member is known to have led."""
+    sessions, answers = _asked(operations)
+    services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
+    if not sessions or not any(each.is_leader for each in services):
+        return []
+    stalls = {facts.member_id: facts.stalls for facts in traces}
+    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
+    for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
+        if end_ns - begin_ns > judge.allowed_ns:
+            judge.look_at(_silences(sessions, begin_ns, end_ns))
+    if judge.missed:
+        return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
+    detail = (
+        f"{len(answers)} answers, none later than {judge.allowed_ns // MS} ms after the one before it while somebody "
+        "asked and a leader and a quorum with it were well"
+    )
+    return [Finding(Promise.PROGRESS, Verdict.VALID, detail)]
+
+
+def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Sequence[int]]:
+    """The sessions that were ever answered, and when anybody was. A service of one's own may take its time."""
+    sessions: dict[int, _Session] = {}
+    answers = []
+    for operation in operations:
+        is_answered = operation.outcome is Outcome.OK and operation.complete_ns is not None
+        if is_answered and operation.complete_ns is not None:
+            answers.append(operation.complete_ns)
+        if operation.session is None or operation.outcome is Outcome.FAIL or operation.f is Function.CALL:
+            continue
+        session = sessions.setdefault(operation.session, _Session())
+        session.asked.append((operation.invoke_ns, operation.complete_ns if is_answered else None))
+        if is_answered and operation.complete_ns is not None:
+            session.answered.append(operation.complete_ns)
+    for session in sessions.values():
+        session.answered.sort()
+    return {key: session for key, session in sessions.items() if session.answered}, sorted(answers)
+
+
+def _silences(sessions: Mapping[int, _Session], begin_ns: int, end_ns: int) -> Iterator[_Silence]:
+    """Of each session in a time without any answer: from when to when its client is known to have waited for one."""
+    for session in sessions.values():
+        before = bisect_right(session.answered, begin_ns)
+        if not before:
+            continue
+        asked = [each for each in session.asked if each[0] < end_ns]
+        waits = [(max(begin_ns, asked_ns), end_ns) for asked_ns, answered in asked if answered and answered >= end_ns]
+        # Who was never answered may have given up at any time.
+        never = [(asked_ns, asked_ns) for asked_ns, answered in asked if answered is None and asked_ns > begin_ns]
+        if len(never) > _LOST_MAX:
+            waits += never
+        if waits:
+            begun_ns, last_ns = min(begin for begin, _ in waits), max(end for _, end in waits)
+            yield _Silence(begun_ns, last_ns, session.answered[before - 1])
+
+
+def _commands(run: RunFolder) -> Iterator[Trouble]:
+    """A snapshot, too, keeps the module from what clients send."""
+    for control in run.read_controls():
+        yield Trouble(control.begin_ns, control.end_ns)
+
+
+def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
+    folder = run.member(member_id)
+    service: _Service | None = None
+    is_over, leads, takes = False, False, True
+    for event in folder.read_trace() if folder.trace.exists() else ():
+        match event.event:
+            case TraceKind.PROCESS_START | TraceKind.PROCESS_END:
+                is_over, leads, takes = False, False, True
+            case TraceKind.ELECTION_STATE:
+                is_over, leads = _is_over(event), event.fields.get("leader_member_id") == member_id
+            case TraceKind.MODULE_STATE:
+                takes = event.fields.get("new") == _TAKES
+            case _:
+                continue
+        is_leader = is_over and leads
+        if service is not None and (not (is_over and takes) or service.is_leader != is_leader):
+            service.end_ns = event.ns
+            yield service
+            service = None
+        if service is None and is_over and takes:
+            service = _Service(member_id, is_leader, event.ns)
+    if service is not None:
+        yield service
+
+
+def _is_over(event: TraceEvent) -> bool:
+    return event.fields.get("state") == _SERVES
+
+
+class _Judge:
+    def __init__(
+        self,
+        manifest: Manifest,
+        services: Sequence[_Service],
+        troubles: Sequence[Trouble],
+        stalls: Mapping[int, Sequence[tuple[int, int]]],
+    ) -> None:
+        self.missed: list[Finding] = []
+        # Even a change of leader takes no longer, and here none is needed.
+        self.allowed_ns = failover_ns(timeouts_of(manifest))
+        self._services = services
+        self._troubles = troubles
+        self._quorum = quorum_of(manifest.members)
+        self._stalls = stalls
+
+    def look_at(self, silences: Iterable[_Silence]) -> None:
+        """Keep each that nothing explains."""
+        for silence in silences:
+            for leader in self._services:
+                end_ns = min(silence.end_ns, leader.end_ns)
+                is_its = leader.is_leader and leader.begin_ns <= silence.answered_ns
+                if is_its and end_ns - silence.begin_ns > self.allowed_ns:
+                    self._require_trouble(leader.member_id, silence.begin_ns, end_ns)
+
+    def _require_trouble(self, leader: int, begin_ns: int, end_ns: int) -> None:
+        well = {
+            each.member_id
+            for each in self._services
+            if each.covers(begin_ns, end_ns) and not self._is_in_trouble(each.member_id, begin_ns, end_ns)
+        }
+        if leader not in well or len(well) < self._quorum:
+            return
+        silent_ns = end_ns - begin_ns
+        detail = (
+            f"nobody was answered for {silent_ns // MS} ms while clients asked, member {leader} led, and members "
+            f"{', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
+        )
+        late_ns = silent_ns - self.allowed_ns
+        stalled_ns = sum(self._stalled_ns(member_id, begin_ns, end_ns) for member_id in well)
+        verdict = Verdict.INVALID
+        if late_ns <= stalled_ns:
+            verdict = Verdict.UNKNOWN
+            detail += f"; they recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
+        late_ms = -(-late_ns // MS)
+        self.missed.append(Finding(Promise.PROGRESS, verdict, detail, tuple(sorted(well)), late_ms=late_ms))
+
+    def _stalled_ns(self, member_id: int, begin_ns: int, end_ns: int) -> int:
+        """A starved machine stops its members often, and each time for less than the bound."""
+        return sum(max(0, min(end_ns, end) - max(begin_ns, begin)) for begin, end in self._stalls.get(member_id, ()))
+
+    def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
+        """Whether it had any, or may not have got over it."""
+        since_ns = begin_ns - self.allowed_ns
+        return any(trouble.hits(member_id, since_ns, end_ns) for trouble in self._troubles)
