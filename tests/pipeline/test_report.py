@@ -25,7 +25,17 @@ from upheaval.records import (
     RunFolder,
     TraceEvent,
 )
-from upheaval.report import ELECTION, FOLLOWER, LEADER, SCRIPTS, STYLE, catch_ups, measure_run, member_spans
+from upheaval.report import (
+    ELECTION,
+    FOLLOWER,
+    LEADER,
+    SCRIPTS,
+    STYLE,
+    catch_ups,
+    measure_run,
+    member_spans,
+    positions_of,
+)
 from upheaval_chaos.record import FaultRecord, Proof
 
 EVIL = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
@@ -273,6 +283,20 @@ def test_how_fast_a_member_caught_up_is_measured() -> None:
 
 def event(ns: int, name: str, **fields: str | int) -> TraceEvent:
     return TraceEvent(1, ns, name, fields)
+
+
+def test_the_position_of_a_member_goes_back_by_what_it_says_of_its_own_log_alone() -> None:
+    """A leader that begins, or ends, tells of nothing committed; a log that is cut in an election is shorter."""
+    told = [
+        (0, event(10, "send", message="CommitPosition", log_position=500)),
+        (1, event(11, "send", message="AppendPosition", log_position=400)),
+        (0, event(12, "send", message="CommitPosition", log_position=0)),
+        (0, event(13, "receive", message="AppendPosition", log_position=900)),
+        (0, election(14, "CANVASS", 600)),
+        (0, election(15, "CANVASS", 550)),
+        (1, election(16, "INIT", -1)),
+    ]
+    assert positions_of(told, 10) == {0: [(0, 500, 0), (4, 600, 0), (5, 550, 50)], 1: [(1, 400, 100)]}
 
 
 def test_a_killed_member_is_down_until_its_next_process() -> None:

@@ -19,4 +19,4 @@ from upheaval.report.figures import (
     snapshot_figures as snapshot_figures,
 )
 from upheaval.report.page import SCRIPTS as SCRIPTS, STYLE as STYLE, page as page
-from upheaval.report.scene import scene_of as scene_of
+from upheaval.report.scene import positions_of as positions_of, scene_of as scene_of

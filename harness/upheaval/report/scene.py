@@ -25,7 +25,8 @@ MESSAGES_SHOWN: Final = 20_000
 POINTS_OF_MEMBER: Final = 4_000
 TEXT_SHOWN: Final = 200
 """Characters of a value or a result."""
-_REPORTS: Final = ("AppendPosition", "CommitPosition")
+_COMMIT: Final = "CommitPosition"
+_REPORTS: Final = ("AppendPosition", _COMMIT)
 _NOT_TOLD: Final = frozenset(("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from"))
 
 Scene = dict[str, Any]
@@ -40,10 +41,11 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
     start, _ = extent_of(operations, list(run.read_faults()), traces.values())
     seen = [(member_id, event) for member_id, event in messages_of(run) if member_id in traces]
     traced = [(member_id, event) for member_id, events in traces.items() for event in events]
-    told = sorted((each for each in traced + seen if _is_message(each[1])), key=lambda each: each[1].ns)
+    events = sorted(traced + seen, key=lambda each: each[1].ns)
+    told = [each for each in events if _is_message(each[1])]
     # Elections count from the first thing that members told.
     told_first = min((event.ns for _, event in traced + seen), default=start) - start
-    positions = _positions(told, start)
+    positions = positions_of(events, start)
     return {
         "length": figures.length_ns,
         "members": [
@@ -103,21 +105,31 @@ def _member(
     }
 
 
-def _positions(told: Iterable[tuple[int, TraceEvent]], start: int) -> dict[int, list[tuple[int, int, int]]]:
-    """Of each member, when it reported which position of its log, and how far that was from the largest one told
-    before.
-    """
+def positions_of(events: Iterable[tuple[int, TraceEvent]], start: int) -> dict[int, list[tuple[int, int, int]]]:
+    """Of each member, when it told which position of its log, and how far that was from the largest one told before."""
     found: dict[int, list[tuple[int, int, int]]] = {}
     largest = 0
-    for member_id, event in told:
-        position = event.fields.get("log_position")
-        if event.event != TraceKind.SEND or event.fields.get("message") not in _REPORTS or type(position) is not int:
+    for member_id, event in events:
+        before = found.setdefault(member_id, [])
+        position = _position(event, before[-1][1] if before else 0)
+        if position is None:
             continue
         largest = max(largest, position)
-        before = found.setdefault(member_id, [])
-        if not before or before[-1][1] != position or before[-1][2] != largest - position:
+        if not before or before[-1][1:] != (position, largest - position):
             before.append((event.ns - start, position, largest - position))
     return found
+
+
+def _position(event: TraceEvent, last: int) -> int | None:
+    """How far a member says that its log reaches; of a leader, how far it is committed, which is never taken back."""
+    position: Json = None
+    if event.event == TraceKind.ELECTION_STATE:
+        position = event.fields.get("append_position")
+    elif event.event == TraceKind.SEND and event.fields.get("message") in _REPORTS:
+        position = event.fields.get("log_position")
+        if event.fields.get("message") == _COMMIT and type(position) is int and position < last:
+            return None
+    return position if type(position) is int and position >= 0 else None
 
 
 def _thinned(points: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
