@@ -328,3 +328,11 @@ def test_the_commands_need_no_spark(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["measure", str(tmp_path)]) == 0
     assert "380 ok" in capsys.readouterr().out
     assert main(["report", str(tmp_path / "nowhere")]) == 2
+
+
+@pytest.mark.parametrize("system", ["upheaval", "aeron:1.51.0"])
+def test_the_page_says_what_the_members_are(system: str, tmp_path: Path) -> None:
+    good_run().write(tmp_path)
+    run = RunFolder(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), system=system))
+    assert f'<span class="where">3 members of {system} · ' in write_report(run.path).read_text()

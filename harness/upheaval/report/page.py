@@ -90,8 +90,8 @@ def page(
 
 
 def _what(manifest: Manifest) -> str:
-    parts = [f"{manifest.members} members", f"{manifest.runtime} runtime", f"profile {manifest.profile}"]
-    parts += [f"sync level {manifest.sync_level}", f"components {manifest.components}"]
+    parts = [f"{manifest.members} members of {manifest.system}", f"{manifest.runtime} runtime"]
+    parts += [f"profile {manifest.profile}", f"sync level {manifest.sync_level}", f"components {manifest.components}"]
     if manifest.service:
         parts.append(f"service {manifest.service}")
     if manifest.seed is not None:
