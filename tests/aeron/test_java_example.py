@@ -94,6 +94,9 @@ def test_a_class_that_is_not_there_is_refused_with_what_the_member_said(
     command = ["up", "--dir", str(run), "--system", "aeron", "--members", "1", "--service", f"{tmp_path}:auction.Bid"]
     assert main(command) == 2
     said = capsys.readouterr().err
-    assert "member 0 ended with status 2: member: unknown service 'auction.Bid': use ledger, timers, workbench" in said
+    assert (
+        "member 0 ended with status 2: member: unknown service 'auction.Bid': use ledger, tally, timers, workbench"
+        in said
+    )
     assert said.count("\n") == 1
     assert list(Path("/dev/shm").glob(f"upheaval-*{RunFolder(run).read_manifest().run_id}*")) == []

@@ -232,7 +232,7 @@ def test_a_member_that_starves_ends_itself_and_says_why(tmp_path: Path) -> None:
         ({"max.sessions": "many"}, "member: property 'max.sessions': expected a number, got 'many'"),
         (
             {"service": "echo"},
-            "member: unknown service 'echo': use ledger, timers, workbench, or a class on the class path",
+            "member: unknown service 'echo': use ledger, tally, timers, workbench, or a class on the class path",
         ),
         (
             {"service": "java.lang.String"},

@@ -31,6 +31,8 @@ def test_a_valid_seed_leaves_its_line_and_no_run_folder(tmp_path: Path, capsys: 
     assert (line["seed"], line["verdict"], line["findings"], line["folder"]) == (SEED, "valid", [], "")
     assert line["operations"] >= 50 + 199 + 104 + 50
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    assert run(tmp_path) == 2
+    assert "holds runs of a campaign already: give another --out" in capsys.readouterr().err
 
 
 def test_a_seed_that_fails_leaves_its_run_and_says_what_was_broken(
@@ -49,8 +51,18 @@ def test_a_seed_that_fails_leaves_its_run_and_says_what_was_broken(
         SEED,
         "message-delivered-twice",
     )
-    assert run(tmp_path) == 2
-    assert "holds runs of a campaign already: give another --out" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_start_is_an_outcome_until_none_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new"
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    command = ["campaign", "--runtime", "docker", "--seeds", "1..9", "--out", str(out)]
+    assert main(command) == 2
+    assert len((out / "seeds.jsonl").read_text().splitlines()) == 2
+    assert json.loads((out / "summary.json").read_text())["unknown"] == [1, 2]
+    assert "unknown, the run came to its end: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,10 @@ def test_a_component_is_killed_alone_and_the_run_is_judged(tmp_path: Path) -> No
         ({"image": "bank:1"}, "an image is for containers: use runtime docker"),
         ({"members": 0}, "a cluster has 1 to 9 members"),
         ({"service": "a.b:C", "source": "nowhere"}, "nowhere is not a folder"),
-        ({"runtime": "simulated", "components": "split"}, "run their components together"),
+        (
+            {"runtime": "simulated", "components": "split"},
+            "system upheaval has no components split on the simulated runtime",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_line_and_leaves_nothing(tmp_path: Path, options: dict[str, Any], says: str) -> None:

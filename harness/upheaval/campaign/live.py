@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from upheaval.campaign.schedules import draw_schedule, kind_of
 from upheaval.campaign.seed import Fate, FaultCounts, fields_of
-from upheaval.checkers.verdict import Report, Verdict
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.errors import EnvironmentFault
 from upheaval.execution.live import LiveStage
 from upheaval.execution.run import run_scenario
 from upheaval.load.own import load_maker
@@ -20,6 +23,9 @@ from upheaval.records import Json, Outcome, RunFolder
 from upheaval.scenario import OwnCode, Scenario
 from upheaval.system import system_named
 from upheaval.workload import Load
+
+UNSTARTED_MAX: Final = 3
+"""After so many clusters in a row that could not be made or started, the next one will not be either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +121,29 @@ class LiveSummary:
 
 
 def run_live(campaign: LiveCampaign, seeds: Iterable[int], show: Callable[[LiveOutcome], None]) -> None:
-    """Run the schedules one after the other; `show` gets each outcome. Clusters share no processor with each other."""
+    """Run the schedules one after the other; `show` gets each outcome. Clusters share no processor with each other.
+
+    Raises `EnvironmentFault` when clusters do not start, one after the other: a single one is an outcome.
+    """
+    unstarted = 0
     for seed in seeds:
-        show(_run(campaign, seed))
+        begin = time.monotonic()
+        try:
+            outcome = _run(campaign, seed)
+        except EnvironmentFault as error:
+            unstarted += 1
+            if unstarted == UNSTARTED_MAX:
+                raise
+            outcome = _unstarted(campaign, seed, error, time.monotonic() - begin)
+        else:
+            unstarted = 0
+        show(outcome)
+
+
+def _unstarted(campaign: LiveCampaign, seed: int, error: EnvironmentFault, seconds: float) -> LiveOutcome:
+    finding = Finding(Promise.RUN_ENDED, Verdict.UNKNOWN, " ".join(str(error).split()))
+    folder = campaign.folder / f"seed-{seed}"
+    return LiveOutcome(seed, Report(str(folder), (finding,)), seconds, 0, {}, str(folder))
 
 
 def _run(campaign: LiveCampaign, seed: int) -> LiveOutcome:

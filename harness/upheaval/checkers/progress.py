@@ -70,7 +70,7 @@ def check_progress(
     judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
     for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
         if end_ns - begin_ns > judge.allowed_ns:
-            judge.look_at(_silences(sessions, begin_ns, end_ns))
+            judge.look_at(list(_silences(sessions, begin_ns, end_ns)))
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -100,20 +100,24 @@ def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Seq
 
 
 def _silences(sessions: Mapping[int, _Session], begin_ns: int, end_ns: int) -> Iterator[_Silence]:
-    """Of each session in a time without any answer: from when to when its client is known to have waited for one."""
+    """Of each session in a time without any answer: from when to when its client is known to have waited for one.
+
+    Only who asks is known to run: clients may be stopped while members go on.
+    """
+    times = [asked_ns for session in sessions.values() for asked_ns, _ in session.asked if asked_ns < end_ns]
+    last_ns = max(times, default=begin_ns)
     for session in sessions.values():
         before = bisect_right(session.answered, begin_ns)
         if not before:
             continue
-        asked = [each for each in session.asked if each[0] < end_ns]
-        waits = [(max(begin_ns, asked_ns), end_ns) for asked_ns, answered in asked if answered and answered >= end_ns]
+        waits = [max(begin_ns, asked_ns) for asked_ns, answered in session.asked if answered and answered >= end_ns]
         # Who was never answered may have given up at any time.
-        never = [(asked_ns, asked_ns) for asked_ns, answered in asked if answered is None and asked_ns > begin_ns]
+        never = [asked_ns for asked_ns, answered in session.asked if answered is None and begin_ns < asked_ns < end_ns]
+        answered_ns = session.answered[before - 1]
+        if waits and min(waits) < last_ns:
+            yield _Silence(min(waits), last_ns, answered_ns)
         if len(never) > _LOST_MAX:
-            waits += never
-        if waits:
-            begun_ns, last_ns = min(begin for begin, _ in waits), max(end for _, end in waits)
-            yield _Silence(begun_ns, last_ns, session.answered[before - 1])
+            yield _Silence(min(never), max(never), answered_ns)
 
 
 def _commands(run: RunFolder) -> Iterator[Trouble]:
@@ -171,10 +175,12 @@ class _Judge:
         """Keep each that nothing explains."""
         for silence in silences:
             for leader in self._services:
-                end_ns = min(silence.end_ns, leader.end_ns)
-                is_its = leader.is_leader and leader.begin_ns <= silence.answered_ns
-                if is_its and end_ns - silence.begin_ns > self.allowed_ns:
-                    self._require_trouble(leader.member_id, silence.begin_ns, end_ns)
+                begin_ns, end_ns = silence.begin_ns, min(silence.end_ns, leader.end_ns)
+                if leader.begin_ns > silence.answered_ns:
+                    # Its clients have yet to hear who leads.
+                    begin_ns = max(begin_ns, leader.begin_ns + self.allowed_ns)
+                if leader.is_leader and end_ns - begin_ns > self.allowed_ns:
+                    self._require_trouble(leader.member_id, begin_ns, end_ns)
 
     def _require_trouble(self, leader: int, begin_ns: int, end_ns: int) -> None:
         well = {
@@ -190,7 +196,7 @@ class _Judge:
             f"{', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - self.allowed_ns
-        stalled_ns = sum(self._stalled_ns(member_id, begin_ns, end_ns) for member_id in well)
+        stalled_ns = self._stalled_ns(well, begin_ns, end_ns)
         verdict = Verdict.INVALID
         if late_ns <= stalled_ns:
             verdict = Verdict.UNKNOWN
@@ -198,9 +204,14 @@ class _Judge:
         late_ms = -(-late_ns // MS)
         self.missed.append(Finding(Promise.PROGRESS, verdict, detail, tuple(sorted(well)), late_ms=late_ms))
 
-    def _stalled_ns(self, member_id: int, begin_ns: int, end_ns: int) -> int:
-        """A starved machine stops its members often, and each time for less than the bound."""
-        return sum(max(0, min(end_ns, end) - max(begin_ns, begin)) for begin, end in self._stalls.get(member_id, ()))
+    def _stalled_ns(self, members: Iterable[int], begin_ns: int, end_ns: int) -> int:
+        """For how long any of them stood still: a starved machine stops them often, each time for less."""
+        stalled_ns, until_ns = 0, begin_ns
+        for stall_ns, over_ns in sorted(stall for member_id in members for stall in self._stalls.get(member_id, ())):
+            counted_ns = max(stall_ns, until_ns)
+            until_ns = max(until_ns, min(over_ns, end_ns))
+            stalled_ns += max(until_ns - counted_ns, 0)
+        return stalled_ns
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether it had any, or may not have got over it."""

@@ -4,7 +4,6 @@ import argparse
 import json
 import shlex
 import sys
-from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.campaign import SEEDS_FILE, SUMMARY_FILE
@@ -15,6 +14,7 @@ from upheaval.cli.new_folder import RUNS, run_folder
 from upheaval.cli.progress import ProgressLine, bar
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
+from upheaval.records import write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
 from upheaval_chaos.planted.bug import bug_named
@@ -34,17 +34,18 @@ def live_campaign(options: argparse.Namespace, seeds: range) -> int:
     if own is not None:
         load_maker(own.user, own.source)
     with run_folder(options.out, "campaign") as folder:
-        if any(folder.glob("seed-*")):
+        if any(folder.glob("seed-*")) or (folder / SEEDS_FILE).exists():
             raise UsageError(f"{folder} holds runs of a campaign already: give another --out")
         campaign = LiveCampaign(options.runtime, system, folder.absolute(), planted, own)
         cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), options.runtime)
         cluster_file.require_room(options.out or RUNS)
+        folder.mkdir(parents=True, exist_ok=True)
         summary = LiveSummary()
         try:
             _run(campaign, seeds, summary)
         finally:
             # Also of a campaign that is interrupted.
-            _write(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2))
+            write_atomically(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
             print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
     return summary.verdict.exit_status
 
@@ -54,7 +55,8 @@ def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
 
     def show(outcome: LiveOutcome) -> None:
         summary.add(outcome)
-        _write(campaign.folder / SEEDS_FILE, json.dumps(outcome.to_fields(), separators=(",", ":")))
+        with (campaign.folder / SEEDS_FILE).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
         if outcome.verdict is not Verdict.VALID:
             line.end()
             print(_failure(outcome), file=sys.stderr, flush=True)
@@ -64,11 +66,6 @@ def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
         run_live(campaign, seeds, show)
     finally:
         line.end()
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(text + "\n")
 
 
 def _failure(outcome: LiveOutcome) -> str:
