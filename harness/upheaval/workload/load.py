@@ -40,9 +40,9 @@ WORKBENCH_SERVICE: Final = "workbench"
 LEDGER_SERVICE: Final = "ledger"
 TIMERS_SERVICE: Final = "timers"
 SERVICES: Final = (WORKBENCH_SERVICE, LEDGER_SERVICE, TIMERS_SERVICE)
+"""The shipped services that a workload drives."""
 SILENT_SERVICES: Final = ("tally",)
 """Those that answer nobody, and so stand beside another one."""
-"""The shipped services that a workload drives."""
 
 MIX: Final[tuple[tuple[Function, int], ...]] = (
     (Function.READ, 25),

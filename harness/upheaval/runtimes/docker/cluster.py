@@ -1,7 +1,7 @@
 """The docker runtime: a cluster of containers, one a member or one a component, as a live cluster.
 
 A handle can be opened on a running cluster from any process: the folder says which run it is, and everything of a run
-is named and labelled after it. How containers are made is in `containers`, what a member is in `system_under_test`.
+is named and labelled after it. How containers are made is in `containers`, what a member is in `under_test`.
 """
 
 import contextlib

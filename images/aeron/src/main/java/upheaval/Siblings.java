@@ -14,6 +14,8 @@ import java.util.concurrent.TimeUnit;
 final class Siblings {
     private static final long POLL_MS = 50;
     private static final long WAIT_NS = TimeUnit.SECONDS.toNanos(2);
+    /** More than passes between the starts of two components, one of which waits for its mark files. */
+    private static final long START_NS = TimeUnit.SECONDS.toNanos(60);
 
     private final Path folder;
     private final Component own;
@@ -30,13 +32,14 @@ final class Siblings {
         }
     }
 
-    /** Let the archive, without which there is nothing for it to do, end with the consensus module. */
+    /** Let the archive, without which there is nothing for it to do, end with the consensus module, or without one. */
     void endWithModule(final Ending ending) {
         if (own != Component.ARCHIVE) {
             return;
         }
         final Thread watch = new Thread(() -> {
-            while (!isRunning(Component.CONSENSUS)) {
+            final long deadline = System.nanoTime() + START_NS;
+            while (!isRunning(Component.CONSENSUS) && System.nanoTime() < deadline) {
                 sleep();
             }
             while (isRunning(Component.CONSENSUS)) {
