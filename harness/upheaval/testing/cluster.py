@@ -148,8 +148,6 @@ class Cluster:
         from upheaval.testing.simulation import SimulatedBackend
 
         cluster_file.check(spec.made(""), SIMULATED)
-        if spec.components != TOGETHER:
-            raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)
         return SimulatedBackend(RunFolder(folder), spec, seed=self.seed, origin=origin)
 
