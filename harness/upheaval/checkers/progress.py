@@ -74,8 +74,8 @@ def check_progress(
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
-        f"{len(answers)} answers, none later than {judge.allowed_ns // MS} ms after the one before it while somebody "
-        "asked and a leader and a quorum with it were well"
+        f"{len(answers)} answers, none later than {judge.allowed_ns // MS} ms after the one before it while clients "
+        "asked in a session that the leader had answered, and it and a quorum with it were well"
     )
     return [Finding(Promise.PROGRESS, Verdict.VALID, detail)]
 
@@ -175,12 +175,11 @@ class _Judge:
         """Keep each that nothing explains."""
         for silence in silences:
             for leader in self._services:
-                begin_ns, end_ns = silence.begin_ns, min(silence.end_ns, leader.end_ns)
-                if leader.begin_ns > silence.answered_ns:
-                    # Its clients have yet to hear who leads.
-                    begin_ns = max(begin_ns, leader.begin_ns + self.allowed_ns)
-                if leader.is_leader and end_ns - begin_ns > self.allowed_ns:
-                    self._require_trouble(leader.member_id, begin_ns, end_ns)
+                end_ns = min(silence.end_ns, leader.end_ns)
+                # Clients of another leader may not have heard yet who leads, or ask in a session that is over.
+                is_its = leader.is_leader and leader.begin_ns <= silence.answered_ns
+                if is_its and end_ns - silence.begin_ns > self.allowed_ns:
+                    self._require_trouble(leader.member_id, silence.begin_ns, end_ns)
 
     def _require_trouble(self, leader: int, begin_ns: int, end_ns: int) -> None:
         well = {
