@@ -190,7 +190,7 @@ class _Judge:
             f"{', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - self.allowed_ns
-        stalled_ns = sum(self._stalled_ns(member_id, begin_ns, end_ns) for member_id in well)
+        stalled_ns = self._stalled_ns(well, begin_ns, end_ns)
         verdict = Verdict.INVALID
         if late_ns <= stalled_ns:
             verdict = Verdict.UNKNOWN
@@ -198,9 +198,17 @@ class _Judge:
         late_ms = -(-late_ns // MS)
         self.missed.append(Finding(Promise.PROGRESS, verdict, detail, tuple(sorted(well)), late_ms=late_ms))
 
-    def _stalled_ns(self, member_id: int, begin_ns: int, end_ns: int) -> int:
-        """A starved machine stops its members often, and each time for less than the bound."""
-        return sum(max(0, min(end_ns, end) - max(begin_ns, begin)) for begin, end in self._stalls.get(member_id, ()))
+    def _stalled_ns(self, members: Iterable[int], begin_ns: int, end_ns: int) -> int:
+        """How long any of them stood still: a starved machine stops members often, each time for less than the bound.
+
+        Several that stand still at once, or several loops of one, delay an answer only once.
+        """
+        total_ns, until_ns = 0, begin_ns
+        for begin, end in sorted(stall for member_id in members for stall in self._stalls.get(member_id, ())):
+            end = min(end, end_ns)
+            total_ns += max(0, end - max(begin, until_ns))
+            until_ns = max(until_ns, end)
+        return total_ns
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether it had any, or may not have got over it."""
