@@ -44,6 +44,14 @@ class KnownBug:
 
 KNOWN_BUGS: Final = (
     KnownBug(
+        1601,
+        "a leader sends no more than the slowest service of a follower reads, so that one of them stops the cluster",
+        "the service of one follower, a process of its own, stands still for 8 s under load",
+        Promise.PROGRESS,
+        "1.44.1",
+        ("1.46.9",),
+    ),
+    KnownBug(
         1703,
         "messages of all services of a member are numbered as those of one, so they are skipped or come twice",
         "a leader is killed while two services of each member put messages into the log",

@@ -98,13 +98,23 @@ def nobody_is_answered_any_more(run: Path) -> None:
 def nobody_is_answered_while_the_machine_is_starved(run: Path) -> None:
     """The leader stalls four times, each time for less than answers are late."""
     _silence(run, 1.5, 1)
+    _stall(run, 1, 2, 3, 4)
+
+
+def nobody_is_answered_and_two_loops_of_the_leader_tell_of_each_stall(run: Path) -> None:
+    """Together they stalled for longer than answers are late, and at the same time for less."""
+    _silence(run, 1.5, 1)
+    _stall(run, 1, 1, 2, 2)
+
+
+def _stall(run: Path, *numbers: int) -> None:
     lines = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
     begin_ns = min(line["complete_ns"] for line in lines if line["outcome"] == "ok")
     trace = run / "member-0" / "trace.jsonl"
     told = json.loads(trace.read_text().splitlines()[-1])
     stalls = [
         {**told, "event": "loop-stall", "ts": begin_ns + number * 300_000_000, "stall_ns": 60_000_000}
-        for number in range(1, 5)
+        for number in numbers
     ]
     with trace.open("a") as stream:
         stream.write("".join(json.dumps(stall) + "\n" for stall in stalls))
@@ -140,4 +150,5 @@ CLIENT_TIMES = (
     _still(nobody_is_answered_before_that_time_is_over),
     _still(nobody_is_answered_any_more),
     _still(nobody_is_answered_while_the_machine_is_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),
+    _still(nobody_is_answered_and_two_loops_of_the_leader_tell_of_each_stall),
 )

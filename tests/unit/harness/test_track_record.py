@@ -105,7 +105,7 @@ def test_the_page_of_the_repository_is_of_this_table() -> None:
 
 def test_an_unknown_issue_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["track-record", "4"]) == 2
-    assert "unknown issue 4: use one of 1703" in capsys.readouterr().err
+    assert "unknown issue 4: use one of 1601" in capsys.readouterr().err
 
 
 def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
