@@ -4,7 +4,7 @@ From the history, the members' traces and what was done to them. Members that ha
 must do without them. This module knows nothing of logs.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -67,10 +67,11 @@ def check_progress(
     if not sessions or not any(each.is_leader for each in services):
         return []
     stalls = {facts.member_id: facts.stalls for facts in traces}
+    runs_at = sorted(_moments(run, sessions.values()))
     judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
     for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
         if end_ns - begin_ns > judge.allowed_ns:
-            judge.look_at(list(_silences(sessions, begin_ns, end_ns)))
+            judge.look_at(_silences(sessions, runs_at, begin_ns, end_ns))
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -99,13 +100,22 @@ def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Seq
     return {key: session for key, session in sessions.items() if session.answered}, sorted(answers)
 
 
-def _silences(sessions: Mapping[int, _Session], begin_ns: int, end_ns: int) -> Iterator[_Silence]:
-    """Of each session in a time without any answer: from when to when its client is known to have waited for one.
+def _moments(run: RunFolder, sessions: Iterable[_Session]) -> Iterator[int]:
+    """When the process of the clients is known to have run: members go on while it is stopped."""
+    for session in sessions:
+        yield from (asked_ns for asked_ns, _ in session.asked)
+    for fault in run.read_faults():
+        yield fault.inject_end_ns
+        if fault.heal_begin_ns is not None:
+            yield fault.heal_begin_ns
 
-    Only who asks is known to run: clients may be stopped while members go on.
-    """
-    times = [asked_ns for session in sessions.values() for asked_ns, _ in session.asked if asked_ns < end_ns]
-    last_ns = max(times, default=begin_ns)
+
+def _silences(
+    sessions: Mapping[int, _Session], runs_at: Sequence[int], begin_ns: int, end_ns: int
+) -> Iterator[_Silence]:
+    """Of each session in a time without any answer: from when to when its client is known to have waited for one."""
+    last = bisect_left(runs_at, end_ns)
+    last_ns = runs_at[last - 1] if last else begin_ns
     for session in sessions.values():
         before = bisect_right(session.answered, begin_ns)
         if not before:
@@ -113,11 +123,10 @@ def _silences(sessions: Mapping[int, _Session], begin_ns: int, end_ns: int) -> I
         waits = [max(begin_ns, asked_ns) for asked_ns, answered in session.asked if answered and answered >= end_ns]
         # Who was never answered may have given up at any time.
         never = [asked_ns for asked_ns, answered in session.asked if answered is None and begin_ns < asked_ns < end_ns]
-        answered_ns = session.answered[before - 1]
-        if waits and min(waits) < last_ns:
-            yield _Silence(min(waits), last_ns, answered_ns)
-        if len(never) > _LOST_MAX:
-            yield _Silence(min(never), max(never), answered_ns)
+        begun = waits + (never if len(never) > _LOST_MAX else [])
+        if begun:
+            over_ns = last_ns if waits else max(never)
+            yield _Silence(min(begun), over_ns, session.answered[before - 1])
 
 
 def _commands(run: RunFolder) -> Iterator[Trouble]:
