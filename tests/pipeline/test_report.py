@@ -18,10 +18,13 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import good_run, operation_index
+from upheaval.checkers.verdict import Report
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
 from upheaval.records import (
     Function,
+    Operation,
+    Outcome,
     RunFolder,
     TraceEvent,
 )
@@ -34,7 +37,9 @@ from upheaval.report import (
     catch_ups,
     measure_run,
     member_spans,
+    page,
     positions_of,
+    scene_of,
 )
 from upheaval_chaos.record import FaultRecord, Proof
 
@@ -221,6 +226,32 @@ def test_a_run_in_containers_with_faults_of_links_has_its_page(tmp_path: Path) -
     assert "not proved: no byte was late" in text
     assert "0 bytes; healed: 512 bytes" in text
     assert "unknown</td>" in text
+
+
+def test_the_page_of_a_long_run_is_bounded_and_says_so(tmp_path: Path) -> None:
+    """Whatever is left out, an operation without an answer and the slowest one are there, and rates are of all."""
+    count, unknown_id, slowest_id = 150_000, 77_777, 123_457
+    built = good_run(0)
+    ends: list[int | None] = [index * 1000 + 500 for index in range(count)]
+    ends[unknown_id], ends[slowest_id] = None, slowest_id * 1000 + 90_000
+    built.operations = [
+        Operation(
+            index, 0, Function.READ, "k", None, index * 1000, end, Outcome.OK if end is not None else Outcome.UNKNOWN
+        )
+        for index, end in enumerate(ends)
+    ]
+    run = built.write(tmp_path)
+    manifest, figures = run.read_manifest(), measure_run(run)
+    scene = scene_of(run, manifest, figures, [])
+    shown = scene["operations"]["id"]
+    assert len(shown) == len(scene["frames"]["end"]) == 100_000
+    assert shown == sorted(set(shown))
+    assert {unknown_id, slowest_id} <= set(shown)
+    assert len(scene["answers"]["at"]) <= 100_000
+    assert abs(len(scene["answers"]["at"]) * scene["answers"]["each"] - count) <= 2
+    assert scene["counts"] == {"kind": {"read": count}, "outcome": {"ok": count - 1, "unknown": 1}}
+    text = page(manifest, Report("run", (), ()), figures, scene=scene)
+    assert "100,000 of 150,000 operations are in this page: 1 of the 1 that failed or are unknown" in text
 
 
 def test_a_run_without_anything_still_has_a_page(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def page(
 </header>
 {_cards(figures)}
 {_section("Verdict", _verdict(report))}
-{_section("What happened", _shipped("time_line.html"))}
+{_section("What happened", _shipped("time_line.html") + _left_out(figures, scene))}
 {_section("What services raised", _raised(raised)) if raised else ""}
 {_section("Faults", _faults(figures.faults)) if figures.faults else ""}
 {_section("Elections", _elections(elections)) if elections else ""}
@@ -121,6 +121,19 @@ def _cards(figures: Figures) -> str:
         f'<div class="card"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in cells
     )
     return f'<div class="cards">{shown}</div>'
+
+
+def _left_out(figures: Figures, scene: Scene) -> str:
+    """In words, which operations the page has, where it has not all of them."""
+    count, outcomes = sum(figures.counts.values()), scene["operations"]["outcome"]
+    if len(outcomes) == count:
+        return ""
+    open_ones, open_shown = count - figures.counts["ok"], len(outcomes) - outcomes.count("ok")
+    return (
+        f'<p class="note">{len(outcomes):,} of {count:,} operations are in this page: {open_shown:,} of the '
+        f"{open_ones:,} that failed or are unknown, the slowest, those next to begins and ends of faults, and an even "
+        "sample of the others. Counts, p50, p99 and answers a second are those of all.</p>"
+    )
 
 
 def _section(title: str, content: str) -> str:

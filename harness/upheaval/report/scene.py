@@ -6,8 +6,11 @@ the run recorded.
 
 import json
 import zlib
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,11 +18,23 @@ from upheaval.checkers.logs import check_logs
 from upheaval.checkers.placed_calls import place_calls
 from upheaval.checkers.positions import finals_of
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, TYPE_DATA, LogMissing, RecordedLog
-from upheaval.records import ControlRecord, Function, Json, Manifest, Operation, RunFolder, TraceEvent, messages_of
+from upheaval.records import (
+    ControlRecord,
+    Function,
+    Json,
+    Manifest,
+    Operation,
+    Outcome,
+    RunFolder,
+    TraceEvent,
+    messages_of,
+)
 from upheaval.report.elections import Election
 from upheaval.report.figures import Figures, extent_of
 from upheaval_node.trace_kinds import TraceKind
 
+OPERATIONS_SHOWN: Final = 100_000
+"""Of a run with more, those of note (`_of_note`) and an even sample of the others."""
 MESSAGES_SHOWN: Final = 20_000
 """Of a run with more, reports of positions are left out: the charts of positions show them."""
 POINTS_OF_MEMBER: Final = 4_000
@@ -43,6 +58,7 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
     traced = [(member_id, event) for member_id, events in traces.items() for event in events]
     events = sorted(traced + seen, key=lambda each: each[1].ns)
     told = [each for each in events if _is_message(each[1])]
+    shown = [operations[index] for index in _chosen(operations, start, figures)]
     # Elections count from the first thing that members told.
     told_first = min((event.ns for _, event in traced + seen), default=start) - start
     positions = positions_of(events, start)
@@ -67,8 +83,13 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
             for each in elections
         ],
         "buckets": [[(each.begin + each.end) // 2, each.p50, each.p99] for each in figures.buckets],
-        "operations": _operations(operations, start),
-        "frames": _frames(run, manifest, operations),
+        "operations": _operations(shown, start),
+        "counts": {
+            "kind": Counter(each.f.value for each in operations),
+            "outcome": Counter(each.outcome.value for each in operations),
+        },
+        "answers": _answers(operations, start),
+        "frames": _frames(run, manifest, operations, shown),
         **_messages(told, start),
     }
 
@@ -153,6 +174,43 @@ def _order(control: ControlRecord, start: int) -> Scene:
     }
 
 
+def _chosen(operations: Sequence[Operation], start: int, figures: Figures) -> Sequence[int]:
+    """Which of the operations, in the order of their beginnings, are in the page."""
+    everything = range(len(operations))
+    if len(operations) <= OPERATIONS_SHOWN:
+        return everything
+    noted = _of_note(operations, start, figures)
+    others = [index for index in everything if index not in noted]
+    return sorted([*noted, *_evenly(others, OPERATIONS_SHOWN - len(noted))])
+
+
+def _of_note(operations: Sequence[Operation], start: int, figures: Figures) -> set[int]:
+    """Unknown and failed operations, the slowest ones, those next to a begin or an end of a fault: a quarter of the
+    page for each at most.
+    """
+    quarter = OPERATIONS_SHOWN // 4
+    open_ones = [index for index, each in enumerate(operations) if each.outcome is not Outcome.OK]
+    latencies = [0 if each.complete_ns is None else each.complete_ns - each.invoke_ns for each in operations]
+    noted = {*_evenly(open_ones, quarter), *nlargest(quarter, range(len(operations)), key=latencies.__getitem__)}
+    begins = [each.invoke_ns - start for each in operations]
+    edges = _evenly([at for fault in figures.faults for at in (fault.begin, fault.end) if at is not None], quarter)
+    for at in edges:
+        place, near = bisect_left(begins, at), max(quarter // len(edges) // 2, 1)
+        noted.update(range(max(place - near, 0), min(place + near, len(operations))))
+    return noted
+
+
+def _evenly(values: Sequence[int], count: int) -> Sequence[int]:
+    return values if len(values) <= count else [values[len(values) * index // count] for index in range(count)]
+
+
+def _answers(operations: Sequence[Operation], start: int) -> Scene:
+    """When operations were acknowledged, `each` by `each`: of all of them, whether they are in the page or not."""
+    ends = sorted(o.complete_ns - start for o in operations if o.outcome is Outcome.OK and o.complete_ns is not None)
+    each = -(-len(ends) // OPERATIONS_SHOWN) or 1
+    return {"each": each, "at": ends[each // 2 :: each]}
+
+
 def _operations(operations: Sequence[Operation], start: int) -> Scene:
     """In the order of their beginnings."""
     return {
@@ -187,11 +245,12 @@ class _Frames:
     why_none: str = ""
 
 
-def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation]) -> Scene:
-    """Where each operation ends in the log, null for one that is in none; what the first member that has it has there;
-    and of all others what they have there otherwise.
+def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation], shown: Sequence[Operation]) -> Scene:
+    """Where each operation that is shown ends in the log, null for one that is in none; what the first member that has
+    it has there; and of all others what they have there otherwise.
     """
-    ends = _ends_in_log(run, manifest, operations)
+    positions = _positions_in_log(run, manifest, operations)
+    ends = [positions.get(each.id, each.position) for each in shown]
     wanted = frozenset(end for end in ends if end is not None)
     logs = {member_id: _frames_of(run, member_id, wanted) for member_id in range(manifest.members)}
     usual = [
@@ -214,15 +273,14 @@ def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation])
     }
 
 
-def _ends_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[Operation]) -> list[int | None]:
+def _positions_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[Operation]) -> dict[int, int]:
     """By the ids in the log. An operation that is not found there may still say where it was told to be."""
     witness = check_logs(run, finals_of(manifest), manifest.members, None).witness
     if witness is None:
-        return [each.position for each in operations]
+        return {}
     by_id = {entry.id: entry.position for entry in witness.entries}
     calls = place_calls([each for each in operations if each.f is Function.CALL], witness.calls).by_position
-    by_id |= {operation.id: position for position, operation in calls.items()}
-    return [by_id.get(each.id, each.position) for each in operations]
+    return by_id | {operation.id: position for position, operation in calls.items()}
 
 
 def _frames_of(run: RunFolder, member_id: int, wanted: frozenset[int]) -> _Frames:

@@ -96,7 +96,7 @@ part("search").addEventListener("input", showFound);
 
 // --- what may be hidden of the operations ---
 
-const counted = (column) => [...new Set(run.operations[column])].sort().map((name) => [name, run.operations[column].filter((each) => each === name).length]);
+const counted = (column) => Object.entries(run.counts[column]).sort();
 function toggles(names, colourOf) {
   for (const [name, count] of names) {
     const button = element("button", { type: "button", ariaPressed: "true" });

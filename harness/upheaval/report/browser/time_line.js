@@ -79,9 +79,8 @@ class TimeLine {
       this.labels.append(button);
       return button;
     });
-    this.completed = Float64Array.from(run.operations.end.filter((end, i) => end !== null && run.operations.outcome[i] === "ok")).sort();
     this.longest = run.operations.begin.reduce((most, begin, i) => Math.max(most, (run.operations.end[i] ?? begin) - begin), 1e6);
-    this.kinds = [...new Set(run.operations.kind)].sort();
+    this.kinds = Object.keys(run.counts.kind).sort();
     this.readColours();
     this.charts = [
       this.chart("members", run.members.length * LANE, { hasAxis: false }, (u) => this.drawMembers(u)),
@@ -514,9 +513,10 @@ class TimeLine {
     const count = Math.max(20, Math.floor((this.width - LEFT) / 6));
     const step = (this.to - this.from) / count;
     const rates = [];
+    const { each, at } = this.run.answers;
     for (let i = 0; i < count; i++) {
       const [begin, end] = [this.from + i * step, this.from + (i + 1) * step];
-      rates.push(((lowerBound(this.completed, end) - lowerBound(this.completed, begin)) * 1e9) / step);
+      rates.push(((lowerBound(at, end) - lowerBound(at, begin)) * each * 1e9) / step);
     }
     this.counted = { from: this.from, to: this.to, step, rates, most: Math.max(...rates, 1) * 1.08 };
     return this.counted;
