@@ -192,8 +192,10 @@ class AeronSystem(AnswersAsJson):
         process = process_of(pid, run_id) if pid > 0 else None
         if path is None or process is None or process.member_id != member_id:
             return MemberStatus(member_id, alive=False)
-        pids = {process.component: pid}
-        if process.component != _WHOLE:
+        # In a container nobody names it: there is no other.
+        component = process.component or _WHOLE
+        pids = {component: pid}
+        if component != _WHOLE:
             pids = {each.component: each.pid for each in processes_of(run_id) if each.member_id == member_id}
             if len(pids) < len(COMPONENTS):
                 return MemberStatus(member_id, alive=False, pids=pids)
