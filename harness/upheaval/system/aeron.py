@@ -21,11 +21,14 @@ from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
 from upheaval.system.aeron_companions import AeronCompanions
 from upheaval.system.aeron_files import (
     DIRECTORY,
+    MEMBER_ID,
     PROPERTIES_FILE,
+    RUN_ID,
     counters_file,
     driver_directory,
     driver_pid,
     properties_text,
+    property_of,
     shared_directory,
 )
 from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, jar, java_command, require_version
@@ -211,17 +214,16 @@ class AeronSystem(AnswersAsJson):
     def read_control(self, folder: Path) -> ControlStatus:
         """From the counters of a live member, and from its recording log."""
         path = counters_file(folder)
-        pid = driver_pid(path)
         counters = None
-        if path is not None and _is_alive(pid):
+        if path is not None and _is_alive(folder):
             with contextlib.suppress(OSError, NodeError):
-                counters = read_counters(path, pid)
+                counters = read_counters(path, driver_pid(path))
         return read_control(counters, _recording_log(folder))
 
     def give_command(self, folder: Path, command: str) -> str:
         """Store the toggle into the mapped counters, as Aeron's ClusterTool does."""
         path = counters_file(folder)
-        if path is None or not _is_alive(driver_pid(path)):
+        if path is None or not _is_alive(folder):
             return "the member is not running"
         with path.open("r+b", buffering=0) as stream:
             header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
@@ -235,7 +237,7 @@ class AeronSystem(AnswersAsJson):
 
     def tool(self, options: Options, aeron: Path | None = None) -> Answer:
         """By Aeron's ClusterTool where a member that runs is asked; that of this version unless a jar is given."""
-        if not is_asking(options) or not _is_alive(driver_pid(counters_file(node_folder(options)))):
+        if not is_asking(options) or not _is_alive(node_folder(options)):
             return execute(options)
         return ask(options, aeron or jar(self.version))
 
@@ -270,7 +272,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "session.timeout": times.session_ns,
     }
     return {
-        "member.id": str(plan.member_id),
+        MEMBER_ID: str(plan.member_id),
         "members": "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints)),
         "folder": plan.folder,
         DIRECTORY: str(shared_directory(plan.spec.run_id, str(plan.member_id))),
@@ -280,7 +282,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "sync.level": str(plan.spec.sync_level),
         "log.term.length": str(settings.log_term_length),
         "max.sessions": str(plan.spec.max_sessions or settings.max_sessions),
-        "run.id": plan.spec.run_id,
+        RUN_ID: plan.spec.run_id,
         **{f"{name}.ms": str(ns // MS) for name, ns in intervals.items()},
         **{f"name.{endpoint.replace(':', '=')}": dialled for endpoint, dialled in plan.names.items()},
     }
@@ -308,12 +310,11 @@ def _active_for_s(path: Path) -> float:
     return min(max(0, left_ms), mark_file.LIVENESS_TIMEOUT_MS + _MARGIN_MS) / 1000
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return pid > 0
+def _is_alive(folder: Path) -> bool:
+    """Whether the media driver of the member that is configured there runs."""
+    pid, run_id = driver_pid(counters_file(folder)), property_of(folder, RUN_ID)
+    process = process_of(pid, run_id) if pid > 0 and run_id is not None else None
+    return process is not None and str(process.member_id) == property_of(folder, MEMBER_ID)
 
 
 def _recording_log(folder: Path) -> bytes:

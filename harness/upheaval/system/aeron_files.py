@@ -12,6 +12,8 @@ PROPERTIES_FILE: Final = "member.properties"
 """The configuration of a node, in its folder."""
 DIRECTORY: Final = "aeron.dir"
 """The property with the directory of the media driver."""
+RUN_ID: Final = "run.id"
+MEMBER_ID: Final = "member.id"
 _SHARED_MEMORY: Final = Path("/dev/shm")
 _ESCAPED: Final = "\\:=#! "
 
@@ -30,14 +32,20 @@ def shared_directory(run_id: str, whose: str) -> Path:
     return _SHARED_MEMORY / f"upheaval-{os.getuid()}-{run_id}-{whose}"
 
 
-def driver_directory(folder: Path) -> Path | None:
+def property_of(folder: Path, name: str) -> str | None:
     """As the node is configured; None of a folder without a configuration."""
     try:
         lines = (folder / PROPERTIES_FILE).read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    found = next((line for line in lines if line.startswith(f"{DIRECTORY}=")), None)
-    return None if found is None else Path(found.partition("=")[2].replace("\\", ""))
+    found = next((line for line in lines if line.startswith(f"{name}=")), None)
+    return None if found is None else found.partition("=")[2].replace("\\", "")
+
+
+def driver_directory(folder: Path) -> Path | None:
+    """That of the media driver, if the folder has a configuration."""
+    found = property_of(folder, DIRECTORY)
+    return None if found is None else Path(found)
 
 
 def counters_file(folder: Path) -> Path | None:

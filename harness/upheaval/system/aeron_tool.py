@@ -20,7 +20,10 @@ LIST_MEMBERS: Final = "list-members"
 ASKING: Final = (LIST_MEMBERS, *ADMIN_COMMANDS)
 """The commands that need an answer of the consensus module."""
 _PROGRAM: Final = "io.aeron.cluster.ClusterTool"
+_START_MS: Final = 30_000
+"""So long Java may take to begin and to end."""
 _FIELD: Final = re.compile(r"(\w+)=('[^']*'|[^,{}\[\]]+)")
+_INTEGER: Final = re.compile(r"-?\d+", re.ASCII)
 _WORDS: Final[dict[str, Value]] = {"true": True, "false": False, "null": None}
 
 
@@ -34,21 +37,30 @@ def is_asking(options: Options) -> bool:
 
 
 def ask(options: Options, aeron: Path) -> Answer:
-    """What ClusterTool says to one of `ASKING`. Raises `NodeError` where it ends by an exception.
+    """What ClusterTool says to one of `ASKING`. Raises `NodeError` where it ends by an exception, or not at all.
 
     `aeron` is the jar that it is in.
     """
     folder, *words = options.words
-    timeout = f"-Daeron.cluster.tool.timeout={max(QUERY_TIMEOUT_MS, options.timeout_ms)}ms"
+    timeout_ms = max(QUERY_TIMEOUT_MS, options.timeout_ms)
+    waits_ms = ADMIN_COMMANDS[words[0]].wait_ms if words[0] in ADMIN_COMMANDS else 0
+    timeout = f"-Daeron.cluster.tool.timeout={timeout_ms}ms"
     command = java_line([str(aeron)], _PROGRAM, cluster_dir_of(folder), *words, options=[timeout])
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    limit_s = (timeout_ms + waits_ms + _START_MS) / 1000
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=limit_s
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolFault(f"Aeron's ClusterTool does not end within {limit_s:g} s") from None
     lines = done.stdout.splitlines()
     if done.returncode == FAULT:
         raised = next((line for line in done.stderr.splitlines() if line.strip()), "it gave no reason")
         raise ToolFault(f"Aeron's ClusterTool: {raised}")
     if done.returncode:
         return Answer(lines, {"reason": lines[0] if lines else ""}, done.returncode)
-    return Answer(lines, _values(lines[0]) if words[0] == LIST_MEMBERS and lines else {})
+    is_read = options.as_json and words[0] == LIST_MEMBERS and lines
+    return Answer(lines, _values(lines[0]) if is_read else {})
 
 
 def _values(line: str) -> dict[str, Value]:
@@ -63,4 +75,4 @@ def _fields(text: str) -> dict[str, Value]:
 def _value(word: str) -> Value:
     if word.startswith("'"):
         return word[1:-1]
-    return _WORDS[word] if word in _WORDS else int(word)
+    return int(word) if _INTEGER.fullmatch(word) else _WORDS.get(word, word)

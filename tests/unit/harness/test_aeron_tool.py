@@ -1,0 +1,75 @@
+"""What has to ask a member of Aeron's that runs: of which process, and what comes of what ClusterTool says."""
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from upheaval.system import aeron_tool
+from upheaval.system.aeron import AeronSystem
+from upheaval.system.aeron_files import PROPERTIES_FILE, properties_text
+from upheaval_node.files import cnc
+from upheaval_node.tool.__main__ import parse
+from upheaval_node.tool.answer import ToolFault
+
+LINE = "currentTimeNs=12, leaderMemberId=-1, x=1.5, activeMembers=[ClusterMember{id=0, isLeader=true, logs='a:1'}]"
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What stands in place of Java."""
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    program.write_text(f'#!/bin/sh\necho "{LINE}"\n')
+    program.chmod(stat.S_IRWXU)
+    return program
+
+
+def test_words_that_are_no_integers_stay_text(java: Path, tmp_path: Path) -> None:
+    answer = aeron_tool.ask(parse([str(tmp_path), "list-members", "--json"]), java)
+    assert answer.values == {
+        "currentTimeNs": 12,
+        "leaderMemberId": -1,
+        "x": "1.5",
+        "activeMembers": [{"id": 0, "isLeader": True, "logs": "a:1"}],
+    }
+
+
+def test_values_are_read_for_json_alone(java: Path, tmp_path: Path) -> None:
+    answer = aeron_tool.ask(parse([str(tmp_path), "list-members"]), java)
+    assert (answer.lines, answer.values) == ([LINE], {})
+
+
+def test_a_tool_that_does_not_end_is_a_fault(java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aeron_tool, "_START_MS", -900)
+    java.write_text("#!/bin/sh\nexec sleep 600\n")
+    with pytest.raises(ToolFault, match=r"^Aeron's ClusterTool does not end within 0\.1 s$"):
+        aeron_tool.ask(parse([str(tmp_path), "list-members"]), java)
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """Member 1 of run 7f, as the process table has it."""
+    environment = {**os.environ, "UPHEAVAL_RUN_ID": "7f", "UPHEAVAL_MEMBER": "1"}
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environment) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("run_id", "member_id"), [("7f", 0), ("8a", 1)])
+def test_a_process_of_somebody_else_with_the_id_of_the_driver_is_not_the_member(
+    process: subprocess.Popen[bytes], tmp_path: Path, run_id: str, member_id: int
+) -> None:
+    system = AeronSystem()
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    header = cnc.CncLayout().header(start_timestamp_ms=0, pid=process.pid)
+    (driver / "cnc.dat").write_bytes((cnc.ready_version() + header[4:]).ljust(cnc.CncLayout().file_length, b"\0"))
+    properties = {"run.id": run_id, "member.id": str(member_id), "aeron.dir": str(driver)}
+    (tmp_path / PROPERTIES_FILE).write_text(properties_text(properties))
+    assert system.give_command(tmp_path, "snapshot") == "the member is not running"
+    (tmp_path / PROPERTIES_FILE).write_text(properties_text({**properties, "run.id": "7f", "member.id": "1"}))
+    assert system.give_command(tmp_path, "snapshot") != "the member is not running"
