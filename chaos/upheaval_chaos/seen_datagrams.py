@@ -4,6 +4,7 @@ An observer beside the injector, as every `Watch`: it changes nothing. Memory is
 and then the proxies have carried more than was seen.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +14,11 @@ from upheaval_chaos.toxic_links import CONSENSUS
 from upheaval_chaos.toxics import UPSTREAM
 
 KEPT_MAX: Final = 16 << 20
-"""Bytes of datagrams; far more than passes between two questions."""
+"""Bytes of memory; far more than passes between two questions."""
+_ENTRY_LENGTH: Final = 300
+"""At least what one takes beside its datagram's bytes."""
+ANSWER_MAX: Final = 2048
+"""Entries in one answer, so that making it does not delay datagrams. Who got so many asks again at once."""
 
 Entry = tuple[int, str, bool, str]
 """The time, the proxy, whether it went out (else it came in), and the datagram in hexadecimal digits."""
@@ -24,7 +29,7 @@ class SeenDatagrams:
 
     def __init__(self, proxies: Mapping[str, AnyProxy]) -> None:
         self._proxies = proxies
-        self._kept: list[Entry] = []
+        self._kept: deque[tuple[int, str, bool, bytes]] = deque()
         self._length = 0
 
     def watch_of(self, name: str) -> "_SeenProxy | None":
@@ -33,14 +38,21 @@ class SeenDatagrams:
 
     def add(self, ns: int, name: str, datagram: bytes, *, is_sent: bool) -> None:
         """The next one."""
-        if self._length + len(datagram) <= KEPT_MAX:
-            self._length += len(datagram)
-            self._kept.append((ns, name, is_sent, datagram.hex()))
+        length = len(datagram) + _ENTRY_LENGTH
+        if self._length + length <= KEPT_MAX:
+            self._length += length
+            self._kept.append((ns, name, is_sent, datagram))
 
     def take(self, now_ns: int) -> Mapping[str, object]:
-        """What was seen since the last time, in order, and all that each proxy has carried to its upstream by now."""
-        kept, self._kept, self._length = self._kept, [], 0
-        return {"now": now_ns, "seen": kept, "carried": carried_by(self._proxies)}
+        """What was seen since the last time, in order, until `now`, and all that each proxy carried to its upstream.
+
+        `now` is the time of the first entry that the answer has no room for, if there is one.
+        """
+        kept = [self._kept.popleft() for _ in range(min(len(self._kept), ANSWER_MAX))]
+        self._length -= sum(len(datagram) + _ENTRY_LENGTH for *_, datagram in kept)
+        seen: list[Entry] = [(ns, name, is_sent, datagram.hex()) for ns, name, is_sent, datagram in kept]
+        until_ns = self._kept[0][0] if self._kept else now_ns
+        return {"now": until_ns, "seen": seen, "carried": carried_by(self._proxies)}
 
 
 def carried_by(proxies: Mapping[str, AnyProxy]) -> Mapping[str, tuple[int, int]]:

@@ -5,28 +5,39 @@ let through is earlier than what came of it at another.
 """
 
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.consensus_watch import ConsensusWatch
-from upheaval_chaos.seen_datagrams import Entry
+from upheaval_chaos.seen_datagrams import ANSWER_MAX, Entry
 from upheaval_chaos.toxic_links import ProxyPlace
 from upheaval_chaos.toxiproxy import ToxiproxyApi
+from upheaval_node.types import NEVER_NS
 
+SILENCE_S: Final = 30.0
+"""An agent that has not answered for so long is asked no more, and the others are not waited for on its account."""
 _INTERVAL_S: Final = 0.2
 
 
 class AgentsWatch:
     """Asks all agents now and then, in a thread of its own, until it is closed: to be done while they still answer."""
 
-    def __init__(self, path: Path, places: Iterable[ProxyPlace], agents: Sequence[ToxiproxyApi]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        places: Iterable[ProxyPlace],
+        agents: Sequence[ToxiproxyApi],
+        silence_s: float = SILENCE_S,
+    ) -> None:
         """Raises `EnvironmentFault` when the file cannot be opened."""
         self._watch = ConsensusWatch(path, places)
-        self._agents = agents
-        self._known_until = [0] * len(agents)
+        self._silence_s = silence_s
+        self._asked = [_Asked(agent) for agent in agents]
+        self._pool = ThreadPoolExecutor(max(1, len(agents)), "consensus watch")
         self._carried: dict[str, tuple[int, int]] = {}
         self._entries: list[Entry] = []
         self._stop = threading.Event()
@@ -34,31 +45,37 @@ class AgentsWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ask for the last time. An agent that does not answer has told nothing of its links."""
+        """Ask for the last time. An agent that does not answer, or is asked no more, has told nothing of its links."""
         self._stop.set()
         self._thread.join()
         self._carried.clear()
         self._ask()
+        self._pool.shutdown()
         self._pass_on(self._entries)
         self._watch.close(self._carried)
 
     def _run(self) -> None:
         while not self._stop.wait(_INTERVAL_S):
             self._ask()
-            until = min(self._known_until)
+            until = min((each.known_until for each in self._asked), default=NEVER_NS)
             known = [entry for entry in self._entries if entry[0] < until]
             self._entries = [entry for entry in self._entries if entry[0] >= until]
             self._pass_on(known)
 
     def _ask(self) -> None:
-        for number, agent in enumerate(self._agents):
-            with suppress(EnvironmentFault):
-                self._take(number, agent.take_seen())
+        """All at once, and each until it has told everything."""
+        asked = self._asked
+        while asked:
+            answers = list(zip(asked, self._pool.map(_Asked.take, asked), strict=True))
+            asked = [each for each, taken in answers if taken is not None and self._take(taken)]
+        silent_since = time.monotonic() - self._silence_s
+        self._asked = [each for each in self._asked if each.answers or each.heard_s > silent_since]
 
-    def _take(self, number: int, taken: Mapping[str, Any]) -> None:
-        self._known_until[number] = taken["now"]
+    def _take(self, taken: Mapping[str, Any]) -> bool:
+        """Whether there may be more."""
         self._entries.extend(map(tuple, taken["seen"]))
         self._carried.update((name, (received, sent)) for name, (received, sent) in taken["carried"].items())
+        return len(taken["seen"]) >= ANSWER_MAX
 
     def _pass_on(self, entries: list[Entry]) -> None:
         """Equal times are of one agent, or of what has nothing to do with each other."""
@@ -66,6 +83,26 @@ class AgentsWatch:
             link = self._watch.watch_of(name)
             if link is not None:
                 (link.on_sent if is_sent else link.on_received)(bytes.fromhex(digits), ns)
+
+
+class _Asked:
+    """One agent, and until when it has told what it saw."""
+
+    def __init__(self, agent: ToxiproxyApi) -> None:
+        self._agent = agent
+        self.known_until = 0
+        self.answers = True
+        self.heard_s = time.monotonic()
+
+    def take(self) -> Mapping[str, Any] | None:
+        """The next answer; None without one."""
+        try:
+            taken = self._agent.take_seen()
+        except EnvironmentFault:
+            self.answers = False
+            return None
+        self.known_until, self.answers, self.heard_s = taken["now"], True, time.monotonic()
+        return taken
 
 
 def _time_of(entry: Entry) -> int:

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -10,13 +11,13 @@ import pytest
 
 from support.consensus_frames import datagrams_of
 from upheaval.errors import EnvironmentFault
-from upheaval.execution.agents_watch import AgentsWatch
+from upheaval.execution.agents_watch import SILENCE_S, AgentsWatch
 from upheaval.records import Manifest, RunFolder, messages_of, watches_of
 from upheaval.waits import wait_until
 from upheaval_chaos.any_proxy import AnyProxy
 from upheaval_chaos.datagram_proxy import DatagramProxy
 from upheaval_chaos.datagram_ways import Watch
-from upheaval_chaos.seen_datagrams import KEPT_MAX, SeenDatagrams
+from upheaval_chaos.seen_datagrams import ANSWER_MAX, KEPT_MAX, SeenDatagrams
 from upheaval_chaos.toxic_links import ProxyPlace
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import ToxiproxyApi
@@ -67,11 +68,11 @@ class Agent(ToxiproxyApi):
 class Watched:
     """A run of two members; agent N is that of member N, which sees what is sent to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, silence_s: float = SILENCE_S) -> None:
         self.run = RunFolder(path)
         self.run.create(Manifest("run-1", "docker", 2, "test", 0, system="aeron:1.51.0"))
         self.agents = [Agent(place) for place in reversed(PLACES)]
-        self.watch = AgentsWatch(self.run.consensus_file, PLACES, self.agents)
+        self.watch = AgentsWatch(self.run.consensus_file, PLACES, self.agents, silence_s)
 
 
 @pytest.fixture
@@ -113,9 +114,54 @@ def test_an_agent_that_is_gone_leaves_its_links_untold(watched: Watched) -> None
     assert [(link.source, link.target) for link in watch.links] == [(1, 0)]
 
 
+def test_an_agent_that_is_silent_for_long_holds_up_nothing_and_leaves_its_links_untold(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, silence_s=0)
+    first, second = watched.agents
+    second.wait_until_asked()
+    second.is_gone = True
+    first.carry(300, *datagrams_of(cm.Vote(1, 0, 64, 0, 1, True), 0, 1))
+    first.now_ns = 400
+    wait_until(lambda: any(messages_of(watched.run)), timeout_s=30, describe=lambda: "nothing is written")
+    second.is_gone = False
+    watched.watch.close()
+    (watch,) = watches_of(watched.run.read_consensus())
+    assert [(link.source, link.target) for link in watch.links] == [(1, 0)]
+
+
+def test_what_one_answer_has_no_room_for_is_asked_for_at_once(watched: Watched) -> None:
+    first, _ = watched.agents
+    first.carry(300, *datagrams_of(cm.Vote(1, 0, 64, 0, 1, True), 0, 1), *[b"no frame"] * (2 * ANSWER_MAX))
+    watched.watch.close()
+    links = {link.source: link for link in watches_of(watched.run.read_consensus())[0].links}
+    assert links[1].is_whole
+
+
+def test_an_answer_says_until_when_it_is_whole() -> None:
+    agent = Agent(PLACES[0])
+    agent.now_ns = 1 << 20
+    for ns in range(ANSWER_MAX):
+        agent.carry(ns, b"datagram")
+    first, second, third = (agent.take_seen() for _ in range(3))
+    assert [len(each["seen"]) for each in (first, second, third)] == [ANSWER_MAX, ANSWER_MAX, 0]
+    assert [each["now"] for each in (first, second)] == [ANSWER_MAX // 2, agent.now_ns]
+    assert second["seen"][0][0] == first["now"]
+
+
+def test_what_is_kept_takes_no_more_memory_than_it_says() -> None:
+    seen = SeenDatagrams({})
+    tracemalloc.start()
+    try:
+        for ns in range(1 << 30, (1 << 30) + KEPT_MAX // 100):
+            seen.add(ns, "0-to-1-consensus", bytes(40), is_sent=True)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert KEPT_MAX // 4 < taken < KEPT_MAX
+
+
 def test_what_an_agent_has_no_room_for_is_carried_unseen() -> None:
     agent = Agent(PLACES[0])
-    whole = bytes(KEPT_MAX // 4)
+    whole = bytes(KEPT_MAX // 5)
     agent.carry(1, whole, whole, whole)
     taken = agent.take_seen()
     assert [len(digits) // 2 for *_, digits in taken["seen"]] == [len(whole)] * 4
