@@ -18,7 +18,7 @@ from upheaval.checkers.promises import promise_of
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import RUNS, run_folder
-from upheaval.cli.progress import BAR_LENGTH, ProgressLine
+from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import owned_folder
@@ -28,8 +28,6 @@ from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_chaos.planted.bug import bug_named
 
 WIDTH = 40
-LINES_EVERY_S = 30.0
-"""How often a log is told how far a campaign is."""
 
 
 def campaign(options: argparse.Namespace) -> int:
@@ -58,7 +56,7 @@ def _several(options: argparse.Namespace, seeds: range, planted: str | None, own
     # The failures of a test build are wanted.
     memory = FailedSeeds(RUNS, own) if planted is None else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
-    line, begin, summary = ProgressLine(lines_every_s=LINES_EVERY_S), time.monotonic(), Summary()
+    line, begin, summary = ProgressLine(lines_every_s=CAMPAIGN_LINES_S), time.monotonic(), Summary()
     if memory is not None and memory.seeds:
         print(f"failed last time, tried first: seed {', '.join(map(str, memory.seeds))}", file=sys.stderr)
 

@@ -4,22 +4,19 @@ import argparse
 import json
 import shlex
 import sys
-from typing import Final
 
 from upheaval.campaign.campaign import SEEDS_FILE, SUMMARY_FILE
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import RUNS, run_folder
-from upheaval.cli.progress import ProgressLine, bar
+from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
 from upheaval_chaos.planted.bug import bug_named
-
-LINES_EVERY_S: Final = 60.0
 
 
 def live_campaign(options: argparse.Namespace, seeds: range) -> int:
@@ -51,7 +48,7 @@ def live_campaign(options: argparse.Namespace, seeds: range) -> int:
 
 
 def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
-    line = ProgressLine(lines_every_s=LINES_EVERY_S)
+    line = ProgressLine(lines_every_s=CAMPAIGN_LINES_S)
 
     def show(outcome: LiveOutcome) -> None:
         summary.add(outcome)

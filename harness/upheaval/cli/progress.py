@@ -8,6 +8,8 @@ from typing import Final
 from upheaval.load.settings import Progress
 
 BAR_LENGTH: Final = 24
+CAMPAIGN_LINES_S: Final = 30.0
+"""How often a log is told how far a campaign is."""
 
 
 class ProgressLine:

@@ -3,7 +3,7 @@
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -59,17 +59,28 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         yield found
 
 
+def is_driven_by(process: subprocess.Popen[bytes], folder: Path, properties: Mapping[str, str]) -> None:
+    """The member of that folder has a media driver, which is that process."""
+    driver = folder / "driver"
+    driver.mkdir(exist_ok=True)
+    header = cnc.CncLayout().header(start_timestamp_ms=0, pid=process.pid)
+    (driver / "cnc.dat").write_bytes((cnc.ready_version() + header[4:]).ljust(cnc.CncLayout().file_length, b"\0"))
+    (folder / PROPERTIES_FILE).write_text(properties_text({**properties, "aeron.dir": str(driver)}))
+
+
+def test_a_member_whose_process_names_no_component_is_whole(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """So it is in containers."""
+    is_driven_by(process, tmp_path, {"run.id": "7f", "member.id": "1"})
+    status = AeronSystem().read_status(tmp_path, 1, "7f")
+    assert (status.alive, status.pids) == (True, {"all": process.pid})
+
+
 @pytest.mark.parametrize(("run_id", "member_id"), [("7f", 0), ("8a", 1)])
 def test_a_process_of_somebody_else_with_the_id_of_the_driver_is_not_the_member(
     process: subprocess.Popen[bytes], tmp_path: Path, run_id: str, member_id: int
 ) -> None:
     system = AeronSystem()
-    driver = tmp_path / "driver"
-    driver.mkdir()
-    header = cnc.CncLayout().header(start_timestamp_ms=0, pid=process.pid)
-    (driver / "cnc.dat").write_bytes((cnc.ready_version() + header[4:]).ljust(cnc.CncLayout().file_length, b"\0"))
-    properties = {"run.id": run_id, "member.id": str(member_id), "aeron.dir": str(driver)}
-    (tmp_path / PROPERTIES_FILE).write_text(properties_text(properties))
+    is_driven_by(process, tmp_path, {"run.id": run_id, "member.id": str(member_id)})
     assert system.give_command(tmp_path, "snapshot") == "the member is not running"
-    (tmp_path / PROPERTIES_FILE).write_text(properties_text({**properties, "run.id": "7f", "member.id": "1"}))
+    is_driven_by(process, tmp_path, {"run.id": "7f", "member.id": "1"})
     assert system.give_command(tmp_path, "snapshot") != "the member is not running"
