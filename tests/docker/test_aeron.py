@@ -93,6 +93,18 @@ def test_a_fault_of_links_is_proved_when_it_was_done(
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 
 
+def test_members_in_containers_say_who_leads(tmp_path: Path, member_image: images.Image, engine: Client) -> None:
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(system=f"aeron:{VERSION}"))
+    try:
+        cluster.up(WAIT_S)
+        leader = cluster.wait_until_leader(WAIT_S)
+        assert cluster.status()[leader].alive
+        assert asked_by_the_tool(cluster, leader, "list-members")["leaderMemberId"] == leader
+    finally:
+        cluster.down()
+    assert left_of(engine, cluster.config.run_id) == []
+
+
 @pytest.mark.nightly
 def test_a_leader_of_aeron_is_killed_and_returns_and_what_members_say_is_seen(
     tmp_path: Path, member_image: images.Image, link_images: None, engine: Client
