@@ -50,6 +50,7 @@ ALL: Final = "all"
 START_DELAY_MAX_S: Final = 30.0
 """How long a start waits for a system that lets a killed member come back only after a while."""
 _LOG_TAIL_LENGTH: Final = 4096
+_STACK: Final = ("at ", "... ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +372,7 @@ def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode], compon
 
 
 def _last_line(spawned: _Spawned) -> str:
-    """The last thing that a process said."""
+    """The last thing that a process said; of an exception of Java its message, without the frames below it."""
     try:
         with spawned.log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
@@ -379,4 +380,5 @@ def _last_line(spawned: _Spawned) -> str:
             lines = stream.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return "its log cannot be read"
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    said = (line.strip() for line in reversed(lines))
+    return next((line for line in said if line and not line.startswith(_STACK)), "it said nothing")

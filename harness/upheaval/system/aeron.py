@@ -66,6 +66,8 @@ _MARKS: Final = {
     "service": f"{layout.CLUSTER_DIRECTORY}/cluster-mark-service-*.dat",
 }
 _MARGIN_MS: Final = 500
+# What a mark file has for its time while its owner starts.
+_STARTING: Final = 2**63 - 1
 _BRIDGES: Final = itertools.count()
 """Those of one process have a directory in shared memory each."""
 
@@ -300,11 +302,17 @@ def _marks(folder: Path, component: str) -> Iterator[Path]:
 
 
 def _active_for_s(path: Path) -> float:
-    """How long a mark file still counts as that of a live process; 0 of one whose owner ended in good order."""
+    """How long a mark file still counts as that of a live process; 0 of one whose owner ended in good order.
+
+    0 as well of one whose owner was killed while it started: of versions from 1.49 on it refuses every later start
+    (issue 2148 of Aeron), however long one waits. That start says so.
+    """
     try:
         with path.open("rb") as stream:
             last_ms = mark_file.owner_of(stream.read(mark_file.OWNER_LENGTH)).activity_timestamp_ms
     except OSError:
+        return 0.0
+    if last_ms == _STARTING:
         return 0.0
     left_ms = last_ms + mark_file.LIVENESS_TIMEOUT_MS + _MARGIN_MS - time.time_ns() // MS
     return min(max(0, left_ms), mark_file.LIVENESS_TIMEOUT_MS + _MARGIN_MS) / 1000
