@@ -66,8 +66,6 @@ _MARKS: Final = {
     "service": f"{layout.CLUSTER_DIRECTORY}/cluster-mark-service-*.dat",
 }
 _MARGIN_MS: Final = 500
-# What a mark file has for its time while its owner starts.
-_STARTING: Final = 2**63 - 1
 _BRIDGES: Final = itertools.count()
 """Those of one process have a directory in shared memory each."""
 
@@ -312,7 +310,7 @@ def _active_for_s(path: Path) -> float:
             last_ms = mark_file.owner_of(stream.read(mark_file.OWNER_LENGTH)).activity_timestamp_ms
     except OSError:
         return 0.0
-    if last_ms == _STARTING:
+    if last_ms == mark_file.ACTIVATION_IN_PROGRESS:
         return 0.0
     left_ms = last_ms + mark_file.LIVENESS_TIMEOUT_MS + _MARGIN_MS - time.time_ns() // MS
     return min(max(0, left_ms), mark_file.LIVENESS_TIMEOUT_MS + _MARGIN_MS) / 1000

@@ -23,7 +23,7 @@ from upheaval.system import (
 )
 from upheaval.system.aeron import PROPERTIES_FILE, AeronSystem
 from upheaval_node.files import layout
-from upheaval_node.files.mark_file import OWNER_LENGTH
+from upheaval_node.files.mark_file import ACTIVATION_IN_PROGRESS, OWNER_LENGTH
 
 AERON = ClusterSpec(system="aeron", run_id="7f")
 
@@ -185,7 +185,7 @@ def test_a_killed_member_waits_for_its_marks(tmp_path: Path) -> None:
     mark(layout.CLUSTER_MARK, now_ms + 10**9)
     assert system.start_delay_s(tmp_path, "all") <= 10.5
     # Its owner was killed while it started: to wait does not help.
-    mark(layout.CLUSTER_MARK, 2**63 - 1)
+    mark(layout.CLUSTER_MARK, ACTIVATION_IN_PROGRESS)
     assert system.start_delay_s(tmp_path, "all") == 0
 
 
