@@ -33,6 +33,8 @@ class ProcessLife:
     """When the clock of `last_ns` was 0, by the wall clock; None when its last line has no such time."""
     is_told_to_end: bool = False
     """Whether its cluster was ending."""
+    has_started: bool = False
+    """Whether it came as far as an election."""
     end_line: int = 0
     status: int | None = None
     """None for one that did not tell its end."""
@@ -153,6 +155,8 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         status = event.fields.get("status")
         life.status = status if type(status) is int else -1
         life.end_line = event.line
+    elif event.event == TraceKind.ELECTION_STATE:
+        life.has_started = True
     elif event.event in _ENDS_WITH_CLUSTER or event.fields.get("new") == _TERMINATING:
         life.is_told_to_end = True
 

@@ -34,6 +34,9 @@ _DEADLY: Final = frozenset(
     {"kill", "stop", "restart", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"}
 )
 """The kinds of faults that end processes; an orderly stop that takes too long is a kill."""
+_HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
+"""Those of them that take nothing from the next process: it must start."""
+_WITH_MODULE: Final = frozenset({"all", "consensus"})
 _BREAKING: Final = _DEADLY | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take a member what it needs to go on."""
 _GRACE_NS: Final = 10 * S
@@ -65,6 +68,7 @@ class _Window:
     component: str | None
     begin_ns: int
     end_ns: int
+    heal_begin_ns: int = NEVER_NS
 
 
 def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
@@ -95,7 +99,8 @@ def _window(fault: FaultRecord) -> _Window:
     end_ns = fault.inject_end_ns if fault.heal_end_ns is None else fault.heal_end_ns
     # Links are tried before they are cut, by connections that members see.
     asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
-    return _Window(fault.what, fault.members, fault.component, asked_ns, end_ns)
+    heal_begin_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
+    return _Window(fault.what, fault.members, fault.component, asked_ns, end_ns, heal_begin_ns)
 
 
 def _forced_ends(run: RunFolder) -> Iterator[_Window]:
@@ -141,9 +146,17 @@ def _unexplained_end(
     verdict = Verdict.UNKNOWN if life.status in _OF_ENVIRONMENT else Verdict.INVALID
     is_simulated = manifest.runtime == _SIMULATED and life.status == _FAILED
     can_be_explained = is_simulated or life.status in _OF_ENVIRONMENT | _OF_MEMBER
+    if _is_refused(life):
+        hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
     if can_be_explained and (life.is_told_to_end or any(_lasts(hit, life.last_ns) for hit in hits)):
         return None
     return Broken(verdict, detail, members=(life.member_id,))
+
+
+def _is_refused(life: ProcessLife) -> bool:
+    """Whether a member with all its files did not start, sooner than any time-out of a start ends."""
+    is_prompt = life.last_ns - life.begin_ns < _GRACE_NS
+    return life.component in _WITH_MODULE and life.status in _OF_MEMBER and not life.has_started and is_prompt
 
 
 def _is_rebooted(life: ProcessLife) -> bool:

@@ -84,6 +84,14 @@ KNOWN_BUGS: Final = (
         "1.51.0",
         ("1.49.3",),
     ),
+    KnownBug(
+        2148,
+        "a member that is killed within its start is refused every later one, by a mark file that counts as in use",
+        "a member is killed again and again while it starts, each time a little later",
+        Promise.NO_UNEXPLAINED_END,
+        "1.51.0",
+        ("1.47.4",),
+    ),
 )
 
 

@@ -117,6 +117,25 @@ def test_a_crash_as_the_last_thing_of_a_run_that_was_ended_is_found(
     assert judged(tmp_path, [line(1), line(2, "role")], ENDED, **given) is verdict
 
 
+@pytest.mark.parametrize(
+    ("told", "ended", "given", "verdict"),
+    [
+        (None, 6, {}, Verdict.INVALID),
+        ("election_state", 6, {}, Verdict.VALID),
+        (None, 16, {}, Verdict.VALID),
+        (None, 6, {"heal_begin_ns": None}, Verdict.VALID),
+        (None, 6, {"what": "wrong-bytes"}, Verdict.VALID),
+    ],
+    ids=["refused", "was in an election", "timed out", "not healed", "its files were damaged"],
+)
+def test_a_kill_explains_no_start_that_is_refused_after_it(
+    told: str | None, ended: int, given: dict[str, Any], verdict: Verdict, tmp_path: Path
+) -> None:
+    kill = replace(KILL, **{"heal_begin_ns": int(4.9 * S), "heal_end_ns": 8 * S, **given})
+    again = [line(5), *([line(5.5, told)] if told else []), {**line(ended, "process-end"), "status": 7}]
+    assert judged(tmp_path, [line(1), line(2, "role"), *again], ENDED, fault=kill) is verdict
+
+
 def erring(second: float) -> list[dict[str, Json]]:
     told = {**line(second, "error"), "kind": "media-peer-1"}
     return [line(1), {**line(2, "leadership_term"), "leadership_term_id": 0}, told, line(200, "role")]
