@@ -36,6 +36,7 @@ Result = TypeVar("Result")
 COMPOSE = Path(__file__).resolve().parents[2] / "compose"
 SUBNETS = "10.214.0.0/16"
 LATENCY_S = 0.4
+INSIDE_AERON = ("python3", "-m", "upheaval.system.aeron_inside")
 
 
 class Project:
@@ -410,9 +411,69 @@ def test_what_a_killed_test_run_left_is_removed_and_nothing_else(engine: Client,
         remove_project(engine, ours)
 
 
+@pytest.fixture
+def of_aeron(tidy: Client) -> Iterator[Project]:
+    require(tidy, images.AERON)
+    project = Project(tidy, "3-members-aeron.yaml", 3)
+    try:
+        project.compose("up", "-d", "--wait")
+        yield project
+    finally:
+        project.down()
+
+
+def test_members_of_aeron_elect_again_and_take_a_snapshot(of_aeron: Project) -> None:
+    first = leader_of_aeron(of_aeron, but=None)
+    docker("kill", of_aeron.container(f"member-{first}"))
+    second = leader_of_aeron(of_aeron, but=first)
+    leader = of_aeron.container(f"member-{second}")
+    wait_until(
+        lambda: is_ordered(("exec", leader, *INSIDE_AERON, "control", "snapshot")),
+        timeout_s=60,
+        describe=lambda: "the leader takes no snapshot",
+    )
+    wait_until(
+        lambda: json.loads(docker("exec", leader, *INSIDE_AERON, "control"))["snapshot_count"] == 1,
+        timeout_s=60,
+        describe=lambda: docker("exec", leader, *INSIDE_AERON, "control"),
+    )
+    # It is started again by hand: a container that was killed is not one that failed.
+    docker("start", of_aeron.container(f"member-{first}"))
+    wait_until(
+        lambda: (
+            (status := status_of_aeron(of_aeron, first)).get("role") == "FOLLOWER"
+            and status["commit_position"] == status_of_aeron(of_aeron, second)["commit_position"]
+        ),
+        timeout_s=90,
+        describe=lambda: str(status_of_aeron(of_aeron, first)),
+    )
+
+
+def leader_of_aeron(project: Project, but: int | None) -> int:
+    """The member that leads and is not the one named."""
+    others = [member for member in range(project.members) if member != but]
+
+    def found() -> int | None:
+        return next((each for each in others if status_of_aeron(project, each).get("role") == "LEADER"), None)
+
+    return wait_until(found, timeout_s=90, describe=lambda: "no leader")
+
+
+def status_of_aeron(project: Project, member: int) -> dict[str, Any]:
+    """Empty of a member that is not there."""
+    try:
+        answer: dict[str, Any] = json.loads(
+            docker("exec", project.container(f"member-{member}"), *INSIDE_AERON, "status")
+        )
+    except AssertionError:
+        return {}
+    return answer
+
+
 def test_the_files_name_the_images_of_this_version() -> None:
     files = {file.name: file.read_text(encoding="utf-8") for file in sorted(COMPOSE.glob("*.yaml"))}
-    assert files.keys() == {"1-member.yaml", "3-members.yaml", "3-members-toxiproxy.yaml"}
+    assert files.keys() == {"1-member.yaml", "3-members.yaml", "3-members-aeron.yaml", "3-members-toxiproxy.yaml"}
+    assert f"${{UPHEAVAL_AERON_IMAGE:-{images.AERON.tag}}}" in files.pop("3-members-aeron.yaml")
     for text in files.values():
         assert f"${{UPHEAVAL_NODE_IMAGE:-{images.NODE.tag}}}" in text
         assert "version:" not in text

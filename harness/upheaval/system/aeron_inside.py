@@ -24,6 +24,8 @@ from upheaval_node.tool.__main__ import finish, parse
 
 CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
 _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
+_MEMBER: Final = "{member}"
+"""Stands for the member's id in a text that several members share."""
 _USAGE: Final = 2
 
 
@@ -34,7 +36,7 @@ def run() -> int:
         print(f"upheaval-aeron: {CONFIGURATION_VARIABLE} is missing: the properties of a member", file=sys.stderr)
         return _USAGE
     properties = _FOLDER / PROPERTIES_FILE
-    properties.write_text(text, encoding="utf-8")
+    properties.write_text(text.replace(_MEMBER, os.environ.get(MEMBER_VARIABLE, _MEMBER)), encoding="utf-8")
     system = AeronSystem()
     # Who is told to end before it has begun has nothing to lose.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
