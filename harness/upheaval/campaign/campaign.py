@@ -124,10 +124,12 @@ def run_campaign(
         (out / SEEDS_FILE).unlink(missing_ok=True)
     try:
         for outcome in _outcomes([SeedOrigin(seed, planted, own) for seed in seeds], workers, keep):
-            summary.add(outcome)
+            line = json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n"
             if out is not None:
                 with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
+                    stream.write(line)
+            # After its line: of a campaign that is interrupted here, the summary counts no seed that has none.
+            summary.add(outcome)
             show(outcome)
             if until(outcome):
                 break
