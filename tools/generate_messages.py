@@ -143,7 +143,7 @@ def module_text(schema: SchemaTable) -> str:
     for enum in enums:
         lines += enum_lines(enum)
     lines += classes
-    lines += ["", "", f'SCHEMA: Final = MessageSchema(load_schema("{schema.name}"), globals())']
+    lines += ["", "", f'SCHEMA: Final[MessageSchema] = MessageSchema(load_schema("{schema.name}"), globals())']
     return "\n".join(lines) + "\n"
 
 

@@ -71,10 +71,10 @@ class Requests:
             handler(self, session, message)
         except RequestError as error:
             session.send_error(correlation_id, str(error), error.code)
-        except StorageError as error:
-            session.send_error(correlation_id, str(error), ErrorCode.STORAGE_SPACE)
-        except NodeError as error:
-            session.send_error(correlation_id, str(error))
+        except StorageError as failure:
+            session.send_error(correlation_id, str(failure), ErrorCode.STORAGE_SPACE)
+        except NodeError as refusal:
+            session.send_error(correlation_id, str(refusal))
 
     # --- recordings ---
 

@@ -199,11 +199,11 @@ class ConsensusModule:
             return 0
         try:
             work = self._tick(now)
-        except (TerminationError, StorageError) as error:
-            if isinstance(error, TerminationError) and error.expected:
+        except (TerminationError, StorageError) as end:
+            if isinstance(end, TerminationError) and end.expected:
                 self._release_streams(now)
             else:
-                self._terminate_unexpectedly(now, error)
+                self._terminate_unexpectedly(now, end)
             raise
         except NodeError as error:
             self._on_error(now, error)

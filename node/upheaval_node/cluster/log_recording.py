@@ -161,7 +161,7 @@ class LogRecording:
 
     def on_signal(self, signal: am.RecordingSignalEvent) -> None:
         """STOP of the log's recording says where it ended."""
-        if signal.signal is am.RecordingSignal.STOP and signal.recording_id == self.recording_id:
+        if signal.signal == am.RecordingSignal.STOP and signal.recording_id == self.recording_id:
             self.stop_position = Position(signal.position)
             self.has_stopped = True
             self._counter = None

@@ -28,6 +28,7 @@ class ModuleCounters:
     def __init__(self, counters: Counters, cluster_id: int) -> None:
         self._counters = counters
         self._cluster_id = cluster_id
+        self._all: list[Counter] = []
         make = self._allocate
         self.module_state = make(counter_types.CONSENSUS_MODULE_STATE, "Consensus Module state")
         self.role = make(counter_types.CLUSTER_NODE_ROLE, "Cluster node role")
@@ -47,13 +48,14 @@ class ModuleCounters:
 
     def _allocate(self, type_id: int, name: str, initial: int = 0) -> Counter:
         key = cluster_key(self._cluster_id)
-        return self._counters.allocate(type_id, key, cluster_label(name, self._cluster_id), initial)
+        counter = self._counters.allocate(type_id, key, cluster_label(name, self._cluster_id), initial)
+        self._all.append(counter)
+        return counter
 
     def close(self) -> None:
         """Free all of them."""
-        for value in vars(self).values():
-            if isinstance(value, Counter):
-                value.close()
+        for counter in self._all:
+            counter.close()
 
 
 class ModuleContext:

@@ -18,6 +18,8 @@ from upheaval_node.types import Position, TermId
 MODULE_SNAPSHOT_TYPE: Final = 1
 SERVICE_SNAPSHOT_TYPE: Final = 2
 
+_CLOSE_REASONS: Final = frozenset((NULL_INT32, *cm.CloseReason))
+
 
 @dataclass(slots=True)
 class TrackerState:
@@ -87,7 +89,7 @@ def decode_module_snapshot(messages: Iterable[bytes]) -> ModuleSnapshot:
             case cm.ConsensusModule():
                 snapshot.next_session_id = decoded.next_session_id
             case cm.ClusterSession():
-                if decoded.close_reason not in (NULL_INT32, *cm.CloseReason):
+                if decoded.close_reason not in _CLOSE_REASONS:
                     raise DecodeError(f"session {decoded.cluster_session_id} closes for {decoded.close_reason}")
                 snapshot.sessions.append(decoded)
             case cm.Timer():

@@ -34,4 +34,4 @@ class MarkFileHeader(Message):
     aeron_directory: str = ""
 
 
-SCHEMA: Final = MessageSchema(load_schema("archive-mark-codecs"), globals())
+SCHEMA: Final[MessageSchema] = MessageSchema(load_schema("archive-mark-codecs"), globals())

@@ -574,4 +574,4 @@ class UpdateChannelRequest(Message):
     channel: str = ""
 
 
-SCHEMA: Final = MessageSchema(load_schema("archive-codecs"), globals())
+SCHEMA: Final[MessageSchema] = MessageSchema(load_schema("archive-codecs"), globals())

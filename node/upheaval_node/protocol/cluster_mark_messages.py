@@ -51,4 +51,4 @@ class MarkFileHeader(Message):
     services_cluster_dir: str = ""
 
 
-SCHEMA: Final = MessageSchema(load_schema("cluster-mark-codecs"), globals())
+SCHEMA: Final[MessageSchema] = MessageSchema(load_schema("cluster-mark-codecs"), globals())

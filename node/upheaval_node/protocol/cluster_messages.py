@@ -686,4 +686,4 @@ class RequestServiceAck(Message):
     log_position: Position = Position(NULL_INT64)
 
 
-SCHEMA: Final = MessageSchema(load_schema("cluster-codecs"), globals())
+SCHEMA: Final[MessageSchema] = MessageSchema(load_schema("cluster-codecs"), globals())

@@ -55,7 +55,7 @@ class GroupEntry:
 
 
 _M = TypeVar("_M", bound=Message)
-_Converter = Callable[[int], int]
+_Converter = Callable[[int], object]
 
 
 @dataclass(slots=True)
@@ -258,7 +258,7 @@ def _to_bool(value: int) -> bool:
 
 def _to_member(enum: type[IntEnum]) -> _Converter:
     """A converter of the numbers of `enum` to its members; other numbers stay what they are."""
-    members: dict[int, int] = {int(member): member for member in enum}
+    members: dict[int, object] = {int(member): member for member in enum}
     return lambda value: members.get(value, value)
 
 

@@ -47,4 +47,4 @@ class NodeStateFooter(Message):
     """Template 304 of schema 112."""
 
 
-SCHEMA: Final = MessageSchema(load_schema("cluster-node-state-codecs"), globals())
+SCHEMA: Final[MessageSchema] = MessageSchema(load_schema("cluster-node-state-codecs"), globals())

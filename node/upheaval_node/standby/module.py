@@ -150,8 +150,8 @@ class StandbyModule:
         self._now = now
         try:
             work = self._tick(now)
-        except (TerminationError, StorageError) as error:
-            self._context.report(now, "termination", str(error))
+        except (TerminationError, StorageError) as end:
+            self._context.report(now, "termination", str(end))
             self._services.send(cm.ServiceTerminationPosition(log_position=LOG_START, ack_required=True))
             self._release_streams(now)
             raise

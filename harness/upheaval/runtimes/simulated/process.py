@@ -166,8 +166,8 @@ class SimulatedProcess:
             # What it committed in this cycle may have been answered.
             self._show_cycle()
             self._end(None if isinstance(failure, TerminationError) and failure.expected else failure)
-        except Exception as failure:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it
-            self._end(failure)
+        except Exception as defect:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it
+            self._end(defect)
         finally:
             self._in_cycle = False
             if self.listener is not None:
