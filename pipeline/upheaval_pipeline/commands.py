@@ -1,13 +1,15 @@
-"""What `verify`, `measure` and `ingest` do on Spark. Whether Spark is there is found out before anything of it is
-imported.
+"""What `verify`, `measure`, `ingest` and `query` do on Spark. Whether Spark is there is found out before anything of it
+is imported.
 """
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from upheaval.cli import report, verify
 from upheaval.cli.tables import table
+from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
@@ -55,6 +57,34 @@ def ingest(options: argparse.Namespace) -> int:
     else:
         print(table([["run", *TABLES], *([run, *(str(n[t]) for t in TABLES)] for run, n in written.items())]))
     return 0
+
+
+def query(options: argparse.Namespace) -> int:
+    """Print what a query over a lake gives, or what can be asked."""
+    if options.list == (options.sql is not None):
+        raise UsageError("name a query, or --list, and not both")
+    require_spark()
+    from upheaval_pipeline.query import ask, shown_tables
+
+    with session(options.master or LOCAL) as spark:
+        if options.list:
+            print(table([["name", "a row is", "columns"], *map(list, shown_tables(spark, options.lake))]))
+            return 0
+        answer = ask(spark, options.lake, options.sql, options.limit)
+    if options.json:
+        for row in answer.rows:
+            print(json.dumps(dict(zip(answer.columns, row, strict=True)), default=str))
+    else:
+        print(table([list(answer.columns), *([_shown(value) for value in row] for row in answer.rows)]))
+    if answer.is_cut:
+        print(f"upheaval: there are more rows than {options.limit}: --limit N prints more", file=sys.stderr)
+    return 0
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _runs(spark: Any, options: argparse.Namespace) -> list[str]:

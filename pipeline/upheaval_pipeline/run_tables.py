@@ -202,13 +202,13 @@ def rejects(frame: DataFrame, source: str) -> DataFrame:
 
 def runs_of_lake(spark: SparkSession, lake: str) -> list[str]:
     """The ids of the runs of a lake, in order. Raises `UsageError` for a folder that is none."""
-    return sorted(row.run for row in _table(spark, lake, "runs").select("run").distinct().collect())
+    return sorted(row.run for row in table_of_lake(spark, lake, "runs").select("run").distinct().collect())
 
 
 @contextmanager
 def of_lake(spark: SparkSession, lake: str, runs: Sequence[str]) -> Iterator[RunTables]:
     """Raises `UsageError` when the lake has no such run."""
-    rows = {row.run: row for row in _table(spark, lake, "runs").where(F.col("run").isin(*runs)).collect()}
+    rows = {row.run: row for row in table_of_lake(spark, lake, "runs").where(F.col("run").isin(*runs)).collect()}
     known = {run: _of_row(lake, run, rows.get(run)) for run in runs}
     read = {
         name: spark.read.schema(f"{schema}, run string")
@@ -235,7 +235,8 @@ def partition(lake: str, table: str, run: str) -> str:
     return f"{lake}/{table}/run={quote(run, safe='')}"
 
 
-def _table(spark: SparkSession, lake: str, name: str) -> Any:
+def table_of_lake(spark: SparkSession, lake: str, name: str) -> DataFrame:
+    """The rows of all runs. Raises `UsageError` for a folder that is no lake."""
     try:
         return spark.read.parquet(f"{lake}/{name}")
     except AnalysisException as error:

@@ -1,5 +1,5 @@
 """The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `trace`, `logs`,
-`ingest`.
+`ingest`, `query`.
 """
 
 import argparse
@@ -56,6 +56,15 @@ def add_commands(commands: Commands) -> None:
     ingest.add_argument("--lake", required=True, help="folder or address of the lake")
     add_json(ingest)
     _add_master(ingest)
+    query = commands.add(
+        "query", "ask a lake in SQL: its tables, and views of them (Spark)", lazy("upheaval_pipeline.commands:query")
+    )
+    query.add_argument("sql", nargs="?", metavar="SQL", help="a query, such as 'SELECT * FROM availability'")
+    query.add_argument("--lake", required=True, help="folder or address of the lake")
+    query.add_argument("--list", action="store_true", help="print the tables and views with their columns")
+    query.add_argument("--limit", type=above_zero, default=1000, metavar="N", help="print so many rows (default 1000)")
+    add_json(query, "print one object a line")
+    _add_master(query)
 
 
 def _add_check(commands: Commands) -> None:
