@@ -1,5 +1,6 @@
 """SQL over a lake: its tables, and views of what people ask first. Nothing is written, and nothing is judged here."""
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,6 +108,8 @@ class Answer:
 def ask(spark: SparkSession, lake: str, sql: str, limit: int) -> Answer:
     """The first rows of a query. Raises `UsageError` for a folder that is no lake, and for what is no query."""
     _open(spark, lake)
+    # PySpark would print the JVM's stack of a bad query.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     try:
         # Only a query can stand there: whatever changes something is not read as one.
         frame = spark.sql(f"SELECT * FROM (\n{sql.rstrip().rstrip(';')}\n)")
