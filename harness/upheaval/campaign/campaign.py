@@ -124,10 +124,9 @@ def run_campaign(
         (out / SEEDS_FILE).unlink(missing_ok=True)
     try:
         for outcome in _outcomes([SeedOrigin(seed, planted, own) for seed in seeds], workers, keep):
-            line = json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n"
             if out is not None:
                 with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-                    stream.write(line)
+                    stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
             # After its line: of a campaign that is interrupted here, the summary counts no seed that has none.
             summary.add(outcome)
             show(outcome)

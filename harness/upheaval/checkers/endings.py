@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol_events import OF_MODULE
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import (
@@ -26,8 +27,6 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_POSITION
 
-_OF_MODULE: Final = ("all", "consensus")
-"""The processes of a member that its consensus module is in."""
 _DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"})
 """The kinds of faults after which no process of a member is left."""
 
@@ -115,7 +114,7 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
     for event in events:
         fields = event.fields
         component = str(fields.get("component", ""))
-        if event.event == TraceKind.PROCESS_START and component in _OF_MODULE:
+        if event.event == TraceKind.PROCESS_START and component in OF_MODULE:
             if life is not None:
                 life.next_ns = event.ns
                 yield life

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol_events import OF_MODULE
 from upheaval.checkers.raised import SERVICE_ERROR
 from upheaval.checkers.trace_facts import ProcessLife, TracedError, TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
@@ -36,7 +37,6 @@ _DEADLY: Final = frozenset(
 """The kinds of faults that end processes; an orderly stop that takes too long is a kill."""
 _HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
 """Those of them that take nothing from the next process: it must start."""
-_WITH_MODULE: Final = frozenset({"all", "consensus"})
 _BREAKING: Final = _DEADLY | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take a member what it needs to go on."""
 _GRACE_NS: Final = 10 * S
@@ -156,7 +156,7 @@ def _unexplained_end(
 def _is_refused(life: ProcessLife) -> bool:
     """Whether a member with all its files did not start, sooner than any time-out of a start ends."""
     is_prompt = life.last_ns - life.begin_ns < _GRACE_NS
-    return life.component in _WITH_MODULE and life.status in _OF_MEMBER and not life.has_started and is_prompt
+    return life.component in OF_MODULE and life.status in _OF_MEMBER and not life.has_started and is_prompt
 
 
 def _is_rebooted(life: ProcessLife) -> bool:

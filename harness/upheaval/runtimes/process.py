@@ -358,7 +358,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             # Killed by a signal was our doing, and the other components of a killed one follow it.
             if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):
                 raise EnvironmentFault(
-                    f"{spawned.who} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
+                    f"{spawned.who} ended with status {status}: "
+                    f"{last_line(spawned.log, spawned.log_start)} (see {spawned.log})"
                 )
 
 
@@ -371,12 +372,15 @@ def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode], compon
     )
 
 
-def _last_line(spawned: _Spawned) -> str:
-    """The last thing that a process said; of an exception of Java its message, without the frames below it."""
+def last_line(log: Path, start: int) -> str:
+    """The last thing that a process said from byte `start` of its log on.
+
+    Of an exception of Java its message, without the frames below it.
+    """
     try:
-        with spawned.log.open("rb") as stream:
+        with log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
-            stream.seek(max(spawned.log_start, end - _LOG_TAIL_LENGTH))
+            stream.seek(max(start, end - _LOG_TAIL_LENGTH))
             lines = stream.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return "its log cannot be read"

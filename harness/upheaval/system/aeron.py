@@ -302,8 +302,8 @@ def _marks(folder: Path, component: str) -> Iterator[Path]:
 def _active_for_s(path: Path) -> float:
     """How long a mark file still counts as that of a live process; 0 of one whose owner ended in good order.
 
-    0 as well of one whose owner was killed while it started: of versions from 1.49 on it refuses every later start
-    (issue 2148 of Aeron), however long one waits. That start says so.
+    0 as well of one whose owner was killed while it started: every later start of 1.51.0 is refused, however long
+    one waits (issue 2148 of Aeron). That start says so.
     """
     try:
         with path.open("rb") as stream:
