@@ -46,7 +46,7 @@ VIEWS: Final = (
         "an answered operation, with its latency, and whether a fault had been begun and not healed when it was asked",
         """SELECT h.run, h.f, h.invoke_ns, h.complete_ns, (h.complete_ns - h.invoke_ns) / 1e6 AS latency_ms,
         EXISTS (SELECT 1 FROM faults AS o WHERE o.run = h.run AND o.inject_begin_ns <= h.invoke_ns
-            AND h.invoke_ns < coalesce(o.heal_end_ns, o.inject_end_ns)) AS is_under_fault
+            AND (o.heal_end_ns IS NULL OR h.invoke_ns < o.heal_end_ns)) AS is_under_fault
         FROM history AS h WHERE h.outcome = 'ok'""",
     ),
     View(
@@ -60,7 +60,7 @@ VIEWS: Final = (
         f"a time of a run of more than {GAP_NS // 1_000_000} ms between two answers, and the faults that it met",
         f"""SELECT s.run, s.begin_ns, s.end_ns, (s.end_ns - s.begin_ns) / 1e6 AS length_ms,
         (SELECT array_sort(collect_set(o.what)) FROM faults AS o WHERE o.run = s.run AND o.inject_begin_ns < s.end_ns
-            AND s.begin_ns < coalesce(o.heal_end_ns, o.inject_end_ns)) AS faults
+            AND (o.heal_end_ns IS NULL OR s.begin_ns < o.heal_end_ns)) AS faults
         FROM (SELECT run, lag(complete_ns) OVER (PARTITION BY run ORDER BY complete_ns) AS begin_ns,
             complete_ns AS end_ns FROM answers) AS s WHERE s.end_ns - s.begin_ns > {GAP_NS}""",
     ),

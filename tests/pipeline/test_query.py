@@ -1,5 +1,6 @@
 """`upheaval query`: the views hold what the figures of a run say, and nothing but a query is taken."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,20 @@ def test_every_table_and_view_is_listed_with_its_columns(lake: tuple[str, Figure
     listed = shown_tables(spark, lake[0])
     assert [name for name, _, _ in listed] == [*TABLES, *(view.name for view in VIEWS)]
     assert all(row and "run string" in columns for _, row, columns in listed)
+
+
+def test_a_fault_that_was_never_healed_lasts_to_the_end(tmp_path: Path, spark: Any) -> None:
+    assert main(["run", "leader-killed", "--runtime", "simulated", "--dir", str(tmp_path / "run")]) == 0
+    file = RunFolder(tmp_path / "run").faults_file
+    kept = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for fault in kept:
+        fault.update(heal_begin_ns=None, heal_end_ns=None, heal_proof=None, heal_operations=None)
+    file.write_text("".join(json.dumps(fault) + "\n" for fault in kept), encoding="utf-8")
+    ingest(spark, [tmp_path / "run"], str(tmp_path / "lake"))
+    begin = min(fault["inject_begin_ns"] for fault in kept)
+    sql = f"SELECT is_under_fault, invoke_ns >= {begin}, count(*) FROM answers GROUP BY ALL ORDER BY 1"
+    rows = ask(spark, str(tmp_path / "lake"), sql, 10).rows
+    assert [(under, later) for under, later, _ in rows] == [(False, False), (True, True)]
 
 
 @pytest.mark.parametrize(
