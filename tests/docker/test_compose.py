@@ -1,5 +1,6 @@
 """The files in compose/ with plain docker commands: start, send, kill a member, send again, take down."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -37,12 +38,20 @@ COMPOSE = Path(__file__).resolve().parents[2] / "compose"
 SUBNETS = "10.214.0.0/16"
 LATENCY_S = 0.4
 INSIDE_AERON = ("python3", "-m", "upheaval.system.aeron_inside")
+OF_OUR_NODE = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
 
 class Project:
-    """One compose file that is up."""
+    """One compose file that is up; `status` is the command by which a member tells of itself."""
 
-    def __init__(self, engine: Client, file: str, members: int, profiles: str = "") -> None:
+    def __init__(
+        self,
+        engine: Client,
+        file: str,
+        members: int,
+        profiles: str = "",
+        status: tuple[str, ...] = OF_OUR_NODE,
+    ) -> None:
         base_port = ports.choose_base_port(members + 1)
         first, *others = free_subnets(engine, SUBNETS, 1 + members)
         self.members = members
@@ -50,6 +59,7 @@ class Project:
         self.toxiproxy, self.locust, self.prometheus, self.grafana = ports.member_ports(base_port, members)[:4]
         self._subnets = {f"UPHEAVAL_SUBNET_{member}": subnet for member, subnet in enumerate(others)}
         self._subnets["UPHEAVAL_SUBNET"] = first
+        self._status = status
         self._file = COMPOSE / file
         self._profiles = profiles
         self._engine = engine
@@ -75,21 +85,36 @@ class Project:
     def container(self, service: str) -> str:
         return self.compose("ps", "--all", "-q", service).strip()
 
-    def leader(self) -> int | None:
-        """The member that leads."""
-        for member in range(self.members):
-            command = ("exec", self.container(f"member-{member}"), "python3", "-m", "upheaval_node.runtime.health")
-            if json.loads(docker(*command, "--json")).get("role") == "LEADER":
-                return member
-        return None
+    def status(self, member: int) -> dict[str, Any]:
+        """What it tells of itself: nothing of one that is not there."""
+        try:
+            answer: dict[str, Any] = json.loads(docker("exec", self.container(f"member-{member}"), *self._status))
+        except AssertionError:
+            return {}
+        return answer
 
-    def await_leader(self) -> int:
-        return wait_until(self.leader, timeout_s=20, describe=lambda: "no leader")
+    def leader(self, but: int | None = None) -> int | None:
+        """The member that leads and is not the one named."""
+        others = (member for member in range(self.members) if member != but)
+        return next((member for member in others if self.status(member).get("role") == "LEADER"), None)
+
+    def await_leader(self, but: int | None = None, timeout_s: float = 20) -> int:
+        return wait_until(lambda: self.leader(but), timeout_s=timeout_s, describe=lambda: "no leader")
 
     def down(self) -> None:
         """Take it down and look that nothing is left."""
         self.compose("down", "--volumes", "--timeout", "5")
         assert left_of_project(self._engine, self.name) == []
+
+
+@contextlib.contextmanager
+def running(project: Project) -> Iterator[Project]:
+    """It is up and healthy inside, and taken down at the end."""
+    try:
+        project.compose("up", "-d", "--wait")
+        yield project
+    finally:
+        project.down()
 
 
 def docker(*arguments: str, environment: Mapping[str, str] | None = None, both: bool = False) -> str:
@@ -126,12 +151,8 @@ def tidy(engine: Client) -> Client:
 
 @pytest.fixture(params=[("1-member.yaml", 1), ("3-members.yaml", 3)], ids=["1 member", "3 members"])
 def project(request: pytest.FixtureRequest, node_image: str, tidy: Client) -> Iterator[Project]:
-    project = Project(tidy, *request.param)
-    try:
-        project.compose("up", "-d", "--wait")
+    with running(Project(tidy, *request.param)) as project:
         yield project
-    finally:
-        project.down()
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +160,8 @@ def platform(tidy: Client) -> Iterator[Project]:
     """Three members with Toxiproxy, locust and Prometheus."""
     for image in (images.NODE, images.TOXIPROXY, images.LOAD, images.PROMETHEUS):
         require(tidy, image)
-    project = Project(tidy, "3-members-toxiproxy.yaml", 3)
-    try:
-        project.compose("up", "-d", "--wait")
+    with running(Project(tidy, "3-members-toxiproxy.yaml", 3)) as project:
         yield project
-    finally:
-        project.down()
 
 
 def kill_the_leader_between_two_writes(project: Project) -> None:
@@ -178,8 +195,13 @@ def again(client: BlockingClient, act: Callable[[], Result]) -> Result:
 def test_a_killed_leader_loses_nothing_and_a_cluster_that_was_ended_stays_down(project: Project) -> None:
     kill_the_leader_between_two_writes(project)
     members = [project.container(f"member-{member}") for member in range(project.members)]
+
+    def are_settled() -> bool:
+        states = [project.status(member).get("election_state") for member in range(project.members)]
+        return states == ["CLOSED"] * project.members
+
     # One that is catching up hears nothing of the end, and catches up at the next start.
-    wait_until(lambda: all(map(is_settled, members)), timeout_s=60, describe=lambda: "not all members are settled")
+    wait_until(are_settled, timeout_s=60, describe=lambda: "not all members are settled")
     leader = members[project.await_leader()]
     order = ("exec", leader, "python3", "-m", "upheaval_node.runtime.control", "shutdown", "/var/lib/upheaval")
     wait_until(lambda: is_ordered(order), timeout_s=20, describe=lambda: "no member takes the shutdown")
@@ -197,19 +219,10 @@ def test_a_killed_leader_loses_nothing_and_a_cluster_that_was_ended_stays_down(p
         assert again(client, lambda: client.read("k")) == b"after"
 
 
-def is_settled(member: str) -> bool:
-    """Whether its election is over."""
-    try:
-        status = json.loads(docker("exec", member, "python3", "-m", "upheaval_node.runtime.health", "--json"))
-    except AssertionError:
-        return False
-    return bool(status.get("election_state") == "CLOSED")
-
-
 def is_ordered(order: tuple[str, ...]) -> bool:
     """Whether the leader took it; while a member is catching up it may not be ready."""
     try:
-        return json.loads(docker(*order))["refused"] == ""
+        return bool(json.loads(docker(*order))["refused"] == "")
     except AssertionError:
         return False
 
@@ -346,12 +359,8 @@ def companion(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def accompanied(companion: str, node_image: str, tidy: Client) -> Iterator[Project]:
     """Three members and that node."""
-    project = Project(tidy, "3-members.yaml", 3, profiles=companion)
-    try:
-        project.compose("up", "-d", "--wait")
+    with running(Project(tidy, "3-members.yaml", 3, profiles=companion)) as project:
         yield project
-    finally:
-        project.down()
 
 
 def test_a_new_cluster_begins_with_a_copy_of_the_volume_of_a_companion(
@@ -376,9 +385,7 @@ def test_a_new_cluster_begins_with_a_copy_of_the_volume_of_a_companion(
 
     with accompanied.client() as client:
         again(client, lambda: client.write("k", b"kept"))
-    member = f"member-{accompanied.await_leader()}"
-    said = accompanied.compose("exec", "-T", member, "python3", "-m", "upheaval_node.runtime.health", "--json")
-    committed = json.loads(said)["commit_position"]
+    committed = accompanied.status(accompanied.await_leader())["commit_position"]
     wait_until(has_all, timeout_s=30, describe=lambda: f"the {companion} does not come to position {committed}")
     accompanied.compose(*stop)
     accompanied.compose(*copy)
@@ -414,18 +421,14 @@ def test_what_a_killed_test_run_left_is_removed_and_nothing_else(engine: Client,
 @pytest.fixture
 def of_aeron(tidy: Client) -> Iterator[Project]:
     require(tidy, images.AERON)
-    project = Project(tidy, "3-members-aeron.yaml", 3)
-    try:
-        project.compose("up", "-d", "--wait")
+    with running(Project(tidy, "3-members-aeron.yaml", 3, status=(*INSIDE_AERON, "status"))) as project:
         yield project
-    finally:
-        project.down()
 
 
 def test_members_of_aeron_elect_again_and_take_a_snapshot(of_aeron: Project) -> None:
-    first = leader_of_aeron(of_aeron, but=None)
+    first = of_aeron.await_leader(timeout_s=90)
     docker("kill", of_aeron.container(f"member-{first}"))
-    second = leader_of_aeron(of_aeron, but=first)
+    second = of_aeron.await_leader(but=first, timeout_s=90)
     leader = of_aeron.container(f"member-{second}")
     wait_until(
         lambda: is_ordered(("exec", leader, *INSIDE_AERON, "control", "snapshot")),
@@ -439,35 +442,12 @@ def test_members_of_aeron_elect_again_and_take_a_snapshot(of_aeron: Project) -> 
     )
     # It is started again by hand: a container that was killed is not one that failed.
     docker("start", of_aeron.container(f"member-{first}"))
-    wait_until(
-        lambda: (
-            (status := status_of_aeron(of_aeron, first)).get("role") == "FOLLOWER"
-            and status["commit_position"] == status_of_aeron(of_aeron, second)["commit_position"]
-        ),
-        timeout_s=90,
-        describe=lambda: str(status_of_aeron(of_aeron, first)),
-    )
 
+    def follows() -> bool:
+        mine, leaders = of_aeron.status(first), of_aeron.status(second)
+        return bool(mine.get("role") == "FOLLOWER" and mine["commit_position"] == leaders.get("commit_position"))
 
-def leader_of_aeron(project: Project, but: int | None) -> int:
-    """The member that leads and is not the one named."""
-    others = [member for member in range(project.members) if member != but]
-
-    def found() -> int | None:
-        return next((each for each in others if status_of_aeron(project, each).get("role") == "LEADER"), None)
-
-    return wait_until(found, timeout_s=90, describe=lambda: "no leader")
-
-
-def status_of_aeron(project: Project, member: int) -> dict[str, Any]:
-    """Empty of a member that is not there."""
-    try:
-        answer: dict[str, Any] = json.loads(
-            docker("exec", project.container(f"member-{member}"), *INSIDE_AERON, "status")
-        )
-    except AssertionError:
-        return {}
-    return answer
+    wait_until(follows, timeout_s=90, describe=lambda: str(of_aeron.status(first)))
 
 
 def test_the_files_name_the_images_of_this_version() -> None:
