@@ -29,10 +29,11 @@ _TAKES: Final = "ACTIVE"
 
 @dataclass(slots=True)
 class _Service:
-    """From when to when a member was in a term without an election, and its module took what clients send."""
+    """From when to when a member was in a term without an election, and whether its module took what clients send."""
 
     member_id: int
     is_leader: bool
+    takes: bool
     begin_ns: int
     end_ns: int = NEVER_NS
 
@@ -62,7 +63,7 @@ def check_progress(
     run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
 ) -> list[Finding]:
     """One finding; none where nobody was answered in a session while a member is known to have led."""
-    sessions, answers = _asked(operations)
+    sessions, answers, invoked = _asked(operations)
     services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
     if not sessions or not any(each.is_leader for each in services):
         return []
@@ -72,6 +73,8 @@ def check_progress(
     for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(_silences(sessions, runs_at, begin_ns, end_ns))
+            last = bisect_left(invoked, end_ns)
+            judge.look_at_idle_leaders(begin_ns, invoked[last - 1])
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -81,11 +84,15 @@ def check_progress(
     return [Finding(Promise.PROGRESS, Verdict.VALID, detail)]
 
 
-def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Sequence[int]]:
-    """The sessions that were ever answered, and when anybody was. A service of one's own may take its time."""
+def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Sequence[int], Sequence[int]]:
+    """The sessions that were ever answered, when anybody was, and when anybody asked, in a session or for one.
+
+    A service of one's own may take its time.
+    """
     sessions: dict[int, _Session] = {}
-    answers = []
+    answers, invoked = [], []
     for operation in operations:
+        invoked.append(operation.invoke_ns)
         is_answered = operation.outcome is Outcome.OK and operation.complete_ns is not None
         if is_answered and operation.complete_ns is not None:
             answers.append(operation.complete_ns)
@@ -97,7 +104,8 @@ def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Seq
             session.answered.append(operation.complete_ns)
     for session in sessions.values():
         session.answered.sort()
-    return {key: session for key, session in sessions.items() if session.answered}, sorted(answers)
+    answered = {key: session for key, session in sessions.items() if session.answered}
+    return answered, sorted(answers), sorted(invoked)
 
 
 def _moments(run: RunFolder, sessions: Iterable[_Session]) -> Iterator[int]:
@@ -150,12 +158,12 @@ def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
             case _:
                 continue
         is_leader = is_over and leads
-        if service is not None and (not (is_over and takes) or service.is_leader != is_leader):
+        if service is not None and (not is_over or (service.is_leader, service.takes) != (is_leader, takes)):
             service.end_ns = event.ns
             yield service
             service = None
-        if service is None and is_over and takes:
-            service = _Service(member_id, is_leader, event.ns)
+        if service is None and is_over:
+            service = _Service(member_id, is_leader, takes, event.ns)
     if service is not None:
         yield service
 
@@ -186,22 +194,36 @@ class _Judge:
             for leader in self._services:
                 end_ns = min(silence.end_ns, leader.end_ns)
                 # Clients of another leader may not have heard yet who leads, or ask in a session that is over.
-                is_its = leader.is_leader and leader.begin_ns <= silence.answered_ns
+                is_its = leader.is_leader and leader.takes and leader.begin_ns <= silence.answered_ns
                 if is_its and end_ns - silence.begin_ns > self.allowed_ns:
-                    self._require_trouble(leader.member_id, silence.begin_ns, end_ns)
+                    self._require_trouble(leader, silence.begin_ns, end_ns)
 
-    def _require_trouble(self, leader: int, begin_ns: int, end_ns: int) -> None:
+    def look_at_idle_leaders(self, begin_ns: int, asked_ns: int) -> None:
+        """Keep each leader that took nothing of what was asked up to then, though nothing in the log stopped it.
+
+        A module's state follows the commands in the log, which are those of a quorum: while modules of others are
+        active, no command suspends the cluster.
+        """
+        for leader in self._services:
+            since_ns, end_ns = max(begin_ns, leader.begin_ns), min(asked_ns, leader.end_ns)
+            if leader.is_leader and not leader.takes and end_ns - since_ns > self.allowed_ns:
+                self._require_trouble(leader, since_ns, end_ns)
+
+    def _require_trouble(self, leader: _Service, begin_ns: int, end_ns: int) -> None:
         well = {
             each.member_id
             for each in self._services
-            if each.covers(begin_ns, end_ns) and not self._is_in_trouble(each.member_id, begin_ns, end_ns)
+            if (each.takes or each is leader)
+            and each.covers(begin_ns, end_ns)
+            and not self._is_in_trouble(each.member_id, begin_ns, end_ns)
         }
-        if leader not in well or len(well) < self._quorum:
+        if leader.member_id not in well or len(well) < self._quorum:
             return
         silent_ns = end_ns - begin_ns
+        idle = "" if leader.takes else " with a module that was not active"
         detail = (
-            f"nobody was answered for {silent_ns // MS} ms while clients asked, member {leader} led, and members "
-            f"{', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
+            f"nobody was answered for {silent_ns // MS} ms while clients asked, member {leader.member_id} led{idle}, "
+            f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - self.allowed_ns
         stalled_ns = self._stalled_ns(well, begin_ns, end_ns)

@@ -16,6 +16,7 @@ from upheaval.records import ADMIN_COMMANDS, BACKUP, ENDINGS, MEMBERS_MAX, SOURC
 from upheaval.scenario.values import (
     LIBRARY,
     SUFFIX,
+    AskFor,
     Begin,
     End,
     GiveCommand,
@@ -49,6 +50,8 @@ OTHERS: Final = LIBRARY / "known"
 _WORD: Final = re.compile(r"\S+")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _LARGEST: Final = 1_000_000_000
+_ASKED: Final = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME)
+"""What a leader may be asked for without a word of what becomes of it: nobody ends by it."""
 _DIGITS: Final = 10
 _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
@@ -191,6 +194,7 @@ class _Parser:
             "end": self._read_heal,
             "promise": self._read_promise,
             **dict.fromkeys(ADMIN_COMMANDS, self._read_command),
+            "ask": self._read_ask,
             BACKUP: self._read_backup,
         }
 
@@ -397,6 +401,10 @@ class _Parser:
             line.fail(f"nobody takes {command} after {self._ended_by}: write `start` before it")
         self._ended_by = command if command in ENDINGS else ""
         self._steps.append(GiveCommand(command))
+
+    def _read_ask(self, line: _Line) -> None:
+        command = line.take_one_of("command", _ASKED)
+        self._steps.append(AskFor(AdminCommand(command)))
 
     def _read_backup(self, line: _Line) -> None:
         action = line.take_one_of("action", companion_control.ACTIONS)

@@ -120,6 +120,19 @@ def _stall(run: Path, *numbers: int) -> None:
         stream.write("".join(json.dumps(stall) + "\n" for stall in stalls))
 
 
+def nobody_is_answered_by_a_leader_whose_module_takes_nothing(run: Path) -> None:
+    """No command in the log says so: the modules of its followers are active."""
+    _silence(run, 1.6, None)
+    path = run / "history.jsonl"
+    history = [json.loads(line) for line in path.read_text().splitlines()]
+    at_ns = min(line["complete_ns"] for line in history if line["outcome"] == "ok") + 60_000_000
+    trace = run / "member-0" / "trace.jsonl"
+    lines = [json.loads(line) for line in trace.read_text().splitlines()]
+    place = next(number for number, line in enumerate(lines) if line["ts"] > at_ns)
+    lines.insert(place, {**lines[place - 1], "event": "module_state", "ts": at_ns, "old": "ACTIVE", "new": "SNAPSHOT"})
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 def _still(damage: Any, *more: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
     """A follower is killed meanwhile; the other two are a quorum."""
     says = ("nobody was answered for ", "while clients asked, member ", "were well (allowed: 1320 ms)", *more)
@@ -149,6 +162,7 @@ CLIENT_TIMES = (
     _still(nobody_is_answered_for_a_while),
     _still(nobody_is_answered_before_that_time_is_over),
     _still(nobody_is_answered_any_more),
+    _still(nobody_is_answered_by_a_leader_whose_module_takes_nothing, "member 0 led with a module that was not active"),
     _still(nobody_is_answered_while_the_machine_is_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),
     _still(nobody_is_answered_and_two_loops_of_the_leader_tell_of_each_stall),
 )

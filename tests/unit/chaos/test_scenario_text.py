@@ -8,7 +8,9 @@ from support.fault_cases import fault_of
 from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
+from upheaval.records import AdminCommand
 from upheaval.scenario import (
+    AskFor,
     Begin,
     End,
     GiveCommand,
@@ -260,6 +262,16 @@ def test_orders_are_read_and_the_load_is_for_the_service() -> None:
     scenario = parse_scenario(text, name="orders", where="s")
     assert scenario.steps[1:] == tuple(map(GiveCommand, ("snapshot", "suspend", "resume", "shutdown", "start")))
     assert (scenario.cluster.service, scenario.workload.service) == ("ledger", "ledger")
+
+
+def test_a_leader_is_asked_for_what_nobody_ends_by() -> None:
+    scenario = parse_scenario(
+        "title t\nwait operations 1\nask snapshot\nask suspend\nask resume\n", name="s", where="s"
+    )
+    asked = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME)
+    assert scenario.steps[1:] == tuple(map(AskFor, asked))
+    with pytest.raises(UsageError, match="s:2:5: unknown command 'shutdown': use one of snapshot, suspend, resume"):
+        parse_scenario("title t\nask shutdown\nwait operations 1\n", name="s", where="s")
 
 
 def test_a_service_that_answers_nobody_stands_beside_another() -> None:
