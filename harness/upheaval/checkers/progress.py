@@ -13,6 +13,7 @@ from typing import Final
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
+from upheaval.checkers.stalls import stalled_ns
 from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, TraceEvent
@@ -226,22 +227,14 @@ class _Judge:
             f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - self.allowed_ns
-        stalled_ns = self._stalled_ns(well, begin_ns, end_ns)
+        stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
+        explained_ns = stalled_ns(stalls, begin_ns, end_ns)
         verdict = Verdict.INVALID
-        if late_ns <= stalled_ns:
+        if late_ns <= explained_ns:
             verdict = Verdict.UNKNOWN
-            detail += f"; they recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
+            detail += f"; they recorded stalls of {explained_ns // MS} ms in that time, which explain it"
         late_ms = -(-late_ns // MS)
         self.missed.append(Finding(Promise.PROGRESS, verdict, detail, tuple(sorted(well)), late_ms=late_ms))
-
-    def _stalled_ns(self, members: Iterable[int], begin_ns: int, end_ns: int) -> int:
-        """For how long any of them stood still: a starved machine stops them often, each time for less."""
-        stalled_ns, until_ns = 0, begin_ns
-        for stall_ns, over_ns in sorted(stall for member_id in members for stall in self._stalls.get(member_id, ())):
-            counted_ns = max(stall_ns, until_ns)
-            until_ns = max(until_ns, min(over_ns, end_ns))
-            stalled_ns += max(until_ns - counted_ns, 0)
-        return stalled_ns
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether it had any, or may not have got over it."""

@@ -40,6 +40,7 @@ class Promise(StrEnum):
     TIMERS_KEPT = "timers-kept", "timers fire once, in time, and not after a cancel"
     TIME_KEPT = "time-kept", "the log's time is that of its leaders' clocks"
     BOUNDS_KEPT = "bounds-kept", "leaders follow each other and let themselves be heard in time"
+    MEMBERS_JOIN = "members-join", "a member that is well joins a leader that is well"
     PROGRESS = "progress", "clients are answered while a leader and a quorum with it are well"
     MONEY_CONSERVED = "money-conserved", "money is conserved"
     STATES_AGREE = "states-agree", "members' states agree at equal positions"

@@ -46,6 +46,16 @@ def _stalls_of(run: RunFolder, member_id: int, since_ns: int = 0) -> Iterator[St
             yield Stall(stall_ns // 1_000_000, f"member-{member_id}/{folder.trace.name}:{event.line}")
 
 
+def stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
+    """For how long of that time there was any: a starved machine stops members often, each time for less."""
+    total_ns, until_ns = 0, begin_ns
+    for stall_ns, over_ns in sorted(stalls):
+        counted_ns = max(stall_ns, until_ns)
+        until_ns = max(until_ns, min(over_ns, end_ns))
+        total_ns += max(until_ns - counted_ns, 0)
+    return total_ns
+
+
 def excused(findings: Iterable[Finding], stall: Callable[[], Stall | None]) -> list[Finding]:
     """The findings; a bound on time that was missed by no more than the stall is unknown. `stall` is asked at need."""
     found = list(findings)

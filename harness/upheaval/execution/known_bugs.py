@@ -77,9 +77,18 @@ KNOWN_BUGS: Final = (
         ("1.51.0",),
     ),
     KnownBug(
+        1917,
+        "a command that a leader appended and its cluster never committed stays in force in its consensus module",
+        "a leader that is cut off is asked for a snapshot, and comes back to the next one",
+        Promise.MEMBERS_JOIN,
+        "1.49.3",
+        ("1.51.0",),
+    ),
+    KnownBug(
         2147,
         "a member that is in an earlier term counts for the quorum, so acknowledged operations are lost",
-        "a leader is cut off under load; when it is back, the next one loses its other follower and is killed",
+        "a leader is cut off with its clients under load; the next one loses its other follower, hears the first one "
+        "again, and is killed",
         Promise.ACKNOWLEDGED_NOT_LOST,
         "1.51.0",
         ("1.49.3",),

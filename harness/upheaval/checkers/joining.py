@@ -1,0 +1,139 @@
+"""The promise that members join: one that runs beside a leader does not stay in its election.
+
+By the members' traces, whose monotonic times the processes of a host share, and by what was done to them. Each state of
+an election of Aeron Cluster ends by a time-out or by what is heard of the leader, but those in which a log is copied or
+replayed take as long as the log is. This module reads no log.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.stalls import stalled_ns
+from upheaval.checkers.trace_facts import TraceFacts
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Manifest, RunFolder
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS, NEVER_NS, S
+
+BYTES_A_SECOND: Final = 1 << 20
+"""Of its log a member copies and replays at least so many."""
+
+_OVER: Final = "CLOSED"
+_ENDING: Final = ("TERMINATING", "CLOSED")
+
+
+@dataclass(slots=True)
+class _Span:
+    """From when to when a member was in an election, or led; `state` and `line` are of what it said last of it."""
+
+    member_id: int
+    state: str
+    line: int
+    begin_ns: int
+    end_ns: int = NEVER_NS
+
+
+def check_joining(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
+    """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
+    elections: list[_Span] = []
+    led: list[_Span] = []
+    for facts in traces:
+        if facts.is_there:
+            _read(run, facts.member_id, elections, led)
+    if manifest.members < 2 or not led:
+        return []
+    position = max(facts.position for facts in traces)
+    allowed_ns = failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
+    # A member that says no more is in its election for as long as others tell of the cluster.
+    until_ns = max(span.end_ns for span in led)
+    done = list(troubles(run))
+    longest_ns = 0
+    missed: list[Finding] = []
+    stalls = {facts.member_id: facts.stalls for facts in traces}
+    for election in elections:
+        for leader in led:
+            pair = (election.member_id, leader.member_id)
+            begin_ns = max(election.begin_ns, leader.begin_ns)
+            end_ns = min(election.end_ns, leader.end_ns, until_ns)
+            if pair[0] == pair[1] or end_ns <= begin_ns:
+                continue
+            since_ns, to_ns = max(_quiet(done, pair, begin_ns, end_ns), key=lambda span: span[1] - span[0])
+            longest_ns = max(longest_ns, to_ns - since_ns)
+            if to_ns - since_ns > allowed_ns:
+                stalled = stalled_ns([stall for each in pair for stall in stalls[each]], since_ns, to_ns)
+                missed.append(_missed(election, leader, to_ns - since_ns, allowed_ns, stalled))
+    if missed:
+        return [max(missed, key=lambda finding: (finding.verdict, finding.late_ms))]
+    detail = (
+        f"no member was in an election for more than {longest_ns // MS} ms while it and a leader were well "
+        f"(allowed: {allowed_ns // MS} ms)"
+    )
+    return [Finding(Promise.MEMBERS_JOIN, Verdict.VALID, detail)]
+
+
+def _read(run: RunFolder, member_id: int, elections: list[_Span], led: list[_Span]) -> None:
+    """Add what the trace of a member tells."""
+    election: _Span | None = None
+    leading: _Span | None = None
+    component, last_ns = None, 0
+    for event in run.member(member_id).read_trace():
+        is_of_process = event.fields.get("component") == component
+        match event.event:
+            case TraceKind.ELECTION_STATE:
+                state = str(event.fields.get("state"))
+                component = event.fields.get("component")
+                if leading is not None:
+                    leading.end_ns, leading = event.ns, None
+                if state == _OVER:
+                    if election is not None:
+                        election.end_ns, election = event.ns, None
+                    if event.fields.get("leader_member_id") == member_id:
+                        leading = _Span(member_id, state, event.line, event.ns)
+                        led.append(leading)
+                elif election is None:
+                    election = _Span(member_id, state, event.line, event.ns)
+                    elections.append(election)
+                else:
+                    election.state, election.line = state, event.line
+            case TraceKind.PROCESS_START | TraceKind.PROCESS_END if is_of_process:
+                election, leading = _end(election, leading, last_ns)
+            case TraceKind.MODULE_STATE if event.fields.get("new") in _ENDING:
+                election, leading = _end(election, leading, event.ns)
+        last_ns = event.ns
+    if leading is not None:
+        leading.end_ns = last_ns
+
+
+def _end(election: _Span | None, leading: _Span | None, at_ns: int) -> tuple[None, None]:
+    for span in (election, leading):
+        if span is not None:
+            span.end_ns = at_ns
+    return None, None
+
+
+def _quiet(done: Sequence[Trouble], pair: tuple[int, int], begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
+    """The times, one at least, in which neither of the two had a fault."""
+    since_ns = begin_ns
+    for trouble in sorted(done, key=lambda trouble: trouble.begin_ns):
+        if any(trouble.hits(member_id, begin_ns, end_ns) for member_id in pair):
+            yield since_ns, max(since_ns, trouble.begin_ns)
+            since_ns = max(since_ns, trouble.end_ns)
+    yield since_ns, max(since_ns, end_ns)
+
+
+def _missed(election: _Span, leader: _Span, took_ns: int, allowed_ns: int, stalled: int) -> Finding:
+    late_ns = took_ns - allowed_ns
+    detail = (
+        f"member {election.member_id} was in an election for {took_ns // MS} ms, in state {election.state} at last "
+        f"(member-{election.member_id}/trace.jsonl:{election.line}), while member {leader.member_id} led and both were "
+        f"well (allowed: {allowed_ns // MS} ms)"
+    )
+    verdict = Verdict.INVALID
+    if late_ns <= stalled:
+        verdict = Verdict.UNKNOWN
+        detail += f"; they recorded stalls of {stalled // MS} ms in that time, which explain it"
+    members = tuple(sorted((election.member_id, leader.member_id)))
+    return Finding(Promise.MEMBERS_JOIN, verdict, detail, members, late_ms=-(-late_ns // MS))

@@ -1,0 +1,75 @@
+"""Runs in which a member does not come out of an election, though there is a leader."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from support.bad_runs.bad_run import BadRun
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
+
+_SCENARIO = "snapshot-and-restart"
+
+
+def _returned(run: Path) -> tuple[Path, list[dict[str, Any]], int]:
+    """The trace of a member that followed after all were started again, and the number of its line of that start."""
+    for trace in sorted(run.glob("member-*/trace.jsonl")):
+        lines = [json.loads(line) for line in trace.read_text().splitlines()]
+        start = max(number for number, line in enumerate(lines) if line["event"] == "process-start")
+        if not any(line["event"] == "role" and line["new"] == "LEADER" for line in lines[start:]):
+            return trace, lines, start
+    raise AssertionError("all of them led")
+
+
+def _shorten(run: Path) -> None:
+    """The time-outs of the members, so that the rest of the run is longer than a failover may take."""
+    path = run / "manifest.json"
+    shorter = {"leader_heartbeat_ns": 200_000_000, "election_ns": 20_000_000}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "timeouts": shorter}))
+
+
+def _write(trace: Path, lines: list[dict[str, Any]]) -> None:
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def a_member_that_returns_stays_in_its_election(run: Path) -> None:
+    trace, lines, start = _returned(run)
+    _shorten(run)
+    after = [line for line in lines[start:] if line.get("state") != "CLOSED"]
+    _write(trace, lines[:start] + after)
+
+
+def a_member_that_returns_begins_one_election_after_the_other(run: Path) -> None:
+    trace, lines, start = _returned(run)
+    _shorten(run)
+    after = [{**line, "state": "CANVASS"} if "state" in line else line for line in lines[start:]]
+    _write(trace, lines[:start] + after)
+
+
+def a_member_that_returns_says_no_more(run: Path) -> None:
+    trace, lines, start = _returned(run)
+    _shorten(run)
+    first = next(number for number, line in enumerate(lines[start:], start) if line["event"] == "election_state")
+    _write(trace, lines[: first + 1])
+
+
+def a_member_that_returns_is_starved(run: Path) -> None:
+    """It tells of a stall that is longer than it is late."""
+    trace, lines, start = _returned(run)
+    a_member_that_returns_stays_in_its_election(run)
+    told = [json.loads(line) for line in trace.read_text().splitlines()]
+    last = {**told[-1], "event": "loop-stall", "stall_ns": told[-1]["ts"] - lines[start]["ts"]}
+    _write(trace, [*told, last])
+
+
+def _stays(damage: Any, *says: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
+    told = ("was in an election for ", "and both were well (allowed: 1", *says)
+    return BadRun(_SCENARIO, damage, Promise.MEMBERS_JOIN, told, verdict)
+
+
+JOINING = (
+    _stays(a_member_that_returns_stays_in_its_election),
+    _stays(a_member_that_returns_begins_one_election_after_the_other, "in state CANVASS at last"),
+    _stays(a_member_that_returns_says_no_more, "in state INIT at last"),
+    _stays(a_member_that_returns_is_starved, "which explain it", verdict=Verdict.UNKNOWN),
+)
