@@ -1,21 +1,31 @@
 """Members whose components have a container each: one of them is killed, the rest of its member follows."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from support.built_images import require
 from support.docker_runs import left_of, require_whole
+from upheaval import images
 from upheaval.errors import UsageError
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
-from upheaval.system import COMPONENTS, ClusterSpec
+from upheaval.system import AERON, COMPONENTS, ClusterSpec
 from upheaval.waits import wait_until
 
 
-@pytest.fixture(scope="module")
-def shared_split(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: Client) -> Iterator[DockerCluster]:
+@pytest.fixture(scope="module", params=["upheaval", pytest.param(AERON, marks=pytest.mark.nightly)])
+def shared_split(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    engine: Client = request.getfixturevalue("engine")
     folder = tmp_path_factory.mktemp("split") / "run"
-    cluster = DockerCluster.create(folder, ClusterSpec(image=node_image, components="split"))
+    spec = ClusterSpec(components="split")
+    if request.param == AERON:
+        require(engine, images.AERON)
+        spec = replace(spec, system=AERON)
+    else:
+        spec = replace(spec, image=request.getfixturevalue("node_image"))
+    cluster = DockerCluster.create(folder, spec)
     try:
         cluster.up()
         yield cluster

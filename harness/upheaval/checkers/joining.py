@@ -18,6 +18,9 @@ from upheaval.records import Manifest, RunFolder
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
+ELECTIONS: Final = 3
+"""So often it may begin anew: what it knows of the leader may be old, and its log may have to be cut first."""
+
 BYTES_A_SECOND: Final = 1 << 20
 """Of its log a member copies and replays at least so many."""
 
@@ -46,7 +49,7 @@ def check_joining(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFact
     if manifest.members < 2 or not led:
         return []
     position = max(facts.position for facts in traces)
-    allowed_ns = failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
+    allowed_ns = ELECTIONS * failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
     # A member that says no more is in its election for as long as others tell of the cluster.
     until_ns = max(span.end_ns for span in led)
     done = list(troubles(run))

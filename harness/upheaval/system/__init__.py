@@ -4,6 +4,7 @@ One system under test is one object of `under_test`; nothing else in the harness
 """
 
 from upheaval.system.aeron import AERON as AERON
+from upheaval.system.aeron_files import DRIVER_IN_VOLUME as DRIVER_IN_VOLUME
 from upheaval.system.clients import (
     ClientNeeds as ClientNeeds,
     Clients as Clients,

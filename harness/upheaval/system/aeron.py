@@ -21,12 +21,14 @@ from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
 from upheaval.system.aeron_companions import AeronCompanions
 from upheaval.system.aeron_files import (
     DIRECTORY,
+    DRIVER_IN_VOLUME,
     MEMBER_ID,
     PROPERTIES_FILE,
     RUN_ID,
     counters_file,
     driver_directory,
     driver_pid,
+    is_running,
     properties_text,
     property_of,
     shared_directory,
@@ -40,7 +42,13 @@ from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.companions import Companions
 from upheaval.system.member_control import ControlStatus, give_command, read_control
 from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
-from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of, processes_of
+from upheaval.system.process_table import (
+    COMPONENT_VARIABLE,
+    MEMBER_VARIABLE,
+    RUN_ID_VARIABLE,
+    process_of,
+    processes_of,
+)
 from upheaval.system.status import COMPONENTS, MemberStatus
 from upheaval.system.under_test import AnswersAsJson, MemberPlan, require_one_service, traced_exit_status
 from upheaval_chaos.pings import PingText, channel_of_ping, datagram_ping_text
@@ -74,8 +82,7 @@ class AeronSystem(AnswersAsJson):
     """Aeron Cluster of one version. Implements `SystemInContainers`."""
 
     runtimes = ("process", "docker")
-    # In containers each has shared memory of its own, in which the others would not find the media driver.
-    split_runtimes = ("process",)
+    split_runtimes = ("process", "docker")
     # The order of the members string, and where a member gets what it replicates.
     ports = (9001, 9002, 9003, 9004, 9005)
     metrics_port = 9006
@@ -153,8 +160,12 @@ class AeronSystem(AnswersAsJson):
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
         """What a container is told: the properties, and whose they are; where a copy of a service's code would be."""
         folders = [str(self.folder / each) for each in plan.python_path]
+        # Components in containers of their own share nothing but the member's volume.
+        is_split = plan.component != _WHOLE
+        driver = {DIRECTORY: str(self.folder / DRIVER_IN_VOLUME)} if is_split else {}
         return {
-            "UPHEAVAL_CONFIG": self.configuration_text(plan),
+            **({COMPONENT_VARIABLE: plan.component} if is_split else {}),
+            "UPHEAVAL_CONFIG": properties_text({**_properties(plan), **driver}),
             CLASS_PATH_VARIABLE: os.pathsep.join(class_path_of(plan.spec.service, folders)),
             RUN_ID_VARIABLE: plan.spec.run_id,
             MEMBER_VARIABLE: str(plan.member_id),
@@ -199,8 +210,9 @@ class AeronSystem(AnswersAsJson):
         component = process.component or _WHOLE
         pids = {component: pid}
         if component != _WHOLE:
+            # Those of other containers have ids that mean nothing here.
             pids = {each.component: each.pid for each in processes_of(run_id) if each.member_id == member_id}
-            if len(pids) < len(COMPONENTS):
+            if not all(is_running(folder, each) for each in COMPONENTS):
                 return MemberStatus(member_id, alive=False, pids=pids)
         status = MemberStatus(member_id, alive=True, pids=pids)
         try:

@@ -1,5 +1,6 @@
 """Where nodes of Aeron's keep what is looked at from outside, and how they are told. This module starts nothing."""
 
+import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ PROPERTIES_FILE: Final = "member.properties"
 """The configuration of a node, in its folder."""
 DIRECTORY: Final = "aeron.dir"
 """The property with the directory of the media driver."""
+DRIVER_IN_VOLUME: Final = "driver"
+"""Where that is in the folder of a member whose components are in containers of their own."""
 RUN_ID: Final = "run.id"
 MEMBER_ID: Final = "member.id"
 _SHARED_MEMORY: Final = Path("/dev/shm")
@@ -46,6 +49,18 @@ def driver_directory(folder: Path) -> Path | None:
     """That of the media driver, if the folder has a configuration."""
     found = property_of(folder, DIRECTORY)
     return None if found is None else Path(found)
+
+
+def is_running(folder: Path, component: str) -> bool:
+    """Whether a component of a split member runs: it holds the lock of a file, in whichever container it is."""
+    try:
+        with (folder / f"{component}.lock").open("rb") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def counters_file(folder: Path) -> Path | None:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, AeronSystem
-from upheaval.system.aeron_files import PROPERTIES_FILE
+from upheaval.system.aeron_files import PROPERTIES_FILE, is_running
 from upheaval.system.aeron_programs import CLASSES, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
-from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE
-from upheaval.system.status import MemberStatus
+from upheaval.system.process_table import COMPONENT_VARIABLE, MEMBER_VARIABLE, RUN_ID_VARIABLE
+from upheaval.system.status import COMPONENTS, MemberStatus
+from upheaval.waits import wait_until
 from upheaval_node.tool.__main__ import finish, parse
 
 CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
@@ -27,6 +28,11 @@ _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
 _MEMBER: Final = "{member}"
 """Stands for the member's id in a text that several members share."""
 _USAGE: Final = 2
+_ARCHIVE: Final = "archive"
+_WITH_DRIVER: Final = (_ARCHIVE, "all")
+"""The components with the media driver."""
+_DRIVER_TIMEOUT_S: Final = 60
+"""More than an archive waits for its mark file."""
 
 
 def run() -> int:
@@ -35,18 +41,31 @@ def run() -> int:
     if text is None:
         print(f"upheaval-aeron: {CONFIGURATION_VARIABLE} is missing: the properties of a member", file=sys.stderr)
         return _USAGE
+    component = os.environ.get(COMPONENT_VARIABLE, "all")
     properties = _FOLDER / PROPERTIES_FILE
-    properties.write_text(text.replace(_MEMBER, os.environ.get(MEMBER_VARIABLE, _MEMBER)), encoding="utf-8")
+    # Other components of the member write the same, and read it meanwhile.
+    fresh = properties.with_name(f"{properties.name}.{component}")
+    fresh.write_text(text.replace(_MEMBER, os.environ.get(MEMBER_VARIABLE, _MEMBER)), encoding="utf-8")
+    fresh.replace(properties)
     system = AeronSystem()
     # Who is told to end before it has begun has nothing to lose.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    time.sleep(system.start_delay_s(_FOLDER, "all"))
+    has_driver = component in _WITH_DRIVER
+    if has_driver:
+        # What a killed one left would be taken for a driver that runs.
+        system.clean_up(_FOLDER)
+    time.sleep(system.start_delay_s(_FOLDER, component))
+    if not has_driver:
+        wait_until(
+            lambda: is_running(_FOLDER, _ARCHIVE), timeout_s=_DRIVER_TIMEOUT_S, describe=lambda: "no media driver"
+        )
     services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
     class_path = [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
-    member = subprocess.Popen(java_line(class_path, "upheaval.Member", str(properties)))
+    member = subprocess.Popen(java_line(class_path, "upheaval.Member", str(properties), component))
     signal.signal(signal.SIGTERM, lambda *_: member.terminate())
     status = member.wait()
-    system.clean_up(_FOLDER)
+    if has_driver:
+        system.clean_up(_FOLDER)
     return status if status >= 0 else 128 - status
 
 
@@ -55,9 +74,15 @@ def _status() -> MemberStatus:
     return AeronSystem().read_status(_FOLDER, member_id, run_id)
 
 
+def _is_well() -> bool:
+    if COMPONENT_VARIABLE in os.environ:
+        return all(is_running(_FOLDER, each) for each in COMPONENTS)
+    return _status().alive
+
+
 def _shown_status() -> str:
     status = _status()
-    return json.dumps({**asdict(status), "pid": status.pids.get("all", -1)})
+    return json.dumps({**asdict(status), "pid": next(iter(status.pids.values()), -1)})
 
 
 def _shown_control(command: str | None) -> str:
@@ -72,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
         case ["status"]:
             print(_shown_status())
         case ["health"]:
-            return 0 if _status().alive else 1
+            return 0 if _is_well() else 1
         case ["control", *command] if len(command) < 2:
             print(_shown_control(command[0] if command else None))
         case ["tool", *words]:

@@ -57,11 +57,10 @@ def test_what_its_members_are_not_made_for_is_refused(spec: ClusterSpec, says: s
         check_system(spec, "process")
 
 
-def test_its_members_are_split_on_processes_alone() -> None:
+def test_its_members_are_split_on_processes_and_in_containers() -> None:
     split = replace(AERON, components="split")
     check_system(split, "process")
-    with pytest.raises(UsageError, match="no components split on the docker runtime: use --runtime process"):
-        check_system(split, "docker")
+    check_system(split, "docker")
 
 
 def test_a_class_of_ones_own_is_found_where_it_was_built_and_in_containers_where_it_was_copied(tmp_path: Path) -> None:

@@ -7,11 +7,14 @@ import shutil
 import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import answers_closed, engine_errors
-from upheaval.system import SOURCE_FOLDER
+from upheaval.system import DRIVER_IN_VOLUME, SOURCE_FOLDER
+
+_LEFT: Final = (SOURCE_FOLDER, DRIVER_IN_VOLUME)
+"""A service's code is where it came from, and buffers of a media driver are nothing without it."""
 
 
 def collect_folder(container: Any, source: str, target: Path) -> None:
@@ -64,12 +67,11 @@ def collect_output(container: Any, target: Path) -> None:
 
 
 def _unpack(stream: Any, target: Path) -> None:
-    """Files and folders only, without the service's code, none outside of the target, owned by whoever runs this."""
+    """Files and folders that say something of a run, none outside of the target, owned by whoever runs this."""
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=stream) as archive:
         for entry in archive:
-            # The service's code is where it came from.
-            is_source = PurePosixPath(entry.name).parts[:1] == (SOURCE_FOLDER,)
-            if (entry.isreg() or entry.isdir()) and not is_source:
+            is_left = PurePosixPath(entry.name).parts[:1] in [(each,) for each in _LEFT]
+            if (entry.isreg() or entry.isdir()) and not is_left:
                 entry.mode |= 0o700 if entry.isdir() else 0o600
                 archive.extract(entry, target, filter="data")
