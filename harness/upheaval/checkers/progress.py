@@ -64,7 +64,7 @@ def check_progress(
     run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
 ) -> list[Finding]:
     """One finding; none where nobody was answered in a session while a member is known to have led."""
-    sessions, answers, invoked = _asked(operations)
+    sessions, answers, invoked, tried = _asked(operations)
     services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
     if not sessions or not any(each.is_leader for each in services):
         return []
@@ -74,8 +74,8 @@ def check_progress(
     for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(_silences(sessions, runs_at, begin_ns, end_ns))
-            last = bisect_left(invoked, end_ns)
-            judge.look_at_idle_leaders(begin_ns, invoked[last - 1])
+            judge.look_at_idle_leaders(begin_ns, _last_before(end_ns, invoked))
+            judge.look_at_lost_clients(begin_ns, _last_before(end_ns, tried))
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -85,15 +85,23 @@ def check_progress(
     return [Finding(Promise.PROGRESS, Verdict.VALID, detail)]
 
 
-def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Sequence[int], Sequence[int]]:
-    """The sessions that were ever answered, when anybody was, and when anybody asked, in a session or for one.
+def _last_before(end_ns: int, moments: Sequence[int]) -> int:
+    last = bisect_left(moments, end_ns)
+    return moments[last - 1] if last else 0
 
-    A service of one's own may take its time.
+
+def _asked(
+    operations: Iterable[Operation],
+) -> tuple[Mapping[int, _Session], Sequence[int], Sequence[int], Sequence[int]]:
+    """The sessions that were ever answered, when anybody was, and when anybody asked, in a session or for one: of
+    anything, and of a shipped service. A service of one's own may take its time.
     """
     sessions: dict[int, _Session] = {}
-    answers, invoked = [], []
+    answers, invoked, tried = [], [], []
     for operation in operations:
         invoked.append(operation.invoke_ns)
+        if operation.f is not Function.CALL:
+            tried.append(operation.invoke_ns)
         is_answered = operation.outcome is Outcome.OK and operation.complete_ns is not None
         if is_answered and operation.complete_ns is not None:
             answers.append(operation.complete_ns)
@@ -106,7 +114,7 @@ def _asked(operations: Iterable[Operation]) -> tuple[Mapping[int, _Session], Seq
     for session in sessions.values():
         session.answered.sort()
     answered = {key: session for key, session in sessions.items() if session.answered}
-    return answered, sorted(answers), sorted(invoked)
+    return answered, sorted(answers), sorted(invoked), sorted(tried)
 
 
 def _moments(run: RunFolder, sessions: Iterable[_Session]) -> Iterator[int]:
@@ -183,7 +191,10 @@ class _Judge:
     ) -> None:
         self.missed: list[Finding] = []
         # Even a change of leader takes no longer, and here none is needed.
-        self.allowed_ns = failover_ns(timeouts_of(manifest))
+        timeouts = timeouts_of(manifest)
+        self.allowed_ns = failover_ns(timeouts)
+        # A client may hear of the end of its session only by its silence, and of the next one's as well.
+        self._found_again_ns = self.allowed_ns + 2 * timeouts.session_ns
         self._services = services
         self._troubles = troubles
         self._quorum = quorum_of(manifest.members)
@@ -197,7 +208,7 @@ class _Judge:
                 # Clients of another leader may not have heard yet who leads, or ask in a session that is over.
                 is_its = leader.is_leader and leader.takes and leader.begin_ns <= silence.answered_ns
                 if is_its and end_ns - silence.begin_ns > self.allowed_ns:
-                    self._require_trouble(leader, silence.begin_ns, end_ns)
+                    self._require_trouble(leader, silence.begin_ns, end_ns, self.allowed_ns)
 
     def look_at_idle_leaders(self, begin_ns: int, asked_ns: int) -> None:
         """Keep each leader that took nothing of what was asked up to then, though nothing in the log stopped it.
@@ -208,9 +219,19 @@ class _Judge:
         for leader in self._services:
             since_ns, end_ns = max(begin_ns, leader.begin_ns), min(asked_ns, leader.end_ns)
             if leader.is_leader and not leader.takes and end_ns - since_ns > self.allowed_ns:
-                self._require_trouble(leader, since_ns, end_ns)
+                self._require_trouble(leader, since_ns, end_ns, self.allowed_ns)
 
-    def _require_trouble(self, leader: _Service, begin_ns: int, end_ns: int) -> None:
+    def look_at_lost_clients(self, begin_ns: int, asked_ns: int) -> None:
+        """Keep each leader that nobody came to of those who asked, longer than clients need to find one."""
+        quiet_ns = max(
+            (trouble.end_ns + self.allowed_ns for trouble in self._troubles if trouble.begin_ns < asked_ns), default=0
+        )
+        for leader in self._services:
+            since_ns, end_ns = max(begin_ns, leader.begin_ns, quiet_ns + 1), min(asked_ns, leader.end_ns)
+            if leader.is_leader and leader.takes and end_ns - since_ns > self._found_again_ns:
+                self._require_trouble(leader, since_ns, end_ns, self._found_again_ns)
+
+    def _require_trouble(self, leader: _Service, begin_ns: int, end_ns: int, allowed_ns: int) -> None:
         well = {
             each.member_id
             for each in self._services
@@ -224,9 +245,9 @@ class _Judge:
         idle = "" if leader.takes else " with a module that was not active"
         detail = (
             f"nobody was answered for {silent_ns // MS} ms while clients asked, member {leader.member_id} led{idle}, "
-            f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {self.allowed_ns // MS} ms)"
+            f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {allowed_ns // MS} ms)"
         )
-        late_ns = silent_ns - self.allowed_ns
+        late_ns = silent_ns - allowed_ns
         stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
         explained_ns = stalled_ns(stalls, begin_ns, end_ns)
         verdict = Verdict.INVALID

@@ -52,6 +52,14 @@ KNOWN_BUGS: Final = (
         ("1.46.9",),
     ),
     KnownBug(
+        1690,
+        "a client never notices that all members have been stopped, and takes its session for open when they are back",
+        "the cluster is shut down and started again under load",
+        Promise.PROGRESS,
+        "1.46.9",
+        ("1.49.3",),
+    ),
+    KnownBug(
         1703,
         "messages of all services of a member are numbered as those of one, so they are skipped or come twice",
         "a leader is killed while two services of each member put messages into the log",

@@ -133,6 +133,32 @@ def nobody_is_answered_by_a_leader_whose_module_takes_nothing(run: Path) -> None
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def nobody_comes_to_the_leader_any_more(run: Path) -> None:
+    """Whoever asks has no session: its clients take the one that is over for open."""
+    _set_timeout(run, leader_heartbeat_ns=200_000_000, election_ns=20_000_000, session_ns=1_000_000)
+    path = run / "history.jsonl"
+    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    begin_ns = min(line["complete_ns"] for line in lines if line["outcome"] == "ok") + 50_000_000
+    kept = [line for line in lines if line["outcome"] != "ok" or line["complete_ns"] < begin_ns]
+    last = max(kept, key=lambda line: line["invoke_ns"])
+    asked = [
+        {
+            "id": 10**6 + number,
+            "process": 10**6,
+            "f": "read",
+            "key": "r0",
+            "value": None,
+            "invoke_ns": last["invoke_ns"] + number * 10_000_000,
+            "complete_ns": last["invoke_ns"] + number * 10_000_000,
+            "outcome": "fail",
+            "result": None,
+            "position": None,
+        }
+        for number in range(1000)
+    ]
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [*kept, *asked]))
+
+
 def _still(damage: Any, *more: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
     """A follower is killed meanwhile; the other two are a quorum."""
     says = ("nobody was answered for ", "while clients asked, member ", "were well (allowed: 1320 ms)", *more)
@@ -162,6 +188,12 @@ CLIENT_TIMES = (
     _still(nobody_is_answered_for_a_while),
     _still(nobody_is_answered_before_that_time_is_over),
     _still(nobody_is_answered_any_more),
+    BadRun(
+        "follower-killed-and-returned",
+        nobody_comes_to_the_leader_any_more,
+        Promise.PROGRESS,
+        ("nobody was answered for ", "while clients asked, member 0 led, and members 0", "were well (allowed: 13"),
+    ),
     _still(nobody_is_answered_by_a_leader_whose_module_takes_nothing, "member 0 led with a module that was not active"),
     _still(nobody_is_answered_while_the_machine_is_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),
     _still(nobody_is_answered_and_two_loops_of_the_leader_tell_of_each_stall),
