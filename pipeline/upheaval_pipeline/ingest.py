@@ -7,7 +7,7 @@ rejects. Bad lines and files are rows of the table `rejects`; the rest of their 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Observation, SparkSession, functions as F
 
@@ -21,7 +21,15 @@ RUNS = (
     "created string, host string, converged boolean, traced string, manifest string, "
     "aside string"
 )
-TABLES = ("runs", "history", "faults", "trace", "recording", "rejects")
+TABLES: Final = {
+    "runs": "a run: its manifest, and what was judged of its small files when it was ingested (`aside`)",
+    "history": "an operation: what was asked, when, and what came of it",
+    "faults": "a fault or what else was done to the cluster, with its evidence",
+    "trace": "an event of a member; `fields` is JSON text",
+    "recording": "a frame of a member's log; `fields` is JSON text",
+    "rejects": "a line or file that could not be read",
+}
+"""What a row of each is."""
 
 
 def ingest(spark: SparkSession, folders: Sequence[Path], lake: str) -> dict[str, dict[str, int]]:

@@ -10,17 +10,8 @@ from pyspark.sql import SparkSession
 from upheaval.errors import UsageError
 from upheaval.report import GAP_NS
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_pipeline.ingest import TABLES
 from upheaval_pipeline.run_tables import table_of_lake
-
-TABLES: Final = {
-    "runs": "a run: its manifest, and what was judged of its small files when it was ingested (`aside`)",
-    "history": "an operation: what was asked, when, and what came of it",
-    "faults": "a fault or what else was done to the cluster, with its evidence",
-    "trace": "an event of a member; `fields` is JSON text",
-    "recording": "a frame of a member's log; `fields` is JSON text",
-    "rejects": "a line or file that could not be read",
-}
-"""What a row of each is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.report import Figures, measure_run
-from upheaval_pipeline.ingest import ingest
-from upheaval_pipeline.query import TABLES, VIEWS, ask, shown_tables
+from upheaval_pipeline.ingest import TABLES, ingest
+from upheaval_pipeline.query import VIEWS, ask, shown_tables
 
 MS = 1_000_000
 

@@ -1,6 +1,8 @@
 """Aeron as a system under test: what is refused, how a member is configured, and what its files say without it."""
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from upheaval.system import (
     system_named,
 )
 from upheaval.system.aeron import PROPERTIES_FILE, AeronSystem
+from upheaval.system.aeron_files import is_running
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ACTIVATION_IN_PROGRESS, OWNER_LENGTH
 
@@ -55,6 +58,35 @@ def plan(folder: Path, names: dict[str, str] | None = None) -> MemberPlan:
 def test_what_its_members_are_not_made_for_is_refused(spec: ClusterSpec, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         check_system(spec, "process")
+
+
+def test_a_component_runs_while_it_holds_its_lock(tmp_path: Path) -> None:
+    assert not is_running(tmp_path, "archive")
+    (tmp_path / "archive.lock").touch()
+    assert not is_running(tmp_path, "archive")
+    # A lock of this process would not be seen by itself.
+    holds = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX); print('held', flush=True); input()"
+    command = [sys.executable, "-c", holds, str(tmp_path / "archive.lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert is_running(tmp_path, "archive")
+        holder.communicate(b"\n")
+    assert not is_running(tmp_path, "archive")
+
+
+def test_a_component_of_a_container_has_its_driver_on_the_volume_of_its_member(tmp_path: Path) -> None:
+    whole = plan(tmp_path)
+    split = replace(whole, component="service")
+    told = in_containers("aeron").environment(split)
+    assert (
+        told["UPHEAVAL_COMPONENT"],
+        "aeron.dir=/var/lib/upheaval/driver" in told["UPHEAVAL_CONFIG"].split("\n"),
+    ) == (
+        "service",
+        True,
+    )
+    assert "UPHEAVAL_COMPONENT" not in in_containers("aeron").environment(whole)
 
 
 def test_its_members_are_split_on_processes_and_in_containers() -> None:
