@@ -1,4 +1,5 @@
-"""The first process of the image of Aeron's members: one member, whose properties `UPHEAVAL_CONFIG` holds.
+"""The first process of the image of Aeron's members: one member, or with `backup` a backup; `UPHEAVAL_CONFIG` holds its
+properties.
 
 See `upheaval.system.aeron_inside`.
 """
@@ -8,4 +9,4 @@ import sys
 from upheaval.system.aeron_inside import run
 
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(run(sys.argv[1:]))

@@ -3,9 +3,14 @@
 from functools import partial
 from pathlib import Path
 
+import pytest
+
+from support.built_images import require
 from support.docker_runs import left_of
 from support.flows_backup import backup_under_load_and_restore
+from upheaval import images
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import AERON
 from upheaval.testing.cluster import Cluster
 
 
@@ -14,6 +19,19 @@ def test_backup_under_load_and_restore_in_containers(tmp_path: Path, node_image:
 
     def make(**options: object) -> Cluster:
         made.append(partial(Cluster, runtime="docker", image=node_image)(**options))  # type: ignore[arg-type]
+        return made[-1]
+
+    backup_under_load_and_restore(make, tmp_path)
+    assert [left_of(engine, cluster.run.read_manifest().run_id) for cluster in made] == [[], []]
+
+
+@pytest.mark.nightly
+def test_a_backup_of_aeron_under_load_and_restore_in_containers(tmp_path: Path, engine: Client) -> None:
+    require(engine, images.AERON)
+    made: list[Cluster] = []
+
+    def make(**options: object) -> Cluster:
+        made.append(partial(Cluster, runtime="docker", system=AERON)(**options))  # type: ignore[arg-type]
         return made[-1]
 
     backup_under_load_and_restore(make, tmp_path)

@@ -14,7 +14,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UnknownOutcome
-from upheaval.execution.run import RESULT_FILE, SCENARIO_FILE, ScenarioResult, read_result
+from upheaval.execution.run import RESULT_FILE, ScenarioResult, read_result
 from upheaval.records import (
     Choice,
     Entry,
@@ -82,7 +82,7 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
     unchecked = tuple(each for each in whole.unchecked if each.promise in wanted_promises)
     report = Report(whole.run, tuple(findings), unchecked)
     result = ScenarioResult(wanted.name, SIMULATED, seed, report, performer.digest())
-    write_atomically(folder / SCENARIO_FILE, wanted.text)
+    write_atomically(RunFolder(folder).scenario_file, wanted.text)
     write_atomically(folder / RESULT_FILE, result.to_json())
     lines = [line for expected in wanted.expected for line in seed_lines(_sent(run, expected))]
     return ExactResult(result, tuple(lines))
@@ -90,7 +90,7 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
 
 def exact_of_run(folder: Path) -> ExactScript | None:
     """The exact script that made a run folder, or None when something else did."""
-    path = folder / SCENARIO_FILE
+    path = RunFolder(folder).scenario_file
     content = read_text(path) if path.is_file() else ""
     return parse_exact(content, name=read_result(folder).scenario, where=str(path)) if is_exact(content) else None
 

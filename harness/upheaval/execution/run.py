@@ -49,7 +49,6 @@ from upheaval_chaos.faults import Fault
 from upheaval_chaos.record import Proof
 from upheaval_node.types import MS, S
 
-SCENARIO_FILE: Final = "run.scenario"
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
 ALWAYS_JUDGED: Final = (
@@ -129,7 +128,7 @@ def run_scenario(
     digest = stage.digest()
     report = judge(scenario, stage.run)
     result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted, own)
-    write_atomically(stage.run.path / SCENARIO_FILE, scenario.text)
+    write_atomically(stage.run.scenario_file, scenario.text)
     write_atomically(stage.run.path / RESULT_FILE, result.to_json())
     return result
 
@@ -164,9 +163,9 @@ def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
 
 def read_origin(folder: Path) -> tuple[Scenario, ToldResult]:
     """The scenario that made a run folder, and what it gave. Raises `UsageError` for a folder that none has made."""
-    scenario_file, result_file = folder / SCENARIO_FILE, folder / RESULT_FILE
+    scenario_file, result_file = RunFolder(folder).scenario_file, folder / RESULT_FILE
     if not scenario_file.is_file() or not result_file.is_file():
-        raise UsageError(f"{folder} is not a run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
+        raise UsageError(f"{folder} is not a run of a scenario: it has no {scenario_file.name} and {RESULT_FILE}")
     told = read_result(folder)
     return parse_scenario(jsonfields.read_text(scenario_file), name=told.scenario, where=str(scenario_file)), told
 

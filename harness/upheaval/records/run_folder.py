@@ -217,6 +217,7 @@ class RunFolder:
         self.path = Path(path)
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
+        self.scenario_file = self.path / "run.scenario"
         self.sessions_file = self.path / SESSIONS_NAME
         self.attempts_file = self.path / ATTEMPTS_NAME
         self.faults_file = self.path / "faults.jsonl"

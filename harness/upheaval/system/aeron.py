@@ -33,7 +33,15 @@ from upheaval.system.aeron_files import (
     property_of,
     shared_directory,
 )
-from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, jar, java_command, require_version
+from upheaval.system.aeron_programs import (
+    AERON_LABEL,
+    CONFIGURATION_VARIABLE,
+    INSIDE,
+    USUAL_VERSION,
+    jar,
+    java_command,
+    require_version,
+)
 from upheaval.system.aeron_services import class_path_of, name_in_member, require_services
 from upheaval.system.aeron_tool import ask, is_asking
 from upheaval.system.aeron_waiting import BridgeWaitingClients
@@ -66,7 +74,6 @@ from upheaval_node.types import MS
 AERON: Final = "aeron"
 CLASS_PATH_VARIABLE: Final = "UPHEAVAL_CLASS_PATH"
 FOLDER_IN_CONTAINER: Final = "/var/lib/upheaval"
-_INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
 _WHOLE: Final = "all"
 _MARKS: Final = {
     "archive": layout.ARCHIVE_MARK,
@@ -88,8 +95,8 @@ class AeronSystem(AnswersAsJson):
     metrics_port = 9006
     shared_memory = "256m"
     folder = PurePosixPath(FOLDER_IN_CONTAINER)
-    status_command: Sequence[str] = (*_INSIDE, "status")
-    tool_command: Sequence[str] = (*_INSIDE, "tool")
+    status_command: Sequence[str] = (*INSIDE, "status")
+    tool_command: Sequence[str] = (*INSIDE, "tool")
     channels = (INGRESS, *CHANNELS)
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     configuration_file = PROPERTIES_FILE
@@ -150,7 +157,7 @@ class AeronSystem(AnswersAsJson):
 
     def command_line(self, command: str | None) -> Sequence[str]:
         """What does in the member's container what `give_command` and `read_control` do here."""
-        return (*_INSIDE, "control", *([] if command is None else [command]))
+        return (*INSIDE, "control", *([] if command is None else [command]))
 
     @property
     def recording_log(self) -> PurePosixPath:
@@ -165,7 +172,7 @@ class AeronSystem(AnswersAsJson):
         driver = {DIRECTORY: str(self.folder / DRIVER_IN_VOLUME)} if is_split else {}
         return {
             **({COMPONENT_VARIABLE: plan.component} if is_split else {}),
-            "UPHEAVAL_CONFIG": properties_text({**_properties(plan), **driver}),
+            CONFIGURATION_VARIABLE: properties_text({**_properties(plan), **driver}),
             CLASS_PATH_VARIABLE: os.pathsep.join(class_path_of(plan.spec.service, folders)),
             RUN_ID_VARIABLE: plan.spec.run_id,
             MEMBER_VARIABLE: str(plan.member_id),

@@ -10,9 +10,10 @@ from typing import Final
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP, CompanionConfig, CompanionStatus
 from upheaval.system.aeron_files import DIRECTORY, PROPERTIES_FILE, counters_file, properties_text, shared_directory
-from upheaval.system.aeron_programs import java_command
+from upheaval.system.aeron_programs import CONFIGURATION_VARIABLE, INSIDE, java_command
 from upheaval.system.companion_status import status_in_folder
 from upheaval.system.companions import CompanionPlan
+from upheaval.system.process_table import RUN_ID_VARIABLE
 from upheaval_node.settings import MIB, backup_profile_settings, profile_settings
 from upheaval_node.types import MS
 
@@ -23,19 +24,17 @@ class AeronCompanions:
     """Those of one version. Implements `upheaval.system.companions.Companions`."""
 
     configuration_file = PROPERTIES_FILE
-    health_command: Sequence[str] = ()
+    health_command: Sequence[str] = (*INSIDE, BACKUP)
 
     def __init__(self, version: str) -> None:
         self._version = version
 
-    def check(self, config: CompanionConfig, runtime: str) -> None:
-        """Raises `UsageError` for a standby, for credentials, and in containers."""
+    def check(self, config: CompanionConfig, runtime: str) -> None:  # noqa: ARG002 - the same everywhere
+        """Raises `UsageError` for a standby and for credentials."""
         if config.kind != BACKUP:
             raise UsageError(f"system aeron has no {config.kind}: that of Aeron is not open source")
         if config.credentials:
             raise UsageError("system aeron has no credentials")
-        if runtime != "process":
-            raise UsageError("system aeron has backups as processes only: use --runtime process")
 
     def configuration_text(self, plan: CompanionPlan) -> str:
         """A file of Java's properties."""
@@ -45,13 +44,13 @@ class AeronCompanions:
         """The program that runs ClusterBackup."""
         return java_command(self._version, "upheaval.Backup", str(configuration))
 
-    def environment(self, plan: CompanionPlan) -> Mapping[str, str]:  # noqa: ARG002 - there are none
-        """None run in containers."""
-        return {}
+    def environment(self, plan: CompanionPlan) -> Mapping[str, str]:
+        """The properties, and whose they are."""
+        return {CONFIGURATION_VARIABLE: self.configuration_text(plan), RUN_ID_VARIABLE: plan.spec.run_id}
 
-    def arguments(self, plan: CompanionPlan) -> Sequence[str]:  # noqa: ARG002 - there are none
-        """None."""
-        return ()
+    def arguments(self, plan: CompanionPlan) -> Sequence[str]:
+        """Its kind."""
+        return (plan.config.kind,)
 
     def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
         """From the counters in the driver's directory."""

@@ -1,7 +1,7 @@
 """What runs in the container of a member of Aeron's: the member, and what is asked of it there.
 
-`python -m upheaval.system.aeron_inside status | health | control [COMMAND] | tool WORD...` prints what the harness
-outside reads. The container's environment says which member it is, and of which run.
+`python -m upheaval.system.aeron_inside status | health | control [COMMAND] | backup | tool WORD...` prints what the
+harness outside reads. The container's environment says which member it is, and of which run.
 """
 
 import json
@@ -15,15 +15,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from upheaval.records import BACKUP, CompanionStatus
 from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, AeronSystem
-from upheaval.system.aeron_files import PROPERTIES_FILE, is_running
-from upheaval.system.aeron_programs import CLASSES, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
-from upheaval.system.process_table import COMPONENT_VARIABLE, MEMBER_VARIABLE, RUN_ID_VARIABLE
+from upheaval.system.aeron_files import PROPERTIES_FILE, counters_file, driver_pid, is_running
+from upheaval.system.aeron_programs import CLASSES, CONFIGURATION_VARIABLE, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
+from upheaval.system.companion_status import status_in_folder
+from upheaval.system.process_table import COMPONENT_VARIABLE, MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
 from upheaval.system.status import COMPONENTS, MemberStatus
 from upheaval.waits import wait_until
 from upheaval_node.tool.__main__ import finish, parse
 
-CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
 _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
 _MEMBER: Final = "{member}"
 """Stands for the member's id in a text that several members share."""
@@ -35,11 +36,14 @@ _DRIVER_TIMEOUT_S: Final = 60
 """More than an archive waits for its mark file."""
 
 
-def run() -> int:
-    """Run the member as it is configured, to its end; returns its exit status."""
+def run(arguments: Sequence[str]) -> int:
+    """Run the member, or with `backup` the backup, as it is configured, to its end; returns its exit status."""
     text = os.environ.get(CONFIGURATION_VARIABLE)
     if text is None:
         print(f"upheaval-aeron: {CONFIGURATION_VARIABLE} is missing: the properties of a member", file=sys.stderr)
+        return _USAGE
+    if list(arguments) not in ([], [BACKUP]):
+        print(f"upheaval-aeron: expected nothing or {BACKUP}, got {' '.join(arguments)}", file=sys.stderr)
         return _USAGE
     component = os.environ.get(COMPONENT_VARIABLE, "all")
     properties = _FOLDER / PROPERTIES_FILE
@@ -61,7 +65,8 @@ def run() -> int:
         )
     services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
     class_path = [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
-    member = subprocess.Popen(java_line(class_path, "upheaval.Member", str(properties), component))
+    program = ("upheaval.Backup", str(properties)) if arguments else ("upheaval.Member", str(properties), component)
+    member = subprocess.Popen(java_line(class_path, *program))
     signal.signal(signal.SIGTERM, lambda *_: member.terminate())
     status = member.wait()
     if has_driver:
@@ -85,6 +90,13 @@ def _shown_status() -> str:
     return json.dumps({**asdict(status), "pid": next(iter(status.pids.values()), -1)})
 
 
+def _backup() -> CompanionStatus:
+    counters = counters_file(_FOLDER)
+    pid = driver_pid(counters)
+    is_there = pid > 0 and process_of(pid, os.environ[RUN_ID_VARIABLE]) is not None
+    return status_in_folder(BACKUP, _FOLDER, pid if is_there else None, counters)
+
+
 def _shown_control(command: str | None) -> str:
     system = AeronSystem()
     refused = "" if command is None else system.give_command(_FOLDER, command)
@@ -100,11 +112,16 @@ def main(arguments: Sequence[str]) -> int:
             return 0 if _is_well() else 1
         case ["control", *command] if len(command) < 2:
             print(_shown_control(command[0] if command else None))
+        case ["backup", *shown] if shown in ([], ["--json", str(_FOLDER)]):
+            backup = _backup()
+            if shown:
+                print(json.dumps(asdict(backup)))
+            return 0 if backup.alive and backup.state is not None else 1
         case ["tool", *words]:
             options = parse(words)
             return finish(options, lambda: AeronSystem().tool(options, Path(IN_IMAGE, JAR)), "upheaval tool")
         case _:
-            print("usage: status | health | control [COMMAND] | tool WORD...", file=sys.stderr)
+            print("usage: status | health | control [COMMAND] | backup [--json FOLDER] | tool WORD...", file=sys.stderr)
             return _USAGE
     return 0
 

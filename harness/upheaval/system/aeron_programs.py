@@ -29,6 +29,10 @@ SHA256: Final[Mapping[str, str]] = {
 """The versions that can be had, with the digests of their jars."""
 JAR: Final = "aeron-all.jar"
 CLASSES: Final = "classes"
+INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
+"""What is asked inside of a container; see there."""
+CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
+"""The properties of what a container runs."""
 """What an image has beside each other of them, in `IN_IMAGE`."""
 AERON_LABEL: Final = "upheaval.aeron"
 """The label of an image with the version of Aeron in it."""
