@@ -15,9 +15,10 @@ from upheaval_pipeline.session import LOCAL, require_spark, session
 
 
 def verify_on_spark(options: argparse.Namespace) -> int:
-    """Judge run folders, or runs of a lake."""
+    """Judge run folders, or runs of a lake, which keeps the verdicts."""
     require_spark()
     from upheaval_pipeline import verify as judge
+    from upheaval_pipeline.verdicts import write_verdicts
 
     for run in options.runs:
         RunFolder(run).read_manifest()
@@ -25,7 +26,9 @@ def verify_on_spark(options: argparse.Namespace) -> int:
         if options.lake is None:
             judged = list(judge.verify(spark, options.runs))
         else:
-            judged = list(judge.verify_lake(spark, options.lake, _runs(spark, options)))
+            runs = _runs(spark, options)
+            judged = list(judge.verify_lake(spark, options.lake, runs))
+            write_verdicts(spark, options.lake, zip(runs, judged, strict=True))
     return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
 
 

@@ -16,11 +16,6 @@ from upheaval.records import RunFolder
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.run_tables import aside_of, partition, rejects
 
-RUNS = (
-    "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
-    "created string, host string, converged boolean, traced string, manifest string, "
-    "aside string"
-)
 TABLES: Final = {
     "runs": "a run: its manifest, and what was judged of its small files when it was ingested (`aside`)",
     "history": "an operation: what was asked, when, and what came of it",
@@ -56,7 +51,7 @@ def _ingest_run(spark: SparkSession, folder: Path, lake: str) -> dict[str, int]:
     runs, bad = _manifest_rows(folder, run)
     read: list[DataFrame] = []
     gathered = spark.createDataFrame(bad, tables.REJECTS)
-    frames = {"runs": spark.createDataFrame(runs, RUNS).coalesce(1)}
+    frames = {"runs": spark.createDataFrame(runs, tables.RUNS).coalesce(1)}
     for source in sources.SOURCES:
         name = source.name()
         frame = sources.load(spark, name, [folder]).persist()
@@ -85,7 +80,16 @@ def _manifest_rows(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
     except HarnessError as error:
         return [], [(run, "controls", None, None, str(error))]
     start = (run, str(folder), m.runtime, m.members, m.profile, m.sync_level)
-    return [(*start, m.seed, m.created, m.host, converged, traced, m.to_json(), aside)], []
+    return [(*start, m.seed, m.created, m.host, converged, traced, m.to_json(), aside, _title(folder))], []
+
+
+def _title(folder: Path) -> str | None:
+    """Of the scenario that made the run, if one did."""
+    try:
+        lines = RunFolder(folder).scenario_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return next((line.partition(" ")[2].strip() for line in lines if line.startswith("title ")), None)
 
 
 def _replace(frame: DataFrame, path: str) -> int:

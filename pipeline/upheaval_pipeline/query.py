@@ -12,6 +12,7 @@ from upheaval.report import GAP_NS
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.ingest import TABLES
 from upheaval_pipeline.run_tables import table_of_lake
+from upheaval_pipeline.verdicts import NAME as VERDICTS, OF, ROW, verdicts_of_lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,16 @@ class View:
     sql: str
 
 
+_Z: Final = 1.959964
+"""Of the normal distribution, for an interval of 95 %. The intervals are those of Wilson."""
+
 VIEWS: Final = (
     View(
         "ran",
         "a run: when and where it ran, and what",
         """SELECT run, created, host, runtime, get_json_object(manifest, '$.system') AS system,
         get_json_object(manifest, '$.version') AS version, members, sync_level,
-        get_json_object(manifest, '$.service') AS service, seed, converged FROM runs""",
+        get_json_object(manifest, '$.service') AS service, seed, converged, scenario FROM runs""",
     ),
     View(
         "answers",
@@ -67,7 +71,7 @@ VIEWS: Final = (
     View(
         "elections",
         "a state of an election of a member, and how many ms it was in it",
-        f"""SELECT run, member, leadership_term_id, get_json_object(fields, '$.state') AS state, ts AS begin_ns,
+        f"""SELECT run, member, line, leadership_term_id, get_json_object(fields, '$.state') AS state, ts AS begin_ns,
         (lead(ts) OVER (PARTITION BY run, member ORDER BY line) - ts) / 1e6 AS length_ms
         FROM trace WHERE event = '{TraceKind.ELECTION_STATE}'""",
     ),
@@ -83,6 +87,39 @@ VIEWS: Final = (
             FROM trace WHERE event = '{TraceKind.LEADERSHIP_TERM}' AND leader_member_id IS NOT NULL
             GROUP BY run, leadership_term_id) AS l
         LEFT JOIN answers AS a ON a.run = l.run WHERE l.number > 1 GROUP BY l.run, l.term, l.leader, l.led_ns""",
+    ),
+    View(
+        "slow_elections",
+        "one of the hundred longest elections: the ms from its first state to its end, and its states",
+        """SELECT run, member, min(begin_ns) AS begin_ns, sum(length_ms) AS length_ms,
+        array_sort(collect_set(state)) AS states
+        FROM (SELECT *, count_if(state = 'CLOSED') OVER (PARTITION BY run, member ORDER BY line) AS number
+            FROM elections) WHERE state <> 'CLOSED' GROUP BY run, member, number ORDER BY length_ms DESC LIMIT 100""",
+    ),
+    View(
+        "judged",
+        "a run as it is that was judged from the lake: its verdict, and the promises that are not valid",
+        f"""SELECT v.run, min(v.run_verdict) AS verdict,
+        array_sort(collect_set(v.promise) FILTER (WHERE v.verdict <> 'valid')) AS broken
+        FROM {VERDICTS} AS v JOIN runs AS r ON v.run = r.run AND v.of = {OF} GROUP BY v.run""",
+    ),
+    View(
+        "failures",
+        "a set of promises that were not valid together: of how many runs, the first and the last, and three of them",
+        """SELECT j.broken, j.verdict, count(*) AS runs, min(r.created) AS first, max(r.created) AS last,
+        slice(array_sort(collect_list(j.run)), 1, 3) AS examples
+        FROM judged AS j JOIN ran AS r ON j.run = r.run WHERE j.verdict <> 'valid' GROUP BY j.broken, j.verdict""",
+    ),
+    View(
+        "flakes",
+        "a scenario on a system: how many runs were judged, how many not valid, the rate, and its interval of 95 %",
+        f"""SELECT scenario, system, runtime, runs, not_valid, not_valid / runs AS rate,
+        greatest(0D, (p + z2 / 2 / runs - half) / (1 + z2 / runs)) AS lowest,
+        least(1D, (p + z2 / 2 / runs + half) / (1 + z2 / runs)) AS highest
+        FROM (SELECT *, sqrt(z2) * sqrt(p * (1 - p) / runs + z2 / 4 / runs / runs) AS half
+            FROM (SELECT r.scenario, r.system, r.runtime, count(*) AS runs, count_if(j.verdict <> 'valid') AS not_valid,
+                count_if(j.verdict <> 'valid') / count(*) AS p, {_Z * _Z}D AS z2
+                FROM judged AS j JOIN ran AS r ON j.run = r.run GROUP BY r.scenario, r.system, r.runtime))""",
     ),
 )
 
@@ -113,7 +150,7 @@ def ask(spark: SparkSession, lake: str, sql: str, limit: int) -> Answer:
 def shown_tables(spark: SparkSession, lake: str) -> list[tuple[str, str, str]]:
     """Each table and view: its name, what a row of it is, and its columns with their types."""
     _open(spark, lake)
-    rows = {**TABLES, **{view.name: view.row for view in VIEWS}}
+    rows = {**TABLES, VERDICTS: ROW, **{view.name: view.row for view in VIEWS}}
     return [
         (name, row, ", ".join(f"{kept.name} {kept.dataType.simpleString()}" for kept in spark.table(name).schema))
         for name, row in rows.items()
@@ -123,6 +160,7 @@ def shown_tables(spark: SparkSession, lake: str) -> list[tuple[str, str, str]]:
 def _open(spark: SparkSession, lake: str) -> None:
     for name in TABLES:
         table_of_lake(spark, lake, name).createOrReplaceTempView(name)
+    verdicts_of_lake(spark, lake).createOrReplaceTempView(VERDICTS)
     for view in VIEWS:
         spark.sql(view.sql).createOrReplaceTempView(view.name)
 

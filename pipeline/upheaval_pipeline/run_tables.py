@@ -238,7 +238,9 @@ def partition(lake: str, table: str, run: str) -> str:
 def table_of_lake(spark: SparkSession, lake: str, name: str) -> DataFrame:
     """The rows of all runs. Raises `UsageError` for a folder that is no lake."""
     try:
-        return spark.read.parquet(f"{lake}/{name}")
+        # Runs that an older version ingested lack columns.
+        reader = spark.read.schema(tables.RUNS) if name == "runs" else spark.read
+        return reader.parquet(f"{lake}/{name}")
     except AnalysisException as error:
         raise UsageError(f"{lake} is not a lake: it has no table {name!r} (make one with `upheaval ingest`)") from error
 

@@ -51,6 +51,11 @@ RECORDING = (
     "reserved long, kind string, type string, fields string, payload binary, digest long, operation_id long, f string, "
     "key string, value string, _reject string"
 )
+RUNS = (
+    "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
+    "created string, host string, converged boolean, traced string, manifest string, "
+    "aside string, scenario string"
+)
 REJECTS = "run string, source string, member int, line long, reason string"
 
 
