@@ -25,7 +25,7 @@ _SCHEMA: Final = f"{_ROWS}, of string"
 
 
 def write_verdicts(spark: SparkSession, lake: str, judged: Iterable[tuple[str, Judged]]) -> None:
-    """Keep what came of runs, by their ids. One job for all, and each partition is there as a whole or not at all."""
+    """Keep what came of runs, by their ids, in one job for all."""
     rows = [row for run, one in judged for row in _rows(run, one)]
     of_runs = table_of_lake(spark, lake, "runs").selectExpr("run", f"{OF} AS of")
     frame = spark.createDataFrame(rows, _ROWS).join(F.broadcast(of_runs), "run").coalesce(1)

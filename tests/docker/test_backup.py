@@ -1,7 +1,7 @@
 """A backup in a container of its own: the flow of `support.flows_backup`, the image's entry, and nothing left of it."""
 
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,28 +14,26 @@ from upheaval.system import AERON
 from upheaval.testing.cluster import Cluster
 
 
-def test_backup_under_load_and_restore_in_containers(tmp_path: Path, node_image: str, engine: Client) -> None:
+def left_after_the_flow(folder: Path, engine: Client, **of: Any) -> list[list[str]]:
+    """What each of its clusters, which are made so, leaves in the engine."""
     made: list[Cluster] = []
 
-    def make(**options: object) -> Cluster:
-        made.append(partial(Cluster, runtime="docker", image=node_image)(**options))  # type: ignore[arg-type]
+    def make(**options: Any) -> Cluster:
+        made.append(Cluster(runtime="docker", **of, **options))
         return made[-1]
 
-    backup_under_load_and_restore(make, tmp_path)
-    assert [left_of(engine, cluster.run.read_manifest().run_id) for cluster in made] == [[], []]
+    backup_under_load_and_restore(make, folder)
+    return [left_of(engine, cluster.run.read_manifest().run_id) for cluster in made]
+
+
+def test_backup_under_load_and_restore_in_containers(tmp_path: Path, node_image: str, engine: Client) -> None:
+    assert left_after_the_flow(tmp_path, engine, image=node_image) == [[], []]
 
 
 @pytest.mark.nightly
 def test_a_backup_of_aeron_under_load_and_restore_in_containers(tmp_path: Path, engine: Client) -> None:
     require(engine, images.AERON)
-    made: list[Cluster] = []
-
-    def make(**options: object) -> Cluster:
-        made.append(partial(Cluster, runtime="docker", system=AERON)(**options))  # type: ignore[arg-type]
-        return made[-1]
-
-    backup_under_load_and_restore(make, tmp_path)
-    assert [left_of(engine, cluster.run.read_manifest().run_id) for cluster in made] == [[], []]
+    assert left_after_the_flow(tmp_path, engine, system=AERON) == [[], []]
 
 
 def test_a_configuration_that_is_none_is_one_line(node_image: str, engine: Client) -> None:

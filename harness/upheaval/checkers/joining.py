@@ -11,7 +11,7 @@ from typing import Final
 
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.stalls import stalled_ns
+from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Manifest, RunFolder
@@ -66,8 +66,8 @@ def check_joining(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFact
             since_ns, to_ns = max(_quiet(done, pair, begin_ns, end_ns), key=lambda span: span[1] - span[0])
             longest_ns = max(longest_ns, to_ns - since_ns)
             if to_ns - since_ns > allowed_ns:
-                stalled = stalled_ns([stall for each in pair for stall in stalls[each]], since_ns, to_ns)
-                missed.append(_missed(election, leader, to_ns - since_ns, allowed_ns, stalled))
+                finding = _missed(election, leader, to_ns - since_ns, allowed_ns)
+                missed.append(explained(finding, [stall for each in pair for stall in stalls[each]], since_ns, to_ns))
     if missed:
         return [max(missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -127,16 +127,12 @@ def _quiet(done: Sequence[Trouble], pair: tuple[int, int], begin_ns: int, end_ns
     yield since_ns, max(since_ns, end_ns)
 
 
-def _missed(election: _Span, leader: _Span, took_ns: int, allowed_ns: int, stalled: int) -> Finding:
-    late_ns = took_ns - allowed_ns
+def _missed(election: _Span, leader: _Span, took_ns: int, allowed_ns: int) -> Finding:
     detail = (
         f"member {election.member_id} was in an election for {took_ns // MS} ms, in state {election.state} at last "
         f"(member-{election.member_id}/trace.jsonl:{election.line}), while member {leader.member_id} led and both were "
         f"well (allowed: {allowed_ns // MS} ms)"
     )
-    verdict = Verdict.INVALID
-    if late_ns <= stalled:
-        verdict = Verdict.UNKNOWN
-        detail += f"; they recorded stalls of {stalled // MS} ms in that time, which explain it"
     members = tuple(sorted((election.member_id, leader.member_id)))
-    return Finding(Promise.MEMBERS_JOIN, verdict, detail, members, late_ms=-(-late_ns // MS))
+    late_ms = -(-(took_ns - allowed_ns) // MS)
+    return Finding(Promise.MEMBERS_JOIN, Verdict.INVALID, detail, members, late_ms=late_ms)

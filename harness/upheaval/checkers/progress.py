@@ -13,7 +13,7 @@ from typing import Final
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
-from upheaval.checkers.stalls import stalled_ns
+from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, TraceEvent
@@ -248,14 +248,10 @@ class _Judge:
             f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - allowed_ns
-        stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
-        explained_ns = stalled_ns(stalls, begin_ns, end_ns)
-        verdict = Verdict.INVALID
-        if late_ns <= explained_ns:
-            verdict = Verdict.UNKNOWN
-            detail += f"; they recorded stalls of {explained_ns // MS} ms in that time, which explain it"
         late_ms = -(-late_ns // MS)
-        self.missed.append(Finding(Promise.PROGRESS, verdict, detail, tuple(sorted(well)), late_ms=late_ms))
+        finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, tuple(sorted(well)), late_ms=late_ms)
+        stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
+        self.missed.append(explained(finding, stalls, begin_ns, end_ns))
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether it had any, or may not have got over it."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import RunFolder
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,16 @@ def _stalls_of(run: RunFolder, member_id: int, since_ns: int = 0) -> Iterator[St
             yield Stall(stall_ns // 1_000_000, f"member-{member_id}/{folder.trace.name}:{event.line}")
 
 
-def stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
+def explained(finding: Finding, stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> Finding:
+    """The finding on what came too late in that time; unknown when the stalls then, together, were as long."""
+    stalled_ns = _stalled_ns(stalls, begin_ns, end_ns)
+    if finding.late_ms * MS > stalled_ns:
+        return finding
+    detail = f"{finding.detail}; they recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
+    return replace(finding, verdict=Verdict.UNKNOWN, detail=detail)
+
+
+def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
     """For how long of that time there was any: a starved machine stops members often, each time for less."""
     total_ns, until_ns = 0, begin_ns
     for stall_ns, over_ns in sorted(stalls):

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from upheaval.errors import UnknownOutcome
 from upheaval.records import BACKUP, CompanionStatus
 from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, AeronSystem
 from upheaval.system.aeron_files import PROPERTIES_FILE, counters_file, driver_pid, is_running
@@ -23,6 +24,7 @@ from upheaval.system.companion_status import status_in_folder
 from upheaval.system.process_table import COMPONENT_VARIABLE, MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
 from upheaval.system.status import COMPONENTS, MemberStatus
 from upheaval.waits import wait_until
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.tool.__main__ import finish, parse
 
 _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
@@ -59,10 +61,9 @@ def run(arguments: Sequence[str]) -> int:
         # What a killed one left would be taken for a driver that runs.
         system.clean_up(_FOLDER)
     time.sleep(system.start_delay_s(_FOLDER, component))
-    if not has_driver:
-        wait_until(
-            lambda: is_running(_FOLDER, _ARCHIVE), timeout_s=_DRIVER_TIMEOUT_S, describe=lambda: "no media driver"
-        )
+    if not has_driver and not _has_archive():
+        print(f"upheaval-aeron: {component}: no archive ran within {_DRIVER_TIMEOUT_S} s", file=sys.stderr)
+        return ExitStatus.COMPONENT_LOST
     services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
     class_path = [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
     program = ("upheaval.Backup", str(properties)) if arguments else ("upheaval.Member", str(properties), component)
@@ -72,6 +73,14 @@ def run(arguments: Sequence[str]) -> int:
     if has_driver:
         system.clean_up(_FOLDER)
     return status if status >= 0 else 128 - status
+
+
+def _has_archive() -> bool:
+    try:
+        wait_until(lambda: is_running(_FOLDER, _ARCHIVE), timeout_s=_DRIVER_TIMEOUT_S, describe=lambda: "no archive")
+    except UnknownOutcome:
+        return False
+    return True
 
 
 def _status() -> MemberStatus:
