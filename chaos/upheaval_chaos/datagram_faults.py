@@ -26,6 +26,7 @@ from upheaval_chaos.target import (
     FRAMES,
     DatagramEffect,
     DatagramFaultKind as DatagramFaultKind,
+    Dialler,
     Link,
     Means,
     Target,
@@ -77,6 +78,11 @@ class DatagramFault:
     def means(self) -> Means:
         """By what the links are broken."""
         return Means.PROXY
+
+    @property
+    def dialler(self) -> Dialler:
+        """On whose connections: on all."""
+        return Dialler.ANY
 
     @property
     def effect(self) -> DatagramEffect:

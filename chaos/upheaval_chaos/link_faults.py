@@ -26,6 +26,7 @@ from upheaval_chaos.target import (
     CLIENTS,
     INGRESS,
     Answer,
+    Dialler,
     Link,
     LinkEffect,
     LinkFaultKind as LinkFaultKind,
@@ -62,6 +63,7 @@ class LinkFault:
     timeout_ms: int = 0
     channel: str = ""
     means: Means = Means.PROXY
+    dialler: Dialler = Dialler.ANY
 
     def __post_init__(self) -> None:
         kind = self.kind
@@ -78,7 +80,8 @@ class LinkFault:
             raise UsageError(f"filters of packets do no {kind}: leave out by=packets")
         if self.means is Means.PACKETS and not self.both_ways:
             raise UsageError("a connection needs packets both ways, so filters cut both: write it with <->")
-
+        if self.dialler and (not self.both_ways or self.bytes_per_second):
+            raise UsageError("dialled-by is about whole connections: write it with <->, and without bytes-per-second")
         for name, value in (("latency-ms", self.latency_ms), ("timeout-ms", self.timeout_ms)):
             if value > LONGEST_MS:
                 raise UsageError(f"{name} is at most {LONGEST_MS}, not {value}")
@@ -119,6 +122,10 @@ class BetweenEnds(Protocol):
     def channel(self) -> str:
         """Empty for all."""
 
+    @property
+    def dialler(self) -> Dialler:
+        """On whose connections, the sources' or the targets'."""
+
 
 def require_channel(channel: str) -> None:
     """Raises `UsageError` for one that is neither empty nor known."""
@@ -138,7 +145,8 @@ def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[
                 )
     # Links of clients have one channel only, which needs no name.
     channel = "" if fault.channel == INGRESS else fault.channel
-    ways = [(Link(a, b, channel), Link(b, a, channel)) for a, b in pairs]
+    there = [Link(a, b, channel, fault.dialler) for a, b in pairs]
+    ways = [(link, link.reverse) for link in there]
     links = dict.fromkeys(link for both in ways for link in both[: 2 if fault.both_ways else 1])
     if not links:
         raise UsageError(f"{fault.sources} and {fault.targets} have no link between them")
@@ -152,6 +160,8 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
         raise UsageError("a limit of bytes-per-second towards clients cannot be proved: nobody dials clients")
     if fault.means is Means.PACKETS and any(link.is_of_clients for link in links):
         raise UsageError("filters of packets lie between members: leave out by=packets for clients")
+    if fault.dialler and any(link.is_of_clients for link in links):
+        raise UsageError("members dial each other, and clients dial members: leave out dialled-by for clients")
     return links
 
 
@@ -259,7 +269,7 @@ class LinkInjection:
 
     def _try_roads(self, link: Link) -> dict[Link, Ping]:
         """The connections that use the link and work now, as links that are dialled, with how they are answered."""
-        roads = [road for road in (link, link.reverse) if road.target != CLIENTS]
+        roads = link.roads
         pings = {road: self._target.ping(road, PING_TIMEOUT_S) for road in roads}
         found = {road: ping for road, ping in pings.items() if ping.answer in _WORKS}
         if not found:
@@ -267,13 +277,13 @@ class LinkInjection:
         return found
 
     def _roads(self, link: Link) -> list[Link]:
-        return [road for road in (link, link.reverse) if road in self._usual]
+        return [road for road in link.roads if road in self._usual]
 
     def _roads_to_try(self, link: Link) -> list[Link]:
         """What was watched only is tried when that shows more than that bytes come out."""
         if not self._traffic or self._fault.kind is not LinkFaultKind.SLOW:
             return self._roads(link)
-        return [link.reverse if link.target == CLIENTS else link]
+        return link.roads[:1]
 
     # --- the fault took effect ---
 
@@ -316,7 +326,8 @@ class LinkInjection:
                 raise UnknownOutcome(f"link {link} delivered {leaked} bytes while it was meant to be cut")
 
     def _show_ways_back(self) -> str:
-        backs = [link.reverse for link in self._links if link.reverse not in self._links]
+        kept = [road for link in self._links for road in (link.reverse, link.spared)]
+        backs = [link for link in dict.fromkeys(kept) if link not in self._links]
         for back in backs:
             self._require_delivery(back)
         return f"; {', '.join(map(str, backs))} still delivers" if backs else ""
@@ -411,7 +422,7 @@ class LinkInjection:
     def _require_delivery(self, link: Link) -> None:
         """Bytes come out: of what members send anyway, or of a connection that is made for this."""
         before = self._target.delivered_by_stream(link)
-        road = link.reverse if link.target == CLIENTS else link
+        road = link.roads[0]
 
         def delivers() -> bool:
             nonlocal before
@@ -435,6 +446,7 @@ def _statement(fault: LinkFault, sources: Sequence[int], targets: Sequence[int])
         "bytes-per-second": fault.bytes_per_second,
         "timeout-ms": fault.timeout_ms,
         "channel": fault.channel,
+        "dialled-by": fault.dialler,
         "by": "" if fault.means is Means.PROXY else fault.means.value,
     }
     return statement_between(fault.kind, sources, targets, options, both_ways=fault.both_ways)

@@ -6,7 +6,7 @@ injector was told to do. A runtime fills this shape; this module knows none of t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -22,20 +22,49 @@ INGRESS: Final = "ingress"
 """The channel between clients and members: requests one way, their answers the other."""
 
 
+class Dialler(StrEnum):
+    """Whose connections a link consists of: those that one of its ends has dialled, or all."""
+
+    ANY = ""
+    SOURCE = "source"
+    TARGET = "target"
+
+    @property
+    def of_reverse(self) -> "Dialler":
+        """The same end, as the other direction calls it."""
+        return _OTHER_DIALLER[self]
+
+
+_OTHER_DIALLER: Final = {Dialler.ANY: Dialler.ANY, Dialler.SOURCE: Dialler.TARGET, Dialler.TARGET: Dialler.SOURCE}
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
     """One direction between two members, or between clients and a member: the bytes of `source` on their way to
-    `target`, on whichever connection they travel; those of one channel only if `channel` is not empty.
+    `target`, on whichever connection they travel; those of one channel only if `channel` is not empty, and those on
+    connections of one end only if `dialler` names it.
     """
 
     source: int
     target: int
     channel: str = ""
+    dialler: Dialler = Dialler.ANY
 
     @property
     def reverse(self) -> "Link":
         """The other direction of the same connections."""
-        return Link(self.target, self.source, self.channel)
+        return Link(self.target, self.source, self.channel, self.dialler.of_reverse)
+
+    @property
+    def spared(self) -> "Link":
+        """The same direction of the connections that the other end has dialled."""
+        return replace(self, dialler=self.dialler.of_reverse)
+
+    @property
+    def roads(self) -> "list[Link]":
+        """By which links something is dialled whose bytes or answers go along this one; nobody dials clients."""
+        both = (self, self.reverse)
+        return [road for road in both if road.target != CLIENTS and road.dialler is not Dialler.TARGET]
 
     @property
     def is_of_clients(self) -> bool:
@@ -51,7 +80,9 @@ class Link:
 
     def __str__(self) -> str:
         text = f"{_end_name(self.source)}->{_end_name(self.target)}"
-        return f"{text}/{self.channel}" if self.channel else text
+        if self.channel:
+            text += f"/{self.channel}"
+        return f"{text} dialled by {self.dialler}" if self.dialler else text
 
 
 def _end_name(end: int) -> str:

@@ -18,6 +18,7 @@ from upheaval_chaos.target import (
     DatagramEffect,
     DatagramFaultKind,
     Datagrams,
+    Dialler,
     Link,
     LinkEffect,
     LinkFaultKind,
@@ -79,9 +80,9 @@ def all_proxies(members: int, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -
 def streams_of(link: Link, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> Iterator[Stream]:
     """Every stream that carries the bytes of a link. Nobody dials clients, but those who answer them by datagrams."""
     for leg in (leg for channel in link.channels for leg in legs[channel]):
-        if (link.target == CLIENTS) == (leg in EGRESS):
+        if (link.target == CLIENTS) == (leg in EGRESS) and link.dialler is not Dialler.TARGET:
             yield Stream(ProxyPlace(link.source, link.target, leg), UPSTREAM)
-        if (link.source == CLIENTS) == (leg in EGRESS):
+        if (link.source == CLIENTS) == (leg in EGRESS) and link.dialler is not Dialler.SOURCE:
             yield Stream(ProxyPlace(link.target, link.source, leg), DOWNSTREAM)
 
 

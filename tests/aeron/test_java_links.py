@@ -28,6 +28,7 @@ MEANINGLESS: Final = (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT)
 _OFTEN: Final = (
     ("blackhole leader -> follower", Sabotage.NONE),
     ("blackhole leader -> follower", Sabotage.ELSEWHERE),
+    ("blackhole follower <-> leader dialled-by=source", Sabotage.NONE),
     ("lose leader <-> follower percent=30", Sabotage.NONE),
     ("lose leader <-> follower percent=30", Sabotage.IDLE),
 )

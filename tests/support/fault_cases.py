@@ -31,6 +31,11 @@ def is_of_datagrams(statement: str) -> bool:
     return statement.split()[0] in list(DatagramFaultKind)
 
 
+def _is_simulated(statement: str) -> bool:
+    """Whether simulated members know it: they send no datagrams, and who dialled is all the same."""
+    return not is_of_datagrams(statement) and "dialled-by" not in statement
+
+
 CASES: Final[Mapping[str, tuple[str, ...]]] = {
     MemberFaultKind.KILL: ("kill follower",),
     MemberFaultKind.STOP: ("stop follower",),
@@ -49,6 +54,8 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "blackhole leader -> follower channel=log",
         "blackhole clients <-> leader",
         "blackhole leader -> clients",
+        "blackhole follower <-> leader dialled-by=source",
+        "blackhole follower <-> leader dialled-by=target channel=consensus",
     ),
     LinkFaultKind.RESET: ("reset leader <-> follower", "reset clients <-> leader"),
     LinkFaultKind.SLOW: (
@@ -72,6 +79,7 @@ ROUNDS: Final = (
     *((statements[0], how) for statements in CASES.values() for how in _LIES),
     *(("blackhole clients <-> leader", how) for how in _LIES),
     *(("slow leader -> follower bytes-per-second=8000", how) for how in _LIES),
+    *(("blackhole follower <-> leader dialled-by=source", how) for how in _LIES),
 )
 """Every statement as it is, and one of each kind with an injector that lies."""
 _OFTEN: Final = {
@@ -81,6 +89,7 @@ _OFTEN: Final = {
     ("pause follower", Sabotage.STAYS),
     ("blackhole leader -> follower", Sabotage.STAYS),
     ("blackhole clients <-> leader", Sabotage.NONE),
+    ("blackhole follower <-> leader dialled-by=source", Sabotage.NONE),
     ("reset clients <-> leader", Sabotage.NONE),
     ("timeout leader <-> follower timeout-ms=300", Sabotage.NONE),
 }
@@ -89,7 +98,7 @@ SIMULATED_ROUNDS: Final = tuple(
         statement, how, marks=pytest.mark.nightly if how is Sabotage.NONE and not _is_of_hosts(statement) else ()
     )
     for statement, how in ROUNDS
-    if not is_of_datagrams(statement)
+    if _is_simulated(statement)
 )
 """The same in virtual time; what other injectors do that do not lie is shown by the scenarios of the library too."""
 LIVE_ROUNDS: Final = tuple(

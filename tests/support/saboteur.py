@@ -3,6 +3,7 @@ target's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 
@@ -10,6 +11,7 @@ from upheaval_chaos.target import (
     CLIENTS,
     DatagramEffect,
     Datagrams,
+    Dialler,
     DiskWork,
     Hosts,
     Link,
@@ -225,5 +227,10 @@ class Saboteur:
         return (end + 1) % len(self.member_ids)
 
     def others(self, links: Sequence[Link]) -> list[Link]:
-        """What it hits instead of these."""
-        return [Link(self._other(link.source), self._other(link.target), link.channel) for link in links]
+        """What it hits instead of these: of connections that one end dialled, the other end's, too."""
+        return [
+            replace(link, dialler=Dialler.ANY)
+            if link.dialler and self._sabotage is Sabotage.ELSEWHERE
+            else replace(link, source=self._other(link.source), target=self._other(link.target))
+            for link in links
+        ]

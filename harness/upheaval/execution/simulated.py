@@ -215,7 +215,9 @@ class SimulatedTarget:
         raise UsageError(f"simulated members send no datagrams to {purpose}: use --runtime process --system aeron")
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Raises `UsageError` for packet filters: there are no packets here."""
+        """Raises `UsageError` for packet filters and for one side of the connections: there are no such here."""
+        if any(link.dialler for link in links):
+            raise UsageError("simulated links are cut whoever dialled: leave out dialled-by, or use --runtime process")
         if effect.means is not Means.PROXY:
             raise UsageError("the simulated runtime has no packets to filter: leave out by=packets")
         for part in _parts(links, effect):

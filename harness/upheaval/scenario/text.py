@@ -39,7 +39,7 @@ from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
-from upheaval_chaos.target import LinkFaultKind, Means
+from upheaval_chaos.target import Dialler, LinkFaultKind, Means
 from upheaval_node.suggestions import did_you_mean
 
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
@@ -371,14 +371,19 @@ class _Parser:
 
     def _read_link_fault(self, line: _Line, kind: LinkFaultKind) -> Fault:
         sources, targets, both = self._take_ends(line)
-        options = line.take_options((*_LINK_NUMBERS, "channel", "by"))
+        options = line.take_options((*_LINK_NUMBERS, "channel", "dialled-by", "by"))
         latency, rate, timeout = (line.number(options[name], name) if name in options else 0 for name in _LINK_NUMBERS)
         means = options.get("by", Means.PROXY)
         if means not in list(Means):
             line.fail(f"by={means}: use {' or '.join(Means)}")
+        dialler = options.get("dialled-by", Dialler.ANY)
+        if dialler not in list(Dialler):
+            line.fail(f"dialled-by={dialler}: use {Dialler.SOURCE} (the left end) or {Dialler.TARGET} (the right one)")
         channel = options.get("channel", "")
         fault = line.checked(
-            lambda: LinkFault(kind, sources, targets, both, latency, rate, timeout, channel, Means(means))
+            lambda: LinkFault(
+                kind, sources, targets, both, latency, rate, timeout, channel, Means(means), Dialler(dialler)
+            )
         )
         line.checked(lambda: fault.require_possible(self._cluster.members))
         self._require_one_means(line, fault)

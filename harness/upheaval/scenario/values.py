@@ -247,14 +247,14 @@ class Scenario:
     @property
     def runtimes(self) -> tuple[str, ...]:
         """Where it can run: the simulated runtime runs components together, and only it has hosts of its own to break;
-        only containers filter packets, and simulated members send no datagrams.
+        only containers filter packets, and simulated members send no datagrams and have no dialling sides.
         """
         if any(isinstance(step, Inject) and isinstance(step.fault, HostFault) for step in self.steps):
             return (SIMULATED,)
-        if any(isinstance(fault, DatagramFault) for fault in self.link_faults):
-            return (PROCESS, DOCKER)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
+        if any(isinstance(fault, DatagramFault) or fault.dialler for fault in self.link_faults):
+            return (PROCESS, DOCKER)
         return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)
 
 

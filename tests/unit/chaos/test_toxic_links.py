@@ -9,7 +9,7 @@ import pytest
 
 from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Link, LinkEffect, LinkFaultKind
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Dialler, Link, LinkEffect, LinkFaultKind
 from upheaval_chaos.toxic_links import (
     DATAGRAM_LEGS,
     STREAM_LEGS,
@@ -77,6 +77,19 @@ def test_every_stream_belongs_to_one_link(legs: Mapping[str, Sequence[str]]) -> 
     ]
     assert len(set(found)) == len(found)
     assert set(found) == {Stream(place, way) for place in all_proxies(3, legs) for way in STREAMS}
+
+
+@pytest.mark.parametrize("legs", [STREAM_LEGS, DATAGRAM_LEGS])
+def test_a_link_is_what_either_end_has_dialled_of_it(legs: Mapping[str, Sequence[str]]) -> None:
+    sides = [Link(0, 1, dialler=dialler) for dialler in (Dialler.SOURCE, Dialler.TARGET)]
+    by_source, by_target = ([*streams_of(side, legs)] for side in sides)
+    assert {stream.proxy.source for stream in by_source} == {0}
+    assert {stream.proxy.source for stream in by_target} == {1}
+    assert {*by_source, *by_target} == {*streams_of(Link(0, 1), legs)}
+    # Answers travel the same connections.
+    assert {stream.proxy for stream in streams_of(sides[0].reverse, legs)} == {stream.proxy for stream in by_source}
+    assert [side.spared for side in sides] == sides[::-1]
+    assert [side.roads for side in sides] == [[sides[0]], [sides[1].reverse]]
 
 
 def test_who_dials_for_an_answer_in_datagrams() -> None:
