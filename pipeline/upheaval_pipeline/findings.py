@@ -267,14 +267,20 @@ def _stray(rows: _Rows) -> StrayEntry | None:
 
 
 def _clients(rows: _Rows) -> Clients:
-    again, elsewhere, overtaken = (rows.told(kind) for kind in ("again", "elsewhere", "overtaken"))
+    again, elsewhere, overtaken, skipped = map(rows.told, ("again", "elsewhere", "overtaken", "skipped"))
     return Clients(
         rows.one("again").number or 0,
         rows.one("elsewhere").number or 0,
         None if again is None else (_sent(again, again["earlier"]), _sent(again)),
         None if elsewhere is None else (_sent(elsewhere), _placed(elsewhere)),
         None if overtaken is None else (_sent(overtaken), _sent(overtaken, overtaken["later"]), overtaken["position"]),
+        None if skipped is None else (_sent(skipped), _around(skipped["before"]), _around(skipped["after"])),
     )
+
+
+def _around(told: Any) -> LogEntry:
+    """An entry of which only the place is shown."""
+    return LogEntry(told["at"], 0, Function.READ, "", None, term=told["term"])
 
 
 def _sent(told: Any, operation_id: int | None = None) -> Operation:

@@ -89,6 +89,7 @@ def clients(tables: RunTables, witness: Witness) -> DataFrame:
     ordered = placed.withColumn("before", before).where("sent_invoke_ns < before.sent_invoke_ns")
     late = first_of(F.lit(True), F.col("position"), F.col("before.id").alias("later"), *shown)
     overtaken = ordered.groupBy("run").agg(late.alias("first"))
+    skipped = _skipped(witness)
     shipped = tables.history.where(F.col("f") != Function.CALL.value)
     told = F.struct("id", "outcome", "complete_ns")
     before = F.lag(told).over(Window.partitionBy("run", "process").orderBy("invoke_ns", "line"))
@@ -102,7 +103,26 @@ def clients(tables: RunTables, witness: Witness) -> DataFrame:
         again.select(*evidence("again", F.col("n"), F.col("first")))
         .union(elsewhere)
         .union(overtaken.select(*evidence("overtaken", None, F.col("first"))))
+        .union(skipped.select(*evidence("skipped", None, F.col("first"))))
     )
+
+
+def _skipped(witness: Witness) -> DataFrame:
+    """The first operation that is not in the log, between two entries of its session and of one term."""
+    sent = witness.joined.where("sent_session IS NOT NULL")
+    entry = F.struct("sent_invoke_ns", "term", F.col("position").alias("at"))
+    placed = F.when(F.col("position").isNotNull(), entry)
+    session = Window.partitionBy("run", "sent_session").orderBy("sent_invoke_ns", "sent_line")
+    before = F.max(placed).over(session.rowsBetween(Window.unboundedPreceding, -1))
+    after = F.min(placed).over(session.rowsBetween(1, Window.unboundedFollowing))
+    around = sent.withColumn("before", before).withColumn("after", after)
+    asked = F.col("sent_invoke_ns")
+    is_between = (F.col("before.sent_invoke_ns") < asked) & (asked < F.col("after.sent_invoke_ns"))
+    is_missing = F.col("position").isNull() & (F.col("sent_outcome") != "fail")
+    gaps = around.where(is_missing & is_between & (F.col("before.term") == F.col("after.term")))
+    place = F.struct("after.at", "sent_invoke_ns")
+    shown = ("id", "sent_session", *(f"sent_{name}" for name in _TOLD), "before", "after")
+    return gaps.groupBy("run").agg(first_of(F.lit(True), place, *shown).alias("first"))
 
 
 def events(witness: Witness) -> DataFrame:

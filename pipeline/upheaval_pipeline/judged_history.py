@@ -30,6 +30,7 @@ class Witness:
         self.recorded = whole.where("end_position <= until")
         self.past_commit = whole.where("end_position > until")
         session = F.get_json_object("fields", "$.cluster_session_id").cast("long").alias("session")
+        term = F.get_json_object("fields", "$.leadership_term_id").cast("long").alias("term")
         self.entries = self.recorded.where("operation_id IS NOT NULL").select(
             "run",
             F.col("operation_id").alias("id"),
@@ -38,6 +39,7 @@ class Witness:
             "value",
             F.col("end_position").alias("position"),
             session,
+            term,
         )
         sent = tables.history.where(F.col("f") != Function.CALL.value)
         sent = sent.select("run", "id", *(F.col(name).alias(f"sent_{name}") for name in _SENT))

@@ -4,7 +4,7 @@ A history names for each operation the client slot that asked and, where it was 
 took it; the log has the session and the term in the header of each message. This module knows nothing of files.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from upheaval.checkers.events import StrayEntry
@@ -36,6 +36,8 @@ class Clients:
     """An operation, and its entry in another session."""
     overtaken: tuple[Operation, Operation, int] | None = None
     """An operation, and one that its session took later and that lies before it in the log; its position."""
+    skipped: tuple[Operation, LogEntry, LogEntry] | None = None
+    """An operation that is not in the log, and the entries of its session around it, which are of one term."""
 
 
 def clients_of(operations: Sequence[Operation], entries: Iterable[LogEntry]) -> Clients:
@@ -43,21 +45,47 @@ def clients_of(operations: Sequence[Operation], entries: Iterable[LogEntry]) -> 
     shipped = [operation for operation in operations if operation.f is not Function.CALL]
     by_id = {operation.id: operation for operation in shipped if operation.session is not None}
     latest: dict[int, Operation] = {}
-    placed = 0
+    placed: dict[int, LogEntry] = {}
     elsewhere: tuple[Operation, LogEntry] | None = None
     overtaken: tuple[Operation, Operation, int] | None = None
     for entry in entries:
         operation = by_id.get(entry.id)
         if operation is None or operation.session is None:
             continue
-        placed += 1
+        placed[entry.id] = entry
         if entry.session != operation.session and elsewhere is None:
             elsewhere = operation, entry
         before = latest.get(operation.session)
         if before is not None and operation.invoke_ns < before.invoke_ns and overtaken is None:
             overtaken = operation, before, entry.position
         latest[operation.session] = operation
-    return Clients(len({each.process for each in shipped}), placed, _again(shipped), elsewhere, overtaken)
+    slots = len({each.process for each in shipped})
+    return Clients(slots, len(placed), _again(shipped), elsewhere, overtaken, _skipped(by_id.values(), placed))
+
+
+def _skipped(
+    operations: Iterable[Operation], placed: Mapping[int, LogEntry]
+) -> tuple[Operation, LogEntry, LogEntry] | None:
+    """The one before the entry that lies first.
+
+    A leader takes what one session sends as it was sent: Aeron's `AeronCluster` and its consensus module give up a
+    session rather than go on after a gap (since 1.49; pull request 1788). Between terms anything may be missing.
+    """
+    found: list[tuple[int, int, Operation, LogEntry, LogEntry]] = []
+    before: dict[int | None, tuple[int, LogEntry]] = {}
+    missing: dict[int | None, Operation] = {}
+    for operation in sorted(operations, key=lambda each: each.invoke_ns):
+        session, invoke_ns = operation.session, operation.invoke_ns
+        entry = placed.get(operation.id)
+        if entry is None:
+            if operation.outcome is not Outcome.FAIL and session in before and before[session][0] < invoke_ns:
+                missing.setdefault(session, operation)
+            continue
+        gap = missing.pop(session, None)
+        if gap is not None and gap.invoke_ns < invoke_ns and before[session][1].term == entry.term:
+            found.append((entry.position, gap.invoke_ns, gap, before[session][1], entry))
+        before[session] = invoke_ns, entry
+    return min(found, key=lambda each: each[:2])[2:] if found else None
 
 
 def _again(operations: Sequence[Operation]) -> tuple[Operation, Operation] | None:
@@ -96,6 +124,11 @@ def judge_clients(clients: Clients) -> list[Finding]:
         operation, later, position = clients.overtaken
         detail = f"{operation} at position {position} was invoked before operation id={later.id}"
         return [_invalid(f"{detail} of session {operation.session}, which lies before it", operation, position)]
+    if clients.skipped is not None:
+        operation, earlier, after = clients.skipped
+        around = f"positions {earlier.position} and {after.position} of term {after.term}, between which it was invoked"
+        detail = f"{operation} of session {operation.session} is not in the log, which has the session at {around}"
+        return [_invalid(detail, operation, after.position)]
     if not clients.slots:
         return []
     detail = f"{clients.slots} client slots; {clients.placed} operations lie in the session that took them"

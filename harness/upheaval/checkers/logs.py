@@ -383,7 +383,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     except DecodeError:
         witness.calls.append(CallEntry(end, call_digest(payload), session_id))
         return
-    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id))
+    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id, term_id))
 
 
 def completeness(

@@ -28,6 +28,8 @@ class LogEntry:
     """The cluster's time."""
     session: int = field(default=-1, compare=False)
     """The cluster session that it came from, -1 where that is not looked at."""
+    term: int = field(default=-1, compare=False)
+    """The leadership term of the leader that took it, -1 where that is not looked at."""
 
     def __str__(self) -> str:
         return f"operation id={self.id} {self.f} {self.key}"

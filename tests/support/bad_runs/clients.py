@@ -58,6 +58,18 @@ def a_session_is_out_of_order(run: Path) -> None:
     _change(run, change)
 
 
+def a_session_has_a_gap(run: Path) -> None:
+    """Somebody sent one more operation, which is not in the log."""
+
+    def change(lines: list[dict[str, Any]]) -> None:
+        line = _answered(lines)
+        invoke_ns = line["invoke_ns"] + 1
+        lines.append(line | {"process": 10**6, "id": 10**9, "invoke_ns": invoke_ns, "outcome": "unknown"})
+        lines[-1].update(complete_ns=None, result=None, position=None)
+
+    _change(run, change)
+
+
 def _in_the_logs(run: Path, template: int, number: int, offset: int) -> None:
     """Add one to a field of the message of that number and kind in the log of each member."""
     for member in range(3):
@@ -96,6 +108,7 @@ CLIENTS = (
     _bad(a_slot_does_not_wait, Promise.CLIENTS_IN_ORDER, "was invoked while operation id=", "of client slot"),
     _bad(a_slot_goes_on_without_an_answer, Promise.CLIENTS_IN_ORDER, "was invoked while operation id="),
     _bad(a_session_is_out_of_order, Promise.CLIENTS_IN_ORDER, "was invoked before operation id=", "at position"),
+    _bad(a_session_has_a_gap, Promise.CLIENTS_IN_ORDER, "is not in the log, which has the session at positions"),
     _bad(a_message_is_in_another_session, Promise.CLIENTS_IN_ORDER, "and lies in session", "at position"),
     _bad(a_message_is_of_another_term, Promise.ENTRIES_IN_TERM, "SessionMessage at position", "is of term 1"),
     _bad(the_first_term_is_another, Promise.ENTRIES_IN_TERM, "is of term 0, where the log is in term 1"),

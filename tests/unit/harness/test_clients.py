@@ -19,8 +19,8 @@ def op(
     return Operation(number, process, Function.READ, "k", None, invoke, complete, outcome, None, None, session)
 
 
-def at(number: int, position: int, session: int = 7) -> LogEntry:
-    return LogEntry(position, number, Function.READ, "k", None, session=session)
+def at(number: int, position: int, session: int = 7, term: int = 3) -> LogEntry:
+    return LogEntry(position, number, Function.READ, "k", None, session=session, term=term)
 
 
 def said(operations: list[Operation], entries: list[LogEntry]) -> str:
@@ -106,3 +106,26 @@ def test_each_entry_is_of_the_term_in_which_it_lies(terms: list[tuple[str, int]]
 
 def test_a_log_without_entries_of_a_term_has_no_line() -> None:
     assert judge_terms(0, None) == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "terms", "is_wrong"),
+    [
+        (op(2, 1, 11, None, UNKNOWN), (3, 3), True),
+        (op(2, 1, 11, None, UNKNOWN), (3, 4), False),
+        (op(2, 1, 11, None, UNKNOWN, session=8), (3, 3), False),
+        (op(2, 1, 11, 12, FAIL), (3, 3), False),
+        # Of two that were invoked at one moment nobody knows the order.
+        (op(2, 1, 10, None, UNKNOWN), (3, 3), False),
+        (op(2, 1, 12, None, UNKNOWN), (3, 3), False),
+        (op(2, 1, 13, None, UNKNOWN), (3, 3), False),
+    ],
+)
+def test_a_term_has_all_of_a_session_up_to_its_last_operation(
+    missing: Operation, terms: tuple[int, int], is_wrong: bool
+) -> None:
+    operations = [op(1, 0, 10, 20), missing, op(3, 2, 12, 20)]
+    wrong = said(operations, [at(1, 64, term=terms[0]), at(3, 192, term=terms[1])])
+    assert ("of session 7 is not in the log, which has the session at positions 64 and 192 of term 3" in wrong) == (
+        is_wrong
+    )
