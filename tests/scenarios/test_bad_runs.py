@@ -27,6 +27,7 @@ FROM_FOLDERS_ALONE = (
     Promise.CLIENTS_IN_TIME,
     Promise.TIME_KEPT,
     Promise.BOUNDS_KEPT,
+    Promise.LEADER_FOUND,
     Promise.MEMBERS_JOIN,
     Promise.PROGRESS,
     Promise.SNAPSHOT_IS_REPLAY,

@@ -6,17 +6,16 @@ replayed take as long as the log is. This module reads no log.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.spans import Span, spans_of
 from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Manifest, RunFolder
-from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, S
+from upheaval_node.types import MS, S
 
 ELECTIONS: Final = 3
 """So often it may begin anew: what it knows of the leader may be old, and its log may have to be cut first."""
@@ -24,34 +23,18 @@ ELECTIONS: Final = 3
 BYTES_A_SECOND: Final = 1 << 20
 """Of its log a member copies and replays at least so many."""
 
-_OVER: Final = "CLOSED"
-_ENDING: Final = ("TERMINATING", "CLOSED")
-
-
-@dataclass(slots=True)
-class _Span:
-    """From when to when a member was in an election, or led; `state` and `line` are of what it said last of it."""
-
-    member_id: int
-    state: str
-    line: int
-    begin_ns: int
-    end_ns: int = NEVER_NS
-
 
 def check_joining(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
     """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
-    elections: list[_Span] = []
-    led: list[_Span] = []
-    for facts in traces:
-        if facts.is_there:
-            _read(run, facts.member_id, elections, led)
+    members = [spans_of(run.member(facts.member_id)) for facts in traces]
+    elections = [span for member in members for span in member.elections]
+    led = [span for member in members for span in member.led]
     if manifest.members < 2 or not led:
         return []
     position = max(facts.position for facts in traces)
     allowed_ns = ELECTIONS * failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
     # A member that says no more is in its election for as long as others tell of the cluster.
-    until_ns = max(span.end_ns for span in led)
+    until_ns = max(min(span.end_ns, members[span.member_id].last_ns) for span in led)
     done = list(troubles(run))
     longest_ns = 0
     missed: list[Finding] = []
@@ -77,46 +60,6 @@ def check_joining(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFact
     return [Finding(Promise.MEMBERS_JOIN, Verdict.VALID, detail)]
 
 
-def _read(run: RunFolder, member_id: int, elections: list[_Span], led: list[_Span]) -> None:
-    """Add what the trace of a member tells."""
-    election: _Span | None = None
-    leading: _Span | None = None
-    component, last_ns = None, 0
-    for event in run.member(member_id).read_trace():
-        is_of_process = event.fields.get("component") == component
-        match event.event:
-            case TraceKind.ELECTION_STATE:
-                state = str(event.fields.get("state"))
-                component = event.fields.get("component")
-                if leading is not None:
-                    leading.end_ns, leading = event.ns, None
-                if state == _OVER:
-                    if election is not None:
-                        election.end_ns, election = event.ns, None
-                    if event.fields.get("leader_member_id") == member_id:
-                        leading = _Span(member_id, state, event.line, event.ns)
-                        led.append(leading)
-                elif election is None:
-                    election = _Span(member_id, state, event.line, event.ns)
-                    elections.append(election)
-                else:
-                    election.state, election.line = state, event.line
-            case TraceKind.PROCESS_START | TraceKind.PROCESS_END if is_of_process:
-                election, leading = _end(election, leading, last_ns)
-            case TraceKind.MODULE_STATE if event.fields.get("new") in _ENDING:
-                election, leading = _end(election, leading, event.ns)
-        last_ns = event.ns
-    if leading is not None:
-        leading.end_ns = last_ns
-
-
-def _end(election: _Span | None, leading: _Span | None, at_ns: int) -> tuple[None, None]:
-    for span in (election, leading):
-        if span is not None:
-            span.end_ns = at_ns
-    return None, None
-
-
 def _quiet(done: Sequence[Trouble], pair: tuple[int, int], begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
     """The times, one at least, in which neither of the two had a fault."""
     since_ns = begin_ns
@@ -127,7 +70,7 @@ def _quiet(done: Sequence[Trouble], pair: tuple[int, int], begin_ns: int, end_ns
     yield since_ns, max(since_ns, end_ns)
 
 
-def _missed(election: _Span, leader: _Span, took_ns: int, allowed_ns: int) -> Finding:
+def _missed(election: Span, leader: Span, took_ns: int, allowed_ns: int) -> Finding:
     detail = (
         f"member {election.member_id} was in an election for {took_ns // MS} ms, in state {election.state} at last "
         f"(member-{election.member_id}/trace.jsonl:{election.line}), while member {leader.member_id} led and both were "

@@ -23,6 +23,7 @@ from upheaval.checkers.failures import check_failures
 from upheaval.checkers.faults import admin_commands_proved, faults_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.joining import check_joining
+from upheaval.checkers.leaderless import check_leaderless
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.log_time import LeaderClock, judge_time, leader_clocks
@@ -124,6 +125,7 @@ def judge_files(
 ) -> list[Finding]:
     """The findings that rest on traces and small files of the run, and of its history on times alone."""
     found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
+    found += check_leaderless(run, manifest, traces)
     found += check_joining(run, manifest, traces)
     found += check_progress(run, manifest, traces, operations)
     raised = check_raised(run, traces)

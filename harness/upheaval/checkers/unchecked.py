@@ -28,6 +28,7 @@ _OF_RUN: Final = {
     Promise.VOTES_KEPT: "members of this system trace no votes, and no forwarder saw any",
     Promise.COMMITS_KEPT: "members of this system trace no positions that they report, and no forwarder saw any",
     Promise.BOUNDS_KEPT: "of a single member, or without a trace of who led, there is nothing to measure",
+    Promise.LEADER_FOUND: "of a single member, or without a trace of who led, there is nothing to measure",
     Promise.MEMBERS_JOIN: "of a single member, or without a trace of who led, there is nothing to measure",
     Promise.PROGRESS: "no session was answered while a member is known to have led",
     Promise.BACKED_UP: "there was no backup, and nothing was restored",

@@ -85,60 +85,9 @@ def test_a_leader_serves_from_the_end_of_its_election_on_while_its_module_is_act
     assert clock.busy == ((3 * S, 4 * S), (4 * S, 4 * S), (6 * S, NEVER_NS))
 
 
-def failover(path: Path, second: float, *extra: str) -> RunFolder:
-    """Member 0 is heard last at second 2, member 1 leads from `second` on; member 2 tells of `extra`."""
-    run = RunFolder(path)
-    run.create(Manifest("run-1", "process", 3, "test", 0))
-    said = [elected(1, 0, 0), heartbeat(2, 0, 0, sent=False), elected(second, 1, 1)]
-    traces = [
-        [elected(1, 0, 0), heartbeat(1.5, 0, 0, sent=True), heartbeat(2, 0, 0, sent=True)],
-        said,
-        [*said, *extra, heartbeat(second + 0.1, 1, 1, sent=False)],
-    ]
-    for member_id, lines in enumerate(traces):
-        run.member(member_id).path.mkdir()
-        run.member(member_id).trace.write_text("".join(lines))
-    return run
-
-
 def judged(run: RunFolder) -> Verdict:
     (finding,) = check_bounds(run, run.read_manifest())
     return finding.verdict
-
-
-def test_a_failover_may_take_what_the_time_outs_allow(tmp_path: Path) -> None:
-    assert judged(failover(tmp_path / "in-time", 6.9)) is Verdict.VALID
-    assert judged(failover(tmp_path / "late", 7.1)) is Verdict.INVALID
-
-
-def test_a_late_failover_that_a_stall_explains_is_unknown(tmp_path: Path) -> None:
-    assert judged(failover(tmp_path, 8, line(8, "loop-stall", stall_ns=1_500_000_000))) is Verdict.UNKNOWN
-
-
-def test_a_stall_that_explains_one_late_failover_does_not_explain_a_later_one(tmp_path: Path) -> None:
-    stall = line(8, "loop-stall", stall_ns=1_500_000_000)
-    run = failover(tmp_path, 8, stall)
-    for member_id in (1, 2):
-        with run.member(member_id).trace.open("a") as trace:
-            trace.write(line(8.2, "election_state", state="INIT") + elected(38, 1, 2))
-    assert judged(run) is Verdict.INVALID
-
-
-def test_a_failover_without_a_quorum_that_is_well_is_not_judged(tmp_path: Path) -> None:
-    run = failover(tmp_path / "fault", 20)
-    run.add_fault(FaultRecord("pause", "member-2", 3 * S, 3 * S, 19 * S, 19 * S, members=(2,)))
-    assert judged(run) is Verdict.VALID
-    run = failover(tmp_path / "start", 20)
-    trace = run.member(2).trace
-    trace.write_text(line(15, "process-start") + elected(20, 1, 1) + heartbeat(20.1, 1, 1, sent=False))
-    assert judged(run) is Verdict.VALID
-
-
-def test_time_outs_that_no_member_can_have_are_named(tmp_path: Path) -> None:
-    run = failover(tmp_path, 3)
-    run.write_manifest(Manifest("run-1", "process", 3, "test", 0, timeouts={"patience": 1}))
-    with pytest.raises(UsageError, match=r"timeouts\.patience is not a setting"):
-        judged(run)
 
 
 def silent(path: Path, *last: str) -> RunFolder:
@@ -166,6 +115,13 @@ def silent(path: Path, *last: str) -> RunFolder:
 )
 def test_a_silence_that_a_kill_ends_counts(last: list[str], verdict: Verdict, tmp_path: Path) -> None:
     assert judged(silent(tmp_path, *last)) is verdict
+
+
+def test_time_outs_that_no_member_can_have_are_named(tmp_path: Path) -> None:
+    run = silent(tmp_path)
+    run.write_manifest(Manifest("run-1", "process", 3, "test", 0, timeouts={"patience": 1}))
+    with pytest.raises(UsageError, match=r"timeouts\.patience is not a setting"):
+        judged(run)
 
 
 def gave_up(path: Path, second: float, reason: str, *heard: str, leads: int = 0, members: int = 3) -> RunFolder:

@@ -1,0 +1,147 @@
+"""The promise that a quorum finds a leader: members that are well are not without one for long.
+
+By the members' traces, whose monotonic times the processes of a host share, and by what was done to them. A leader that
+dies is missed after the leader heartbeat time-out; one that is told to end says so by the end of its log, and the next
+one is elected without that time-out. This module reads no log and no messages.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol_events import quorum_of
+from upheaval.checkers.spans import MemberSpans, Span, spans_of
+from upheaval.checkers.stalls import explained
+from upheaval.checkers.trace_facts import TraceFacts
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Manifest, RunFolder
+from upheaval_node.types import MS, NEVER_NS
+
+_DEATHS: Final = frozenset({"kill", "power-cut"})
+_PAUSE: Final = "pause"
+
+
+def check_leaderless(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
+    """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
+    members = [spans_of(run.member(facts.member_id)) for facts in traces]
+    if manifest.members < 2 or not any(member.led for member in members):
+        return []
+    judge = _Judge(manifest, members, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})
+    silences = list(_silences(run))
+    leads = sorted(each for member in members for span in member.led for each in _without(span, silences))
+    until_ns = max(member.last_ns for member in members)
+    deaths = [judge.longest(since_ns, to_ns, None) for since_ns, to_ns in _between(leads, until_ns)]
+    ends = [
+        judge.longest(span.end_ns, next((begin for begin, _ in leads if begin > span.begin_ns), until_ns), span)
+        for member in members
+        for span in member.led
+        if span.is_in_order
+    ]
+    if judge.missed:
+        return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
+    detail = (
+        f"a quorum that was well had no leader for {max(deaths, default=0) // MS} ms at most (allowed: "
+        f"{judge.failover_ns // MS} ms), after orderly ends of leaders for {max(ends, default=0) // MS} ms at most "
+        f"(allowed: {judge.succession_ns // MS} ms)"
+    )
+    return [Finding(Promise.LEADER_FOUND, Verdict.VALID, detail)]
+
+
+def _silences(run: RunFolder) -> Iterator[Trouble]:
+    """When members were dead or stood still, so that none of them could say that it ceased to lead."""
+    for fault in run.read_faults():
+        if fault.component is None and fault.what in (*_DEATHS, _PAUSE):
+            end_ns = fault.heal_end_ns if fault.what == _PAUSE else None
+            yield Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members)
+
+
+def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int]]:
+    """The parts of the time in which the member led that lie outside of all of these."""
+    begin_ns = span.begin_ns
+    for silence in sorted(silences, key=lambda each: each.begin_ns):
+        if silence.begin_ns >= span.begin_ns and silence.hits(span.member_id, begin_ns, span.end_ns):
+            yield begin_ns, max(begin_ns, silence.begin_ns)
+            begin_ns = max(begin_ns, silence.end_ns)
+    if begin_ns < span.end_ns:
+        yield begin_ns, span.end_ns
+
+
+def _between(leads: Sequence[tuple[int, int]], until_ns: int) -> Iterator[tuple[int, int]]:
+    """When nobody led, from the first leader on."""
+    covered_ns = leads[0][1]
+    for begin_ns, end_ns in [*leads[1:], (until_ns, NEVER_NS)]:
+        if begin_ns > covered_ns:
+            yield covered_ns, begin_ns
+        covered_ns = max(covered_ns, end_ns)
+
+
+class _Judge:
+    def __init__(
+        self,
+        manifest: Manifest,
+        members: Sequence[MemberSpans],
+        troubles: Sequence[Trouble],
+        stalls: Mapping[int, Sequence[tuple[int, int]]],
+    ) -> None:
+        self.missed: list[Finding] = []
+        timeouts = timeouts_of(manifest)
+        self.failover_ns = failover_ns(timeouts)
+        self.succession_ns = self.failover_ns - timeouts.leader_heartbeat_ns
+        self._quorum = quorum_of(manifest.members)
+        self._stalls = stalls
+        self._well = [
+            (member.member_id, *times)
+            for member in members
+            for span in member.there
+            for times in self._times(span, troubles)
+        ]
+
+    def _times(self, span: Span, troubles: Sequence[Trouble]) -> Iterator[tuple[int, int]]:
+        """When the member was there and had got over what it had had before."""
+        since_ns = span.begin_ns
+        for trouble in sorted(troubles, key=lambda each: each.begin_ns):
+            if trouble.hits(span.member_id, since_ns - self.failover_ns, span.end_ns):
+                if trouble.begin_ns > since_ns:
+                    yield since_ns, trouble.begin_ns
+                since_ns = max(since_ns, trouble.end_ns + self.failover_ns)
+        if since_ns < span.end_ns:
+            yield since_ns, span.end_ns
+
+    def longest(self, begin_ns: int, end_ns: int, last: Span | None) -> int:
+        """How long one quorum was well at a stretch in that time without a leader, or after the orderly end of one.
+
+        What is longer than allowed, and nothing explains, is kept, and counts for nothing.
+        """
+        allowed_ns = self.failover_ns if last is None else self.succession_ns
+        longest_ns = 0
+        # Who was well only later did not hear the end of that leader's log.
+        later = () if last else (since for _, since, _ in self._well if begin_ns < since < end_ns)
+        for since_ns in {begin_ns, *later}:
+            well = sorted(
+                (
+                    (min(until, end_ns), member_id)
+                    for member_id, since, until in self._well
+                    if since <= since_ns < until
+                ),
+                reverse=True,
+            )[: self._quorum]
+            if len(well) < self._quorum:
+                continue
+            took_ns = well[-1][0] - since_ns
+            if took_ns > allowed_ns:
+                self._miss(since_ns, took_ns, allowed_ns, sorted(member_id for _, member_id in well), last)
+            else:
+                longest_ns = max(longest_ns, took_ns)
+        return longest_ns
+
+    def _miss(self, since_ns: int, took_ns: int, allowed_ns: int, well: Sequence[int], last: Span | None) -> None:
+        after = "" if last is None else f" after the orderly end of member {last.member_id}, the leader before,"
+        detail = (
+            f"nobody led for {took_ns // MS} ms{after} while members {', '.join(map(str, well))} were well "
+            f"(allowed: {allowed_ns // MS} ms)"
+        )
+        late_ms = -(-(took_ns - allowed_ns) // MS)
+        finding = Finding(Promise.LEADER_FOUND, Verdict.INVALID, detail, tuple(well), late_ms=late_ms)
+        stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
+        self.missed.append(explained(finding, stalls, since_ns, since_ns + took_ns))

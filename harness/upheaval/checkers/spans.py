@@ -1,0 +1,112 @@
+"""From when to when each member was in an election, led, and could take part, as its trace tells it.
+
+Pure facts; this module knows no promise, and nothing of what was done to the members.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.records import Json, MemberFolder, TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import NEVER_NS
+
+_OVER: Final = "CLOSED"
+"""The state of an election that is over."""
+_ENDING: Final = ("TERMINATING", "CLOSED")
+"""The states of a module that takes part no more."""
+
+
+@dataclass(slots=True)
+class Span:
+    """From when to when; `state` and `line` are of what the member said last of it."""
+
+    member_id: int
+    state: str
+    line: int
+    begin_ns: int
+    end_ns: int = NEVER_NS
+    is_in_order: bool = False
+    """Whether it ended because the process was told to end, and did."""
+
+
+@dataclass(slots=True)
+class MemberSpans:
+    """Of one member, each kind in order of time. What the trace does not end lasts for ever."""
+
+    member_id: int
+    elections: list[Span] = field(default_factory=list)
+    """Those that follow each other without an end between them are one."""
+    led: list[Span] = field(default_factory=list)
+    """Of a process that was killed up to its next start: nobody told when."""
+    there: list[Span] = field(default_factory=list)
+    """Since it was in a term for the first time after a start; up to the next start, too."""
+    last_ns: int = 0
+    """When the trace says something last."""
+
+
+def spans_of(folder: MemberFolder) -> MemberSpans:
+    """Of one member. Raises `UsageError` for a malformed line."""
+    reader = _Reader(MemberSpans(folder.member_id))
+    for event in folder.read_trace() if folder.trace.exists() else ():
+        reader.add(event)
+    return reader.spans
+
+
+class _Reader:
+    def __init__(self, spans: MemberSpans) -> None:
+        self.spans = spans
+        self._election: Span | None = None
+        self._led: Span | None = None
+        self._there: Span | None = None
+        self._is_ending: Span | None = None
+        """What it led until its module ended."""
+        self._component: Json = None
+        """Which of its processes takes part in elections."""
+
+    def add(self, event: TraceEvent) -> None:
+        """The next line of the trace."""
+        is_of_process = event.fields.get("component") == self._component
+        match event.event:
+            case TraceKind.ELECTION_STATE:
+                self._component = event.fields.get("component")
+                self._elect(event)
+            case TraceKind.PROCESS_START if is_of_process:
+                self._end(event.ns)
+            case TraceKind.PROCESS_END if is_of_process:
+                led = self._led or self._is_ending
+                if led is not None and event.fields.get("status") == 0:
+                    led.is_in_order = True
+                self._end(event.ns)
+            case TraceKind.MODULE_STATE if event.fields.get("new") in _ENDING:
+                led = self._led if event.fields.get("new") == _OVER else None
+                self._end(event.ns)
+                self._is_ending = led
+        self.spans.last_ns = event.ns
+
+    def _elect(self, event: TraceEvent) -> None:
+        state, member_id = str(event.fields.get("state")), self.spans.member_id
+        if self._led is not None:
+            self._led.end_ns, self._led = event.ns, None
+        if state != _OVER:
+            if self._election is None:
+                self._election = Span(member_id, state, event.line, event.ns)
+                self.spans.elections.append(self._election)
+            self._election.state, self._election.line = state, event.line
+            return
+        if self._election is not None:
+            self._election.end_ns, self._election = event.ns, None
+        if self._there is None:
+            self._there = Span(member_id, state, event.line, event.ns)
+            self.spans.there.append(self._there)
+        if event.fields.get("leader_member_id") == member_id:
+            self._led = Span(member_id, state, event.line, event.ns)
+            self.spans.led.append(self._led)
+
+    def _end(self, at_ns: int) -> None:
+        """The process takes part no more. Its election has gone on up to its last word at least."""
+        if self._election is not None:
+            self._election.end_ns = self.spans.last_ns
+        for span in (self._led, self._there):
+            if span is not None:
+                span.end_ns = at_ns
+        self._election = self._led = self._there = self._is_ending = None
