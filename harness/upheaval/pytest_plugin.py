@@ -32,7 +32,7 @@ REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
 RUNTIMES = ("process", "simulated", "docker")
-_FROM_INI = ("service", "source", "image", "model", "system")
+_FROM_INI = ("service", "source", "image", "model", "client", "system")
 _MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "components", "links")
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
@@ -63,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
+    parser.addini("upheaval_client", "the client program in Java that requests go through, CLASSPATH:Class")
     parser.addini("upheaval_model", "the model of that service, module:Class, or a module with promises")
     parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
     parser.addini("upheaval_system", "what the members of clusters are, NAME or NAME:VERSION (default upheaval)")

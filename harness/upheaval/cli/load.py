@@ -172,6 +172,7 @@ def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.soc
         system=cluster.config.system,
         run_id=cluster.config.run_id,
         host=way.host,
+        client=way.client,
     )
 
 

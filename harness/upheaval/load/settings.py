@@ -35,7 +35,8 @@ class LoadSettings:
     they need any. `addresses` says where to dial for an endpoint that is none on this machine. With `page`, the
     descriptor of a listening socket, locust's page is served there and starts the load; users, spawn rate and duration
     are then what its form shows first, and the time from the first start to the end of all. Without a duration nothing
-    but the end of standard input ends it. `system`, `run_id` and `host` are the cluster's, see `upheaval.system.WayIn`.
+    but the end of standard input ends it. `system`, `run_id`, `host` and `client` are the cluster's, see
+    `upheaval.system.WayIn`.
     """
 
     endpoints: str
@@ -55,6 +56,7 @@ class LoadSettings:
     system: str = OWN_SYSTEM
     run_id: str = ""
     host: str = ""
+    client: str = ""
 
     def to_json(self) -> str:
         """One line, for the command line of the users' process."""

@@ -116,6 +116,7 @@ class LoadContext:
             parse_ingress_endpoints(settings.endpoints),
             StaticResolver(settings.addresses),
             settings.host,
+            client=settings.client,
         )
         options: ClientOptions = {
             "client_name": "locust",

@@ -210,7 +210,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def way_in(self) -> WayIn:
         """How clients on this machine reach the members."""
         places = self.ingress_endpoints(), self.resolver(), self.client_host, self.egress_endpoints
-        return WayIn(self.config.run_id, self.folder, *places)
+        return WayIn(self.config.run_id, self.folder, *places, self.config.client)
 
     def note_policy(self) -> None:
         """Write down who is to be let in by now, for the verdict."""

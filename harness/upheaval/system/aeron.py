@@ -81,6 +81,7 @@ _MARKS: Final = {
     "service": f"{layout.CLUSTER_DIRECTORY}/cluster-mark-service-*.dat",
 }
 _MARGIN_MS: Final = 500
+_BRIDGE: Final = "upheaval.Bridge"
 _BRIDGES: Final = itertools.count()
 """Those of one process have a directory in shared memory each."""
 
@@ -274,7 +275,8 @@ class AeronSystem(AnswersAsJson):
     def _bridge(self, way: WayIn) -> Bridge:
         directory = shared_directory(way.run_id, f"client-{os.getpid()}-{next(_BRIDGES)}")
         names = [f"{endpoint}={address}" for endpoint, address in way.dialled.items()]
-        command = java_command(self.version, "upheaval.Bridge", str(directory), egress_of(way), *names)
+        *class_path, program = (way.client or _BRIDGE).split(":")
+        command = java_command(self.version, program, str(directory), egress_of(way), *names, services=class_path)
         return Bridge(command, way.folder)
 
 

@@ -24,19 +24,26 @@ def class_path_of(service: str, folders: Sequence[str]) -> list[str]:
 
 
 def require_services(spec: ClusterSpec, system: str) -> None:
-    """Raises `UsageError` for a name that is none, and for a class path that is not there where it should be."""
+    """Raises `UsageError` for a name that is none, and for a class path that is not there where it should be; of the
+    client program, too.
+    """
     for name in (spec.service, *spec.more_services):
         if ":" not in name and name not in (*SERVICES, *SILENT_SERVICES):
             known = ", ".join(SERVICES)
             hint = did_you_mean(name, SERVICES)
             raise UsageError(f"service {name!r}: on system {system} use one of {known} or CLASSPATH:Class{hint}")
-    if ":" not in spec.service:
-        return
-    missing = [each for each in class_path_of(spec.service, spec.python_path) if not _is_there(Path(each))]
+    if ":" in spec.service:
+        _require_class("service", spec.service, class_path_of(spec.service, spec.python_path), system)
+    if spec.client:
+        _require_class("client", spec.client, spec.client.split(":")[:-1], system)
+
+
+def _require_class(what: str, named: str, class_path: Sequence[str], system: str) -> None:
+    missing = [each for each in class_path if not _is_there(Path(each))]
     if missing:
-        raise UsageError(f"service {spec.service!r}: {missing[0]} is missing: build it first (CLASSPATH:Class)")
-    if not name_in_member(spec.service) or spec.service.startswith(":"):
-        raise UsageError(f"service {spec.service!r}: on system {system} expected CLASSPATH:Class")
+        raise UsageError(f"{what} {named!r}: {missing[0]} is missing: build it first (CLASSPATH:Class)")
+    if not name_in_member(named) or ":" not in named or named.startswith(":"):
+        raise UsageError(f"{what} {named!r}: on system {system} expected CLASSPATH:Class")
 
 
 def _is_there(entry: Path) -> bool:

@@ -34,6 +34,8 @@ class WayIn:
     """This machine, as the members reach it."""
     egress_endpoints: Sequence[str] = ()
     """Where answers reach each program of clients, as the members know it; without any, at any port of the host."""
+    client: str = ""
+    """The bridge of all clients, `CLASSPATH:Class` with absolute paths; empty for the system's own clients."""
 
     @property
     def dialled(self) -> Mapping[str, str]:

@@ -28,6 +28,8 @@ class ClusterSpec:
     """The folder with the code of a service of one's own, which containers get a copy of; empty for the current one."""
     model: str = ""
     """`module:Class` of a model of that service, or a module with promises, in the same folder; empty for none."""
+    client: str = ""
+    """`CLASSPATH:Class` in that folder: a program that is the bridge of all clients; empty for the system's own."""
     ignored: tuple[str, ...] = ()
     """Patterns of names, and of paths below `source`, that containers do not get."""
     image: str = ""
@@ -58,6 +60,7 @@ class ClusterSpec:
             self,
             run_id=run_id,
             source=_absolute(self.source),
+            client=_with_absolute_paths(self.client, self.source),
             tls=_absolute(self.tls),
             credentials=_absolute(self.credentials),
             python_path=(str(Path(self.source).absolute()),) if has_code else (),
@@ -76,6 +79,11 @@ class ClusterSpec:
 
 CLUSTER_OF_THREE: Final = ClusterSpec()
 """What nobody wished otherwise."""
+
+
+def _with_absolute_paths(program: str, source: str) -> str:
+    *entries, name = program.split(":")
+    return ":".join([*(str(Path(source, each).absolute()) for each in entries if each), name])
 
 
 def _absolute(path: str) -> str:

@@ -264,6 +264,8 @@ class UpheavalNode(AnswersAsJson):
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
         if spec.planted is not None:
             bug_named(spec.planted)
+        if spec.client:
+            raise UsageError(f"client {spec.client!r}: programs in Java are clients of members of Aeron alone")
         require_one_service(spec)
         try:
             profile_settings(spec.profile, sync_level=spec.sync_level)

@@ -76,7 +76,8 @@ class Cluster:
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, without what the patterns in `ignored` name, unless an
     `image` of one's own brings the service. `model` is what its answers are judged by (`upheaval.Model`).
-    `system` is what the members are, `NAME` or `NAME:VERSION`.
+    `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
+    `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the
     folder of a backup or a standby, or of a member that is down, which the members begin with.
@@ -95,6 +96,7 @@ class Cluster:
         image: str | None = None,
         system: str = OWN_SYSTEM,
         model: str = "",
+        client: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
         folder: str | os.PathLike[str] | None = None,
@@ -120,6 +122,7 @@ class Cluster:
             source=str(source_path or ""),
             image=image or "",
             model=model,
+            client=client,
             ignored=tuple(ignored),
             system=system,
         )

@@ -19,24 +19,33 @@ import org.agrona.concurrent.IdleStrategy;
  * Clients of a cluster for programs without Java: {@code upheaval.Bridge AERON_DIR EGRESS [ENDPOINT=DIALLED...]}. Members
  * answer to that host, or host and port, which is this machine as they know it, and an endpoint of theirs is dialled where
  * it says so. Prints {@code BRIDGE port} when it listens on that port of the loopback address, and ends when its standard input ends.
- * One connection is one session; {@link Frames} are the form of what is said on it, {@link BridgeSession} its meaning.
+ * One connection is one session; {@link Frames} are the form of what is said on it, {@link BridgeSession} its meaning. A program
+ * with clients of its own calls {@link #run} with what makes them, and its own arguments.
  */
 public final class Bridge {
     private final ServerSocketChannel server;
     private final Aeron aeron;
     private final String egress;
+    private final Client.Factory clients;
     private final List<BridgeSession> sessions = new ArrayList<>();
     private int sessionsSoFar;
     private volatile boolean isEnding;
 
-    private Bridge(final ServerSocketChannel server, final Aeron aeron, final String egress) {
+    private Bridge(
+        final ServerSocketChannel server, final Aeron aeron, final String egress, final Client.Factory clients) {
         this.server = server;
         this.aeron = aeron;
         this.egress = egress;
+        this.clients = clients;
     }
 
-    /** Runs until standard input ends, or until a signal. */
+    /** A bridge of usual clients. */
     public static void main(final String[] arguments) throws Exception {
+        run(arguments, ClusterClient::new);
+    }
+
+    /** Runs until standard input ends, or until a signal; then the process ends. */
+    public static void run(final String[] arguments, final Client.Factory clients) throws Exception {
         if (arguments.length < 2) {
             System.err.println("usage: upheaval.Bridge AERON_DIR EGRESS [ENDPOINT=DIALLED...]");
             System.exit(Status.USAGE.code);
@@ -52,12 +61,12 @@ public final class Bridge {
         try (MediaDriver running = MediaDriver.launch(driver);
             Aeron aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(running.aeronDirectoryName()));
             ServerSocketChannel server = listen()) {
-            final Bridge bridge = new Bridge(server, aeron, arguments[1]);
+            final Bridge bridge = new Bridge(server, aeron, arguments[1], clients);
             Signals.take(name -> bridge.isEnding = true);
             bridge.endWithInput();
             System.out.println("BRIDGE " + ((InetSocketAddress)server.getLocalAddress()).getPort());
             System.out.flush();
-            bridge.run();
+            bridge.serve();
         }
         System.exit(Status.OK.code);
     }
@@ -82,7 +91,7 @@ public final class Bridge {
         return server;
     }
 
-    private void run() throws IOException {
+    private void serve() throws IOException {
         final IdleStrategy idleStrategy = StallWatch.idleStrategy();
         while (!isEnding) {
             int work = accept();
@@ -102,7 +111,7 @@ public final class Bridge {
         }
         socket.configureBlocking(false);
         socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
-        sessions.add(new BridgeSession(aeron, egress, sessionsSoFar++, socket));
+        sessions.add(new BridgeSession(aeron, egress, sessionsSoFar++, socket, clients));
         return 1;
     }
 

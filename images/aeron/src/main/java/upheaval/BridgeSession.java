@@ -3,9 +3,6 @@ package upheaval;
 import io.aeron.Aeron;
 import io.aeron.Publication;
 import io.aeron.cluster.client.AeronCluster;
-import io.aeron.cluster.client.EgressListener;
-import io.aeron.cluster.codecs.EventCode;
-import io.aeron.logbuffer.Header;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
@@ -14,12 +11,11 @@ import org.agrona.CloseHelper;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
-/** One connection to the bridge, which is one session of an {@link AeronCluster} client. */
-final class BridgeSession implements EgressListener {
+/** One connection to the bridge, which is one {@link Client}. */
+final class BridgeSession implements Client.Listener {
     private static final String INGRESS_CHANNEL = "aeron:udp?term-length=2m";
     private static final int FIRST_EGRESS_STREAM_ID = 102;
     private static final long MESSAGE_TIMEOUT_NS = TimeUnit.SECONDS.toNanos(5);
-    private static final long KEEP_ALIVE_INTERVAL_NS = TimeUnit.MILLISECONDS.toNanos(500);
     /** So long a message waits for room or for a leader; then it is given back. */
     private static final long OFFER_PATIENCE_NS = TimeUnit.SECONDS.toNanos(1);
     /** A connection that takes no answers gets no more until it does. */
@@ -31,9 +27,8 @@ final class BridgeSession implements EgressListener {
     private final int egressStreamId;
     private final SocketChannel socket;
     private final Frames frames;
-    private AeronCluster.AsyncConnect connecting;
-    private AeronCluster cluster;
-    private long keepAliveNs;
+    private final Client.Factory clients;
+    private Client client;
     private long offeringSinceNs;
     private boolean isOffering;
     private boolean isAsked;
@@ -42,8 +37,14 @@ final class BridgeSession implements EgressListener {
     private long offered;
 
     /** Sessions with the same egress have streams of their own, by their numbers. */
-    BridgeSession(final Aeron aeron, final String egress, final int number, final SocketChannel socket) {
+    BridgeSession(
+        final Aeron aeron,
+        final String egress,
+        final int number,
+        final SocketChannel socket,
+        final Client.Factory clients) {
         this.aeron = aeron;
+        this.clients = clients;
         egressChannel = "aeron:udp?endpoint=" + (egress.contains(":") ? egress : egress + ":0");
         egressStreamId = FIRST_EGRESS_STREAM_ID + number;
         this.socket = socket;
@@ -113,30 +114,29 @@ final class BridgeSession implements EgressListener {
         }
         isAsked = true;
         try {
-            connecting = asyncConnect(ingressEndpoints);
+            client = clients.connect(context(ingressEndpoints), this);
         } catch (final RuntimeException error) {
             bye(Errors.text(error));
         }
     }
 
-    private AeronCluster.AsyncConnect asyncConnect(final String ingressEndpoints) {
-        return AeronCluster.asyncConnect(new AeronCluster.Context()
+    private AeronCluster.Context context(final String ingressEndpoints) {
+        return new AeronCluster.Context()
             .aeron(aeron)
             .ownsAeronClient(false)
             .ingressChannel(INGRESS_CHANNEL)
             .ingressEndpoints(ingressEndpoints)
             .egressChannel(egressChannel)
             .egressStreamId(egressStreamId)
-            .egressListener(this)
             .messageTimeoutNs(MESSAGE_TIMEOUT_NS)
-            .errorHandler(error -> frames.text('E', Errors.text(error))));
+            .errorHandler(error -> onError(Errors.text(error)));
     }
 
     private boolean offer(final byte[] frame) {
-        if (connecting != null) {
+        if (client != null && !client.isConnected()) {
             return false;
         }
-        final long result = cluster == null ? Publication.CLOSED : offerTo(cluster, frame);
+        final long result = client == null ? Publication.CLOSED : offerTo(client, frame);
         final long now = System.nanoTime();
         if (result < 0 && result != Publication.CLOSED && result != Publication.MAX_POSITION_EXCEEDED) {
             offeringSinceNs = isOffering ? offeringSinceNs : now;
@@ -153,11 +153,11 @@ final class BridgeSession implements EgressListener {
         return true;
     }
 
-    private long offerTo(final AeronCluster leader, final byte[] frame) {
+    private long offerTo(final Client connected, final byte[] frame) {
         try {
-            return leader.offer(new UnsafeBuffer(frame), 1, frame.length - 1);
+            return connected.offer(new UnsafeBuffer(frame), 1, frame.length - 1);
         } catch (final IllegalArgumentException tooLong) {
-            frames.text('E', tooLong.getMessage());
+            onError(tooLong.getMessage());
             return Publication.CLOSED;
         }
     }
@@ -169,7 +169,7 @@ final class BridgeSession implements EgressListener {
             return 0;
         }
         try {
-            return connecting != null ? pollConnect() : cluster != null ? pollCluster() : 0;
+            return client == null ? 0 : client.poll();
         } catch (final RuntimeException error) {
             leave();
             bye(Errors.text(error));
@@ -177,66 +177,20 @@ final class BridgeSession implements EgressListener {
         }
     }
 
-    private int pollConnect() {
-        cluster = connecting.poll();
-        if (cluster == null) {
-            return 0;
-        }
-        connecting = null;
-        leader(cluster.leadershipTermId(), cluster.leaderMemberId(), cluster.clusterSessionId());
-        return 1;
-    }
-
-    private int pollCluster() {
-        final int work = cluster.pollEgress();
-        final long now = System.nanoTime();
-        if (now - keepAliveNs >= KEEP_ALIVE_INTERVAL_NS) {
-            keepAliveNs = now;
-            cluster.sendKeepAlive();
-        }
-        if (cluster.isClosed()) {
-            leave();
-            bye("closed by the cluster");
-        }
-        return work;
+    @Override
+    public void onLeader(final long leadershipTermId, final int leaderMemberId, final long clusterSessionId) {
+        frames.begin('L', 2 * Long.BYTES + Integer.BYTES)
+            .putLong(leadershipTermId).putInt(leaderMemberId).putLong(clusterSessionId);
     }
 
     @Override
-    public void onMessage(
-        final long clusterSessionId,
-        final long timestamp,
-        final DirectBuffer buffer,
-        final int offset,
-        final int length,
-        final Header header) {
+    public void onMessage(final DirectBuffer buffer, final int offset, final int length) {
         buffer.getBytes(offset, frames.begin('R', length), length);
     }
 
     @Override
-    public void onSessionEvent(
-        final long correlationId,
-        final long clusterSessionId,
-        final long leadershipTermId,
-        final int leaderMemberId,
-        final EventCode code,
-        final String detail) {
-        if (code != EventCode.OK) {
-            frames.text('E', code + " " + detail);
-        }
-    }
-
-    @Override
-    public void onNewLeader(
-        final long clusterSessionId,
-        final long leadershipTermId,
-        final int leaderMemberId,
-        final String ingressEndpoints) {
-        leader(leadershipTermId, leaderMemberId, clusterSessionId);
-    }
-
-    private void leader(final long leadershipTermId, final int leaderMemberId, final long clusterSessionId) {
-        frames.begin('L', 2 * Long.BYTES + Integer.BYTES)
-            .putLong(leadershipTermId).putInt(leaderMemberId).putLong(clusterSessionId);
+    public void onError(final String text) {
+        frames.text('E', text);
     }
 
     private void bye(final String why) {
@@ -244,9 +198,7 @@ final class BridgeSession implements EgressListener {
     }
 
     private void leave() {
-        CloseHelper.quietClose(connecting);
-        CloseHelper.quietClose(cluster);
-        connecting = null;
-        cluster = null;
+        CloseHelper.quietClose(client);
+        client = null;
     }
 }
