@@ -24,6 +24,7 @@ from upheaval_chaos.record import Proof
 from upheaval_chaos.target import (
     CLIENTS,
     FRAMES,
+    MESSAGES,
     DatagramEffect,
     DatagramFaultKind as DatagramFaultKind,
     Dialler,
@@ -31,6 +32,7 @@ from upheaval_chaos.target import (
     Means,
     Target,
 )
+from upheaval_chaos.toxic_links import CONSENSUS
 from upheaval_node.suggestions import did_you_mean
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ class DatagramFault:
     """Something done to some of the datagrams from some ends to others, or both ways.
 
     `percent` of them are hit; `jitter_ms` is for those that lose their order. Only frames of one type (of `FRAMES`) and
-    of one stream are hit where these are given.
+    of one stream are hit where these are given; to omit is done to single messages called `message` (of `MESSAGES`).
     """
 
     kind: DatagramFaultKind
@@ -62,9 +64,14 @@ class DatagramFault:
     channel: str = ""
     frames: str = ""
     stream_id: int = 0
+    message: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind is DatagramFaultKind.DISORDER:
+        if self.kind is DatagramFaultKind.OMIT:
+            self._require_message()
+        elif self.message:
+            raise UsageError(f"{self.kind} is done to datagrams, whatever is in them: leave out message")
+        elif self.kind is DatagramFaultKind.DISORDER:
             if self.percent or not 0 < self.jitter_ms <= LONGEST_JITTER_MS:
                 raise UsageError(f"{self.kind} needs jitter-ms of 1 to {LONGEST_JITTER_MS}, and no percent")
         elif self.jitter_ms or not 0 < self.percent < 100:
@@ -73,6 +80,16 @@ class DatagramFault:
         if self.frames and self.frames not in FRAMES:
             hint = did_you_mean(self.frames, FRAMES)
             raise UsageError(f"unknown frames {self.frames!r}: use {', '.join(FRAMES)}{hint}")
+
+    def _require_message(self) -> None:
+        """Where it is sent, and to how many of them it is done."""
+        if self.message not in MESSAGES:
+            hint = did_you_mean(self.message, MESSAGES)
+            raise UsageError(f"{self.kind} needs message of {', '.join(MESSAGES)}, got {self.message!r}{hint}")
+        if self.jitter_ms or self.frames or self.stream_id or not 0 < self.percent <= 100:
+            raise UsageError(f"{self.kind} needs message and percent of 1 to 100, and nothing else")
+        if self.channel != CONSENSUS:
+            raise UsageError(f"{self.kind} needs channel={CONSENSUS}, where such messages are")
 
     @property
     def means(self) -> Means:
@@ -87,7 +104,7 @@ class DatagramFault:
     @property
     def effect(self) -> DatagramEffect:
         """What is done to each link."""
-        return DatagramEffect(self.kind, self.percent, self.jitter_ms, self.frames, self.stream_id)
+        return DatagramEffect(self.kind, self.percent, self.jitter_ms, self.frames, self.stream_id, self.message)
 
     def require_possible(self, members: int) -> None:
         """There must be such links, whoever leads."""
@@ -114,6 +131,7 @@ def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence
         "channel": fault.channel,
         "frames": fault.frames,
         "stream": fault.stream_id,
+        "message": fault.message,
     }
     return statement_between(fault.kind, sources, targets, options, both_ways=fault.both_ways)
 
@@ -130,7 +148,7 @@ class _Seen:
     def hit(self, kind: DatagramFaultKind) -> int:
         """How many of them show a fault of that kind."""
         match kind:
-            case DatagramFaultKind.LOSE:
+            case DatagramFaultKind.LOSE | DatagramFaultKind.OMIT:
                 return self.lost
             case DatagramFaultKind.DUPLICATE:
                 return self.doubled
@@ -224,6 +242,10 @@ class DatagramInjection:
             other = next(name for name in FRAMES if name != self._fault.frames)
             self._require_unhit(self._look(replace(effect, frames=other)))
             text += f"; of frames {other} none"
+        if self._fault.message:
+            other = next(name for name in MESSAGES if name != self._fault.message)
+            self._require_unhit(self._look(replace(effect, message=other)))
+            text += f"; of messages {other} none"
         return text
 
     def _bounds(self, link: Link) -> tuple[int, int]:

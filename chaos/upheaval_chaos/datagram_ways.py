@@ -8,13 +8,15 @@ import asyncio
 import heapq
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Final, Protocol
 
 from upheaval_chaos.any_proxy import AnyProxy, Traffic
 from upheaval_chaos.toxics import DATAGRAM_TYPES, STREAMS, UPSTREAM, Toxic, ToxicError
-from upheaval_node.protocol.frames import TYPE_DATA, TYPE_OFFSET, TYPE_PAD, TYPE_SETUP
+from upheaval_node.protocol.cluster_messages import SCHEMA
+from upheaval_node.protocol.frames import FLAGS_UNFRAGMENTED, TYPE_DATA, TYPE_OFFSET, TYPE_PAD, TYPE_SETUP
+from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
 
 _PROBE_VERSION: Final = 0x7F
 """Of a frame that is none of Aeron's, with the type and the stream of one."""
@@ -28,13 +30,23 @@ _INT: Final = struct.Struct("<i")
 _STREAM_OFFSETS: Final = {TYPE_PAD: 16, TYPE_DATA: 16, TYPE_SETUP: 16}
 _STREAM_OFFSET: Final = 12
 """Of all other frames."""
+_FLAGS_OFFSET: Final = 5
+_SBE_HEADER: Final = struct.Struct("<HHHH")
 
 Send = Callable[[bytes], object]
 
 
-def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0) -> bytes:
+def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0, template_id: int = 0) -> bytes:
     """A datagram for the proxy alone; its number is where frames have a session's id."""
-    return _PROBE.pack(_PROBE.size, _PROBE_VERSION, 0, frame_type, number, stream_id, stream_id)
+    message = _SBE_HEADER.pack(0, template_id, SCHEMA.table.schema_id, 0) if template_id else b""
+    length = _PROBE.size + len(message)
+    head = _PROBE.pack(length, _PROBE_VERSION, FLAGS_UNFRAGMENTED, frame_type, number, stream_id, stream_id)
+    return (head + message).ljust(align(length, FRAME_ALIGNMENT), b"\0")
+
+
+def is_omitted(data: bytes) -> bool:
+    """Whether padding has taken the place of a probe."""
+    return _TYPE.unpack_from(data, TYPE_OFFSET) == (TYPE_PAD,)
 
 
 def is_probe(data: bytes) -> bool:
@@ -118,6 +130,8 @@ class Way:
                 continue
             if toxic.type == "timeout":
                 return
+            if toxic.type == "omit":
+                data = _without(data, toxic.get("template_id"))
             if toxic.type == "duplicate":
                 copies += 1
             elif toxic.type == "latency":
@@ -185,3 +199,33 @@ def _is_about(toxic: Toxic, data: bytes) -> bool:
         return False
     offset = _STREAM_OFFSETS.get(kind, _STREAM_OFFSET)
     return not wanted_stream or (len(data) >= offset + 4 and _INT.unpack_from(data, offset)[0] == wanted_stream)
+
+
+def _without(data: bytes, template_id: int) -> bytes:
+    """The datagram with padding for each whole message of a template: its place in the stream stays."""
+    found = [offset + TYPE_OFFSET for offset in _messages(data) if _template(data, offset) == template_id]
+    if not found:
+        return data
+    changed = bytearray(data)
+    for offset in found:
+        _TYPE.pack_into(changed, offset, TYPE_PAD)
+    return bytes(changed)
+
+
+def _messages(data: bytes) -> Iterator[int]:
+    """Where the frames with a whole message begin."""
+    offset = 0
+    while offset + FRAME_HEADER_LENGTH + _SBE_HEADER.size <= len(data):
+        (length,) = _INT.unpack_from(data, offset)
+        if length < FRAME_HEADER_LENGTH:
+            return
+        (kind,) = _TYPE.unpack_from(data, offset + TYPE_OFFSET)
+        if kind == TYPE_DATA and data[offset + _FLAGS_OFFSET] & FLAGS_UNFRAGMENTED == FLAGS_UNFRAGMENTED:
+            yield offset
+        offset += align(length, FRAME_ALIGNMENT)
+
+
+def _template(data: bytes, offset: int) -> int:
+    """Of the message between consensus modules in that frame; 0 for any other."""
+    _, template_id, schema_id, _ = _SBE_HEADER.unpack_from(data, offset + FRAME_HEADER_LENGTH)
+    return template_id if schema_id == SCHEMA.table.schema_id else 0

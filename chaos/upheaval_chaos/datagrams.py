@@ -14,9 +14,9 @@ from dataclasses import astuple
 from functools import partial
 from typing import Final
 
-from upheaval_chaos.datagram_ways import probe
+from upheaval_chaos.datagram_ways import is_omitted, probe
 from upheaval_chaos.pings import PingText, datagram_ping_text
-from upheaval_chaos.target import FRAMES, Answer, DatagramEffect, Ping
+from upheaval_chaos.target import FRAMES, MESSAGES, Answer, DatagramEffect, Ping
 from upheaval_node.protocol.frames import TYPE_DATA
 from upheaval_node.types import S
 
@@ -60,13 +60,14 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
     return Ping(Answer.SILENT, now_ns - begin_ns)
 
 
-def volley_of(count: int, effect: DatagramEffect) -> tuple[int, int, int, float]:
+def volley_of(count: int, effect: DatagramEffect) -> tuple[int, int, int, int, float]:
     """What a volley of so many probes is, like the frames that the effect is about."""
     frame_type = FRAMES.get(effect.frames, TYPE_DATA)
-    return count, frame_type, effect.stream_id, _QUIET_S + effect.jitter_ms / 1000
+    template_id = MESSAGES.get(effect.message, 0)
+    return count, frame_type, effect.stream_id, template_id, _QUIET_S + effect.jitter_ms / 1000
 
 
-def volley(address: str, count: int, frame_type: int, stream_id: int, quiet_s: float) -> list[int]:
+def volley(address: str, count: int, frame_type: int, stream_id: int, template_id: int, quiet_s: float) -> list[int]:
     """Send so many probes; the numbers of those that were answered, in that order, until none has come for so long."""
     target = _target(address)
     came: list[int] = []
@@ -76,7 +77,7 @@ def volley(address: str, count: int, frame_type: int, stream_id: int, quiet_s: f
         for number in range(count):
             if number % _BURST == _BURST - 1:
                 came += _numbers(asker, _PAUSE_S)
-            asker.sendto(probe(number, frame_type, stream_id), target)
+            asker.sendto(probe(number, frame_type, stream_id, template_id), target)
         while more := _numbers(asker, quiet_s):
             came += more
     return came
@@ -88,12 +89,14 @@ def _target(address: str) -> tuple[str, int]:
 
 
 def _numbers(asker: socket.socket, wait_s: float) -> list[int]:
-    """Of the probes that come, until none has come for so long."""
+    """Of the probes that come, until none has come for so long. Padding in the place of one is none."""
     asker.settimeout(wait_s)
     found = []
     with contextlib.suppress(TimeoutError):
         while True:
-            found.append(int.from_bytes(asker.recv(2048)[_MARK], "little"))
+            data = asker.recv(2048)
+            if not is_omitted(data):
+                found.append(int.from_bytes(data[_MARK], "little"))
     return found
 
 
@@ -113,8 +116,9 @@ def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> byt
 def _main(arguments: Sequence[str]) -> object:
     what, address, *others = arguments
     if what == "volley":
-        count, frame_type, stream_id, quiet_s = others
-        return volley(address, int(count), int(frame_type), int(stream_id), float(quiet_s))
+        *numbers, quiet_s = others
+        count, frame_type, stream_id, template_id = map(int, numbers)
+        return volley(address, count, frame_type, stream_id, template_id, float(quiet_s))
     channel, extra_length, timeout_s = others
     return astuple(ping(address, partial(datagram_ping_text, channel, int(extra_length)), float(timeout_s)))
 

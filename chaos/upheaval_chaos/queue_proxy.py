@@ -24,6 +24,7 @@ _MARK: Final = 0x7F0F
 """Of the packets that are sent here: no rule is about them."""
 _SOURCE, _TARGET = slice(12, 16), slice(16, 20)
 _UDP_HEADER_LENGTH: Final = 8
+_UDP_SUM_OFFSET: Final = 6
 
 
 class QueueProxy(ProxyOfDatagrams):
@@ -84,7 +85,7 @@ class _Taker:
 
     def take(self, packet: bytes) -> bool:
         under_way = _Packet(packet, self)
-        self._way.take(_payload(packet), under_way.send)
+        self._way.take(under_way.payload, under_way.send)
         under_way.is_queued = False
         return under_way.passes
 
@@ -99,27 +100,36 @@ class _Taker:
 
 
 class _Packet:
-    """One that is under way. The first time it goes on as it is, if it is still in the queue."""
+    """One that is under way. The first time it goes on as it is, if it is still in the queue and was not changed."""
 
-    __slots__ = ("_packet", "_taker", "is_queued", "passes")
+    __slots__ = ("_packet", "_taker", "is_queued", "passes", "payload")
 
     def __init__(self, packet: bytes, taker: _Taker) -> None:
         self._packet = packet
+        self.payload = _payload(packet)
         self._taker = taker
         self.is_queued = True
         self.passes = False
 
-    def send(self, _: bytes) -> None:
-        if self.is_queued and not self.passes:
+    def send(self, data: bytes) -> None:
+        is_as_it_came = data is self.payload
+        packet = self._packet if is_as_it_came else _with_payload(self._packet, data)
+        if is_as_it_came and self.is_queued and not self.passes:
             self.passes = True
         else:
-            self._taker.send(self._packet)
-        self._taker.look(self._packet)
+            self._taker.send(packet)
+        self._taker.look(packet)
 
 
 def _payload(packet: bytes) -> bytes:
     """The datagram of an IPv4 packet."""
     return packet[(packet[0] & 0xF) * 4 + _UDP_HEADER_LENGTH :]
+
+
+def _with_payload(packet: bytes, data: bytes) -> bytes:
+    """The same packet with another datagram of that length, without its sum."""
+    ports = (packet[0] & 0xF) * 4
+    return b"".join((packet[: ports + _UDP_SUM_OFFSET], b"\0\0", data))
 
 
 def _answer(packet: bytes) -> bytes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
+from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_NAK, TYPE_SETUP, TYPE_SM
 
 CLIENTS: Final = -1
@@ -125,12 +126,31 @@ FRAMES: Final[Mapping[str, int]] = {"data": TYPE_DATA, "setup": TYPE_SETUP, "sta
 """The types of Aeron's frames, by the names of scenarios; padding counts as data."""
 
 
+MESSAGES: Final[Mapping[str, int]] = {
+    message.__name__: message.TEMPLATE_ID
+    for message in (
+        cm.CanvassPosition,
+        cm.RequestVote,
+        cm.Vote,
+        cm.NewLeadershipTerm,
+        cm.AppendPosition,
+        cm.CommitPosition,
+        cm.CatchupPosition,
+        cm.StopCatchup,
+        cm.TerminationPosition,
+        cm.TerminationAck,
+    )
+}
+"""The messages between consensus modules, with their templates."""
+
+
 class DatagramFaultKind(StrEnum):
     """What can be done to some of the datagrams of links, by the names of scenarios."""
 
     LOSE = "lose"
     DUPLICATE = "duplicate"
     DISORDER = "disorder"
+    OMIT = "omit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +158,8 @@ class DatagramEffect:
     """What is done to some of the datagrams of links.
 
     LOSE: `percent` of them vanish. DUPLICATE: as many come twice. DISORDER: each comes up to `jitter_ms` later. Of
-    `frames` of one type, and of one stream, where these are given.
+    `frames` of one type, and of one stream, where these are given. OMIT: of the messages called `message` so many are
+    not in the stream any more, which goes on without them.
     """
 
     kind: DatagramFaultKind
@@ -146,6 +167,7 @@ class DatagramEffect:
     jitter_ms: int = 0
     frames: str = ""
     stream_id: int = 0
+    message: str = ""
 
 
 class Answer(StrEnum):

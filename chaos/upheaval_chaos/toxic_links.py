@@ -15,6 +15,7 @@ from upheaval_chaos.target import (
     CLIENTS,
     FRAMES,
     INGRESS,
+    MESSAGES,
     DatagramEffect,
     DatagramFaultKind,
     Datagrams,
@@ -173,6 +174,8 @@ def _datagram_toxic(stream: Stream, effect: DatagramEffect) -> _Wanted:
             return _Wanted(stream, "timeout", {"timeout": 0, **some}, share)
         case DatagramFaultKind.DUPLICATE:
             return _Wanted(stream, "duplicate", some, share)
+        case DatagramFaultKind.OMIT:
+            return _Wanted(stream, "omit", {"template_id": MESSAGES[effect.message]}, share)
         case DatagramFaultKind.DISORDER:
             half_ms = effect.jitter_ms // 2
             return _Wanted(stream, "latency", {"latency": effect.jitter_ms - half_ms, "jitter": half_ms, **some})

@@ -24,9 +24,10 @@ DATAGRAM_TYPES: Final[Mapping[str, Sequence[str]]] = {
     "latency": ("latency", "jitter", *_OF_SOME),
     "bandwidth": ("rate", *_OF_SOME),
     "duplicate": _OF_SOME,
+    "omit": ("template_id",),
 }
 """Of datagrams: each is done to that share of them that `toxicity` says, and only to those of an Aeron frame type (data
-and padding are one) and of a stream where these are not 0.
+and padding are one) and of a stream where these are not 0. `omit` is done to that share of the messages of a template.
 """
 
 
@@ -38,7 +39,7 @@ class ToxicError(Exception):
 class Toxic:
     """`timeout`: nothing passes, and `timeout` ms after the last byte (0: never) the connection ends. `reset_peer`: RST
     after `timeout` ms. `latency`: `latency` plus or minus `jitter` ms. `bandwidth`: `rate` kB a second. `duplicate`: a
-    datagram comes twice.
+    datagram comes twice. `omit`: padding takes the place of messages.
     """
 
     name: str

@@ -64,6 +64,11 @@ def test_a_duplicate_comes_twice(seen: dict[str, Any], name: str, counted: int) 
     assert seen[name]["counted"] == counted
 
 
+@pytest.mark.parametrize(("name", "kind"), [("omitted", 0), ("other messages omitted", 1)])
+def test_padding_comes_in_the_place_of_a_message(seen: dict[str, Any], name: str, kind: int) -> None:
+    assert (seen[name]["types"], sorted(seen[name]["came"])) == ([kind], EACH)
+
+
 def test_a_limit_takes_the_time_that_the_bytes_need(seen: dict[str, Any]) -> None:
     assert sorted(seen["throttled"]["came"]) == EACH
     assert seen["throttled"]["took"] >= THROTTLED_S

@@ -71,6 +71,10 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "lose leader -> follower percent=20 channel=log frames=data",
     ),
     DatagramFaultKind.DUPLICATE: ("duplicate leader -> follower percent=40",),
+    DatagramFaultKind.OMIT: (
+        "omit leader -> follower message=CommitPosition percent=50",
+        "omit followers -> leader message=AppendPosition",
+    ),
     DatagramFaultKind.DISORDER: ("disorder leader -> followers jitter-ms=30",),
 }
 _LIES: Final = (Sabotage.IDLE, Sabotage.ELSEWHERE, Sabotage.STAYS)

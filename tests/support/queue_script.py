@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -21,7 +22,10 @@ SOURCE, TARGET = "127.0.0.2", ("127.0.0.1", 9003)
 COUNT, SIZE = 20, 200
 NAME, UP, DOWN = "p", "upstream", "downstream"
 RULE = ["INPUT", "-s", SOURCE, "-p", "udp", "--dport", str(TARGET[1])]
-FRAME = bytes(6) + b"\x01\0"
+DATA, TEMPLATE_ID = 1, 52
+FRAME = struct.pack("<iBBH", SIZE, 0, 0xC0, DATA)
+MESSAGE = bytes(23) + struct.pack("<HHHH", 0, TEMPLATE_ID, 111, 0)
+"""What follows the number of each, up to the header of a message."""
 ALL, NONE, TWICE, SOME = COUNT, 0, 2 * COUNT, -1
 TOXICS = {
     "none": (None, ALL),
@@ -35,6 +39,8 @@ TOXICS = {
     "in disorder": (("latency", UP, {"latency": 60, "jitter": 50}, 1.0), ALL),
     "twice": (("duplicate", UP, {}, 1.0), TWICE),
     "answers twice": (("duplicate", DOWN, {}, 1.0), TWICE),
+    "omitted": (("omit", UP, {"template_id": TEMPLATE_ID}, 1.0), ALL),
+    "other messages omitted": (("omit", UP, {"template_id": TEMPLATE_ID + 1}, 1.0), ALL),
     "throttled": (("bandwidth", UP, {"rate": 20}, 1.0), ALL),
 }
 """Each with how many answers come."""
@@ -72,16 +78,18 @@ def seen(expected: int) -> dict[str, object]:
     before = taken()
     with bound((SOURCE, 0)) as asker:
         asker.connect(TARGET)
-        begin, came = time.monotonic(), []
+        begin, came, types = time.monotonic(), [], set()
         for number in range(COUNT):
-            asker.send(FRAME + bytes([number]).ljust(SIZE - len(FRAME), b"\0"))
+            asker.send((FRAME + bytes([number]) + MESSAGE).ljust(SIZE, b"\0"))
         while taken() < before + COUNT:
             # Each look is a request, which takes its time.
             pass
         passed = counted() if expected == SOME else None
         asker.settimeout(20)
         while len(came) < (expected if passed is None else passed):
-            came.append(asker.recv(65536)[len(FRAME)])
+            answered = asker.recv(65536)
+            came.append(answered[len(FRAME)])
+            types.add(answered[6])
             if len(came) == 1:
                 first = time.monotonic() - begin
         took = time.monotonic() - begin
@@ -89,7 +97,13 @@ def seen(expected: int) -> dict[str, object]:
         asker.settimeout(0.2)
         with contextlib.suppress(TimeoutError):
             came.append(asker.recv(65536)[len(FRAME)])
-    return {"came": came, "first": first if came else None, "took": took, "counted": passed or counted()}
+    return {
+        "came": came,
+        "types": sorted(types),
+        "first": first if came else None,
+        "took": took,
+        "counted": passed or counted(),
+    }
 
 
 def main() -> None:

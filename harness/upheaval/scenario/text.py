@@ -40,6 +40,7 @@ from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberF
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Dialler, LinkFaultKind, Means
+from upheaval_chaos.toxic_links import CONSENSUS
 from upheaval_node.suggestions import did_you_mean
 
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
@@ -56,6 +57,7 @@ _DIGITS: Final = 10
 _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 _DATAGRAM_NUMBERS: Final = ("percent", "jitter-ms", "stream")
+_OMITS_USUALLY: Final = {"channel": CONSENSUS, "percent": "100"}
 
 T = TypeVar("T")
 
@@ -357,13 +359,14 @@ class _Parser:
 
     def _read_datagram_fault(self, line: _Line, kind: DatagramFaultKind) -> Fault:
         sources, targets, both = self._take_ends(line)
-        options = line.take_options((*_DATAGRAM_NUMBERS, "channel", "frames"))
+        usual = _OMITS_USUALLY if kind is DatagramFaultKind.OMIT else {}
+        options = {**usual, **line.take_options((*_DATAGRAM_NUMBERS, "channel", "frames", "message"))}
         percent, jitter, stream = (
             line.number(options[name], name) if name in options else 0 for name in _DATAGRAM_NUMBERS
         )
-        channel, frames = options.get("channel", ""), options.get("frames", "")
+        channel, frames, message = (options.get(name, "") for name in ("channel", "frames", "message"))
         fault = line.checked(
-            lambda: DatagramFault(kind, sources, targets, both, percent, jitter, channel, frames, stream)
+            lambda: DatagramFault(kind, sources, targets, both, percent, jitter, channel, frames, stream, message)
         )
         line.checked(lambda: fault.require_possible(self._cluster.members))
         self._require_one_means(line, fault)

@@ -19,8 +19,19 @@ from upheaval_chaos.pings import PingText, datagram_ping_text
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.target import Answer
 from upheaval_chaos.toxiproxy import StandardToxiproxy
+from upheaval_node.protocol.cluster_messages import RequestVote, Vote
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
-from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, TYPE_SETUP, DataHeader, Setup, StatusMessage
+from upheaval_node.protocol.frames import (
+    FLAG_BEGIN,
+    FLAGS_UNFRAGMENTED,
+    TYPE_DATA,
+    TYPE_PAD,
+    TYPE_SETUP,
+    DataHeader,
+    Setup,
+    StatusMessage,
+)
+from upheaval_node.types import FRAME_HEADER_LENGTH
 
 PATIENCE_S = 5.0
 SILENCE_S = 0.3
@@ -243,6 +254,38 @@ def test_frames_of_a_type_or_a_stream_are_cut_and_no_others(
     assert came == FRAMES.keys() - cut
 
 
+def message(template_id: int, *, flags: int = FLAGS_UNFRAGMENTED, schema_id: int = 111, kind: int = TYPE_DATA) -> bytes:
+    body = struct.pack("<HHHH", 0, template_id, schema_id, 0) + b"body"
+    head = DataHeader(FRAME_HEADER_LENGTH + len(body), flags, kind, 0, 1, CONSENSUS_STREAM_ID, 0, 0).pack()
+    return (head + body).ljust(64, b"\0")
+
+
+def test_padding_takes_the_place_of_messages_of_a_template_and_of_nothing_else(wire: Wire) -> None:
+    others = [
+        message(Vote.TEMPLATE_ID),
+        message(RequestVote.TEMPLATE_ID, flags=FLAG_BEGIN),
+        message(RequestVote.TEMPLATE_ID, schema_id=101),
+        FRAMES["data"],
+        FRAMES["setup"],
+    ]
+    whole = message(RequestVote.TEMPLATE_ID)
+    omitted = message(RequestVote.TEMPLATE_ID, kind=TYPE_PAD)
+    wire.api.add_toxic(NAME, "omit", UP, {"template_id": RequestVote.TEMPLATE_ID})
+    wire.send(*others, whole, others[0] + whole + others[1], whole + whole[:40], b"abc")
+    assert wire.receiver.got_all(9) == [
+        *others,
+        omitted,
+        others[0] + omitted + others[1],
+        omitted + omitted[:40],
+        b"abc",
+    ]
+    assert volley(wire, template_id=Vote.TEMPLATE_ID) == list(range(PROBES))
+    assert volley(wire, template_id=RequestVote.TEMPLATE_ID) == []
+    wire.api.remove_toxic(NAME, "omit", UP)
+    wire.api.add_toxic(NAME, "omit", UP, {"template_id": RequestVote.TEMPLATE_ID}, toxicity=0.3)
+    assert 0.12 * PROBES < PROBES - len(volley(wire, template_id=RequestVote.TEMPLATE_ID)) < 0.48 * PROBES
+
+
 def test_what_ends_connections_and_unknown_protocols_are_refused(wire: Wire) -> None:
     with pytest.raises(EnvironmentFault, match=r"invalid toxic type 'reset_peer': this proxy has timeout, latency, "):
         wire.api.add_toxic(NAME, "reset_peer", UP, {"timeout": 0})
@@ -335,8 +378,8 @@ QUIET_S = 1.5
 """A forwarder on a busy machine may get no processor for that long."""
 
 
-def volley(wire: Wire, frame_type: int = TYPE_DATA) -> list[int]:
-    return datagrams.volley(wire.listen, PROBES, frame_type, 7, QUIET_S)
+def volley(wire: Wire, frame_type: int = TYPE_DATA, template_id: int = 0) -> list[int]:
+    return datagrams.volley(wire.listen, PROBES, frame_type, 7, template_id, QUIET_S)
 
 
 def test_probes_come_back_from_the_far_end_once_and_in_order(wire: Wire) -> None:

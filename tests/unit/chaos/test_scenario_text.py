@@ -1,6 +1,7 @@
 """The text of scenarios: what it says, and where it is wrong."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,13 @@ def test_every_statement_is_read() -> None:
             "1:1: lose needs percent of 1 to 99, and no jitter-ms",
         ),
         ("inject a disorder leader -> follower", "1:1: disorder needs jitter-ms of 1 to 1000, and no percent"),
+        ("inject a omit all -> all message=Votes", "1:1: omit needs message of CanvassPosition, RequestVote, Vote, "),
+        ("inject a omit all -> all message=Vote frames=nak", "1:1: omit needs message and percent of 1 to 100, and "),
+        (
+            "inject a omit all -> all message=Vote channel=log",
+            "1:1: omit needs channel=consensus, where such messages ",
+        ),
+        ("inject a lose all -> all percent=9 message=Vote", "1:1: lose is done to datagrams, whatever is in them: "),
         ("inject a lose leader -> follower percent=5 frames=date", "1:1: unknown frames 'date': use data, setup, st"),
         ("inject a slow leader -> clients bytes-per-second=8000", "1:1: a limit of bytes-per-second towards clients"),
         ("inject a blackhole leader -> leader", "1:1: leader and leader have no link between them"),
@@ -330,7 +338,11 @@ def test_what_cannot_be_done_to_the_backup_is_refused(lines: str, message: str) 
 
 @pytest.mark.parametrize("kind", DatagramFaultKind)
 def test_what_was_done_to_datagrams_is_written_as_the_statement_that_does_it(kind: DatagramFaultKind) -> None:
-    amounts = {"jitter_ms": 30} if kind is DatagramFaultKind.DISORDER else {"percent": 20}
+    of_frames: dict[str, Any] = {"channel": "log", "frames": "nak", "stream_id": 100}
+    options: dict[DatagramFaultKind, dict[str, Any]] = {
+        DatagramFaultKind.DISORDER: {"jitter_ms": 30, **of_frames},
+        DatagramFaultKind.OMIT: {"percent": 20, "channel": "consensus", "message": "Vote"},
+    }
     ends = Members(member_id=0), Members(member_id=2)
-    fault = DatagramFault(kind, *ends, both_ways=True, channel="log", frames="nak", stream_id=100, **amounts)
+    fault = DatagramFault(kind, *ends, both_ways=True, **options.get(kind, {"percent": 20, **of_frames}))
     assert fault_of(statement_of(fault, [0], [2])) == fault
