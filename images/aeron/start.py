@@ -1,5 +1,5 @@
-"""The first process of the image of Aeron's members: one member, or with `backup` a backup; `UPHEAVAL_CONFIG` holds its
-properties.
+"""The first process of the image of Aeron's members: one member, or with `backup` a backup, of which `UPHEAVAL_CONFIG`
+holds the properties; with `bridge` a bridge for clients.
 
 See `upheaval.system.aeron_inside`.
 """

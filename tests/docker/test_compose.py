@@ -300,13 +300,20 @@ def seconds_of_a_write(client: BlockingClient) -> float:
 
 def test_locust_is_started_from_its_page(platform: Project) -> None:
     platform.await_leader()
-    assert ask(platform.locust, "/swarm", {"user_count": 3, "spawn_rate": 3})["success"]
+    drive_by_page(platform, timeout_s=30)
+
+
+def drive_by_page(project: Project, timeout_s: float) -> None:
+    """Users ask, and all of them are answered."""
+    assert ask(project.locust, "/swarm", {"user_count": 3, "spawn_rate": 3})["success"]
 
     def statistics() -> Any:
-        return ask(platform.locust, "/stats/requests")
+        return ask(project.locust, "/stats/requests")
 
-    wait_until(lambda: total(statistics())["num_requests"] >= 30, timeout_s=30, describe=lambda: str(statistics()))
-    assert ask(platform.locust, "/stop", b"")["success"]
+    wait_until(
+        lambda: total(statistics())["num_requests"] >= 30, timeout_s=timeout_s, describe=lambda: str(statistics())
+    )
+    assert ask(project.locust, "/stop", b"")["success"]
     wait_until(lambda: statistics()["state"] == "stopped", timeout_s=20, describe=lambda: str(statistics()["state"]))
     assert total(statistics())["num_failures"] == 0
 
@@ -421,14 +428,16 @@ def test_what_a_killed_test_run_left_is_removed_and_nothing_else(engine: Client,
 @pytest.fixture
 def of_aeron(tidy: Client) -> Iterator[Project]:
     require(tidy, images.AERON)
-    with running(Project(tidy, "3-members-aeron.yaml", 3, status=(*INSIDE_AERON, "status"))) as project:
+    require(tidy, images.LOAD)
+    with running(Project(tidy, "3-members-aeron.yaml", 3, "load", status=(*INSIDE_AERON, "status"))) as project:
         yield project
 
 
-def test_members_of_aeron_elect_again_and_take_a_snapshot(of_aeron: Project) -> None:
+def test_members_of_aeron_elect_again_answer_locust_and_take_a_snapshot(of_aeron: Project) -> None:
     first = of_aeron.await_leader(timeout_s=90)
     docker("kill", of_aeron.container(f"member-{first}"))
     second = of_aeron.await_leader(but=first, timeout_s=90)
+    drive_by_page(of_aeron, timeout_s=90)
     leader = of_aeron.container(f"member-{second}")
     wait_until(
         lambda: is_ordered(("exec", leader, *INSIDE_AERON, "control", "snapshot")),

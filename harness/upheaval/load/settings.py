@@ -35,8 +35,8 @@ class LoadSettings:
     they need any. `addresses` says where to dial for an endpoint that is none on this machine. With `page`, the
     descriptor of a listening socket, locust's page is served there and starts the load; users, spawn rate and duration
     are then what its form shows first, and the time from the first start to the end of all. Without a duration nothing
-    but the end of standard input ends it. `system`, `run_id`, `host` and `client` are the cluster's, see
-    `upheaval.system.WayIn`.
+    but the end of standard input ends it. `system`, `run_id`, `host`, `client` and `bridge` are the cluster's,
+    see `upheaval.system.WayIn`.
     """
 
     endpoints: str
@@ -57,6 +57,7 @@ class LoadSettings:
     run_id: str = ""
     host: str = ""
     client: str = ""
+    bridge: str = ""
 
     def to_json(self) -> str:
         """One line, for the command line of the users' process."""

@@ -117,6 +117,7 @@ class LoadContext:
             StaticResolver(settings.addresses),
             settings.host,
             client=settings.client,
+            bridge=settings.bridge,
         )
         options: ClientOptions = {
             "client_name": "locust",

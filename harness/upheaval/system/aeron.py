@@ -17,7 +17,7 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
-from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
+from upheaval.system.aeron_clients import AnyBridge, Bridge, BridgeClients, RunningBridge, egress_of
 from upheaval.system.aeron_companions import AeronCompanions
 from upheaval.system.aeron_files import (
     DIRECTORY,
@@ -272,7 +272,9 @@ class AeronSystem(AnswersAsJson):
                 raise UsageError(f"system {self.text} has no {what}")
         return BridgeWaitingClients(way, self._bridge(way))
 
-    def _bridge(self, way: WayIn) -> Bridge:
+    def _bridge(self, way: WayIn) -> AnyBridge:
+        if way.bridge:
+            return RunningBridge(way.bridge)
         directory = shared_directory(way.run_id, f"client-{os.getpid()}-{next(_BRIDGES)}")
         names = [f"{endpoint}={address}" for endpoint, address in way.dialled.items()]
         *class_path, program = (way.client or _BRIDGE).split(":")

@@ -13,8 +13,9 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from upheaval.errors import EnvironmentFault
 from upheaval.system.clients import ClientNeeds, WayIn
@@ -39,7 +40,7 @@ _TOLD_LEADER, _ANSWER, _ERROR, _END, _GIVEN_BACK = b"LREDN"
 
 
 class Bridge:
-    """The process of a bridge. `address` is where it listens."""
+    """The process of a bridge. `address` is where it listens. Implements `AnyBridge`."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         """Start it and wait until it listens. Raises `EnvironmentFault` when it does not."""
@@ -76,12 +77,33 @@ class Bridge:
         return int(line[len(_READY) :])
 
 
+class AnyBridge(Protocol):
+    """What sessions connect to."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+
+    def close(self) -> None:
+        """Its clients need it no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBridge:
+    """A bridge that somebody else has started, and ends. Implements `AnyBridge`."""
+
+    address: str
+
+    def close(self) -> None:
+        """It goes on."""
+
+
 class BridgeClients:
     """Sessions of a load through a bridge of their own. Implements `Clients`."""
 
     agents: Sequence[Agent] = ()
 
-    def __init__(self, needs: ClientNeeds, bridge: Bridge) -> None:
+    def __init__(self, needs: ClientNeeds, bridge: AnyBridge) -> None:
         self._needs = needs
         self._bridge = bridge
 

@@ -7,6 +7,7 @@ harness outside reads. The container's environment says which member it is, and 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,6 +32,9 @@ _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
 _MEMBER: Final = "{member}"
 """Stands for the member's id in a text that several members share."""
 _USAGE: Final = 2
+_BRIDGE: Final = "bridge"
+_BRIDGE_PORT: Final = 9100
+_BRIDGE_DIRECTORY: Final = "/dev/shm/upheaval-bridge"
 _ARCHIVE: Final = "archive"
 _WITH_DRIVER: Final = (_ARCHIVE, "all")
 """The components with the media driver."""
@@ -39,13 +43,18 @@ _DRIVER_TIMEOUT_S: Final = 60
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the member, or with `backup` the backup, as it is configured, to its end; returns its exit status."""
+    """Run the member or, with `backup`, the backup as it is configured, or with `bridge` one for clients, to its end.
+
+    Returns its exit status.
+    """
+    if list(arguments) == [_BRIDGE]:
+        return _run_bridge()
     text = os.environ.get(CONFIGURATION_VARIABLE)
     if text is None:
         print(f"upheaval-aeron: {CONFIGURATION_VARIABLE} is missing: the properties of a member", file=sys.stderr)
         return _USAGE
     if list(arguments) not in ([], [BACKUP]):
-        print(f"upheaval-aeron: expected nothing or {BACKUP}, got {' '.join(arguments)}", file=sys.stderr)
+        print(f"upheaval-aeron: expected nothing, {BACKUP} or {_BRIDGE}, got {' '.join(arguments)}", file=sys.stderr)
         return _USAGE
     component = os.environ.get(COMPONENT_VARIABLE, "all")
     properties = _FOLDER / PROPERTIES_FILE
@@ -64,15 +73,29 @@ def run(arguments: Sequence[str]) -> int:
     if not has_driver and not _has_archive():
         print(f"upheaval-aeron: {component}: no archive ran within {_DRIVER_TIMEOUT_S} s", file=sys.stderr)
         return ExitStatus.COMPONENT_LOST
-    services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
-    class_path = [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
     program = ("upheaval.Backup", str(properties)) if arguments else ("upheaval.Member", str(properties), component)
-    member = subprocess.Popen(java_line(class_path, *program))
+    member = subprocess.Popen(java_line(_class_path(), *program))
     signal.signal(signal.SIGTERM, lambda *_: member.terminate())
     status = member.wait()
     if has_driver:
         system.clean_up(_FOLDER)
     return status if status >= 0 else 128 - status
+
+
+def _run_bridge() -> int:
+    """Clients are in its network name space; members answer to the name of its host."""
+    options = (f"-Dupheaval.bridge.port={_BRIDGE_PORT}",)
+    program = ("upheaval.Bridge", _BRIDGE_DIRECTORY, socket.gethostname())
+    # It ends with its standard input, of which a container may have none.
+    bridge = subprocess.Popen(java_line(_class_path(), *program, options=options), stdin=subprocess.PIPE)
+    signal.signal(signal.SIGTERM, lambda *_: bridge.terminate())
+    status = bridge.wait()
+    return status if status >= 0 else 128 - status
+
+
+def _class_path() -> list[str]:
+    services = filter(None, os.environ.get(CLASS_PATH_VARIABLE, "").split(os.pathsep))
+    return [f"{IN_IMAGE}/{JAR}", f"{IN_IMAGE}/{CLASSES}", SERVICES_IN_IMAGE, *services]
 
 
 def _has_archive() -> bool:

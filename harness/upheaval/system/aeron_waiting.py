@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval.system.aeron_clients import Bridge, BridgeSession, endpoints_text
+from upheaval.system.aeron_clients import AnyBridge, BridgeSession, endpoints_text
 from upheaval.system.clients import WayIn
 from upheaval_node.client.driving import CLOSE_TIMEOUT_NS, POLL_LIMIT, RETRY_INTERVAL_NS, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError, TimeoutExpired
@@ -22,7 +22,7 @@ _RECONNECT_DELAY_NS: Final = 100 * MS
 class BridgeWaitingClients:
     """A bridge and its clients. Implements `WaitingClients`."""
 
-    def __init__(self, way: WayIn, bridge: Bridge) -> None:
+    def __init__(self, way: WayIn, bridge: AnyBridge) -> None:
         self._endpoints = endpoints_text(way)
         self._bridge = bridge
 

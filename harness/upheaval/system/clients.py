@@ -36,6 +36,8 @@ class WayIn:
     """Where answers reach each program of clients, as the members know it; without any, at any port of the host."""
     client: str = ""
     """The bridge of all clients, `CLASSPATH:Class` with absolute paths; empty for the system's own clients."""
+    bridge: str = ""
+    """Where one listens already; empty to start one."""
 
     @property
     def dialled(self) -> Mapping[str, str]:

@@ -18,7 +18,8 @@ import org.agrona.concurrent.IdleStrategy;
 /**
  * Clients of a cluster for programs without Java: {@code upheaval.Bridge AERON_DIR EGRESS [ENDPOINT=DIALLED...]}. Members
  * answer to that host, or host and port, which is this machine as they know it, and an endpoint of theirs is dialled where
- * it says so. Prints {@code BRIDGE port} when it listens on that port of the loopback address, and ends when its standard input ends.
+ * it says so. Prints {@code BRIDGE port} when it listens on that port of the loopback address, which is any free one or what
+ * the property {@code upheaval.bridge.port} says, and ends when its standard input ends.
  * One connection is one session; {@link Frames} are the form of what is said on it, {@link BridgeSession} its meaning. A program
  * with clients of its own calls {@link #run} with what makes them, and its own arguments.
  */
@@ -86,7 +87,7 @@ public final class Bridge {
 
     private static ServerSocketChannel listen() throws IOException {
         final ServerSocketChannel server = ServerSocketChannel.open();
-        server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), Integer.getInteger("upheaval.bridge.port", 0)));
         server.configureBlocking(false);
         return server;
     }
