@@ -77,12 +77,13 @@ def build(modules: Sequence[Module], folder: Path, workers: int) -> None:
 
 
 def compile_all(extensions: Sequence[Any], target: Path, workers: int) -> None:
-    """Have the C compiler make all of them, several files at a time."""
+    """Have the C compiler make what has changed of them, several files at a time."""
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
     total = sum(len(extension.sources) for extension in extensions)
     done = 0
+    headers_ns = max(path.stat().st_mtime_ns for path in WORK.rglob("*.h"))
 
     class Build(build_ext):
         def build_extensions(self) -> None:
@@ -90,7 +91,11 @@ def compile_all(extensions: Sequence[Any], target: Path, workers: int) -> None:
 
             def one(source: str, options: dict[str, Any]) -> list[str]:
                 nonlocal done
-                objects: list[str] = compile_some([source], **options)
+                objects: list[str] = self.compiler.object_filenames([source], output_dir=options["output_dir"])
+                made = Path(objects[0])
+                # Unchanged C files are left alone by mypyc.
+                if not made.is_file() or made.stat().st_mtime_ns < max(headers_ns, Path(source).stat().st_mtime_ns):
+                    compile_some([source], **options)
                 done += 1
                 if done % 25 == 0 or done == total:
                     say(f"compiled {done} of {total} files")
