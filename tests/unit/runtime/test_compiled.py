@@ -13,6 +13,9 @@ import pytest
 
 import build_compiled
 import compiled_modules
+from upheaval_chaos.errors import UsageError
+from upheaval_chaos.planted.bug import bug_named
+from upheaval_node import compiled
 from upheaval_node.compiled import INDEX, VARIABLE, CompiledModules, Form, digest, read_index
 
 PACKAGE = "two_forms"
@@ -29,12 +32,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (package / "__init__.py").write_text("")
     (package / f"{LEAF}.py").write_text(SOURCE)
     (package / "constants.py").write_text("LIMIT = 3\n")
-    compiled = tmp_path / "_compiled"
-    (compiled / PACKAGE).mkdir(parents=True)
-    (compiled / PACKAGE / f"{LEAF}{SUFFIX}").write_bytes(extension().read_bytes())
-    write_index(compiled)
+    extensions = tmp_path / "_compiled"
+    (extensions / PACKAGE).mkdir(parents=True)
+    (extensions / PACKAGE / f"{LEAF}{SUFFIX}").write_bytes(extension().read_bytes())
+    write_index(extensions)
     monkeypatch.syspath_prepend(package.parent)
-    yield compiled
+    yield extensions
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
 
@@ -46,18 +49,18 @@ def extension() -> Path:
     return Path(spec.origin)
 
 
-def write_index(compiled: Path, **changes: object) -> None:
+def write_index(folder: Path, **changes: object) -> None:
     index = {
         "suffix": SUFFIX,
         "library": "two_forms__library",
         "modules": {f"{PACKAGE}.{LEAF}": digest(SOURCE.encode())},
         "read": {f"{PACKAGE}.constants": digest(b"LIMIT = 3\n"), "no_such_package.module": "0"},
     }
-    (compiled / INDEX).write_text(json.dumps({**index, **changes}))
+    (folder / INDEX).write_text(json.dumps({**index, **changes}))
 
 
-def sources(compiled: Path) -> Path:
-    return compiled.parent / "sources" / PACKAGE
+def sources(folder: Path) -> Path:
+    return folder.parent / "sources" / PACKAGE
 
 
 def test_the_extension_module_of_these_sources_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +112,12 @@ def test_what_is_asked_for_first_counts(folder: Path) -> None:
     assert running.form == Form(1)
 
 
+def test_no_bug_is_planted_in_compiled_modules(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_chosen", CompiledModules(folder))
+    with pytest.raises(UsageError, match=f"bugs are planted in pure Python: set {VARIABLE}=1"):
+        bug_named("vote-not-persisted").plant([])
+
+
 @pytest.mark.parametrize(("value", "is_pure"), [("1", True), ("yes", True), ("0", False), ("", False)])
 def test_the_environment_chooses(value: str, is_pure: bool) -> None:
     program = "from upheaval_node.compiled import form; print(form().why_pure)"
@@ -118,11 +127,11 @@ def test_the_environment_chooses(value: str, is_pure: bool) -> None:
 
 
 def test_every_hot_module_is_compiled_or_has_a_reason() -> None:
-    compiled = {module.name for module in compiled_modules.compiled_modules()}
+    names = {module.name for module in compiled_modules.compiled_modules()}
     reasons = compiled_modules.reasons()
-    assert compiled | reasons.keys() == {module.name for module in compiled_modules.hot_modules()}
-    assert not compiled & reasons.keys()
-    assert {"upheaval_node.media.driver", "upheaval.runtimes.simulated.network"} <= compiled
+    assert names | reasons.keys() == {module.name for module in compiled_modules.hot_modules()}
+    assert not names & reasons.keys()
+    assert {"upheaval_node.media.driver", "upheaval.runtimes.simulated.network"} <= names
     assert reasons["upheaval_node.service.api"].endswith("derives from ClusteredService")
     assert reasons["upheaval_node.cluster.election"] == "Election derives from several classes"
 
