@@ -7,13 +7,14 @@ RUNS ?= runs
 # What `make test` may not leave out: `core` is everything without extras, `all` also installs the extras first.
 REQUIRE ?=
 EXTRAS := docker load spark
+COMPILED_SUITES := $(addprefix tests/unit/,archive client cluster media protocol service standby) tests/simulation tests/system
 SEEDS ?= 1..100
 WORKERS ?= 2
 SEED ?= 1
 COUNT ?= 20
 AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,10 +88,21 @@ spark-test: $(VENV)/.spark ## The suite that needs PySpark and Java
 docker-test: setup-all ## The suite that needs a Docker engine
 	@$(BIN)/python tools/run_tests.py --only docker --require all
 
+compiled: $(VENV)/.dev ## Compile what is hot (C compiler, minutes); the node and the simulation then run compiled
+	@$(BIN)/python tools/build_compiled.py
+
+# What the sources and the compiled modules must have in common: the suites of what is compiled, digests, and seeds.
+compiled-test: compiled ## The suites of compiled modules, on these, and SEEDS=1..100 against the sources
+	@UPHEAVAL_PURE=0 $(BIN)/python -m pytest -q -p no:cacheprovider -m "not nightly and not pure" $(COMPILED_SUITES)
+	@$(BIN)/python -m bench.forms --only seeds --seeds $(SEEDS)
+
+compiled-wheel: $(VENV)/.dev ## A wheel with the compiled modules, for this Python and platform, in dist
+	@$(BIN)/python tools/build_compiled.py --wheel dist
+
 bench: $(VENV)/.dev ## Measure beside etcd and PySyncObj; writes bench/results.json
 	@$(BIN)/python bench/run.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/profile.py
 
-clean: ## Remove environment, caches and runs
-	@rm -rf $(VENV) build dist $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+clean: ## Remove environment, compiled modules, caches and runs
+	@rm -rf $(VENV) node/upheaval_node/_compiled build dist $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,8 +21,8 @@ from typing import Final
 
 import protocol_row_noop
 from upheaval_node.protocol import cluster_messages
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.describe import camel_case
+from upheaval_node.protocol.message import Message
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "protocol.md"

@@ -115,7 +115,8 @@ def module_text(schema: SchemaTable) -> str:
     enums = [enum for enum in schema.enums.values() if enum.name != BOOLEAN_ENUM]
     messages = sorted(schema.messages.values(), key=lambda message: message.template_id)
     groups = [path for message in messages for path, _ in group_paths(message.block, message.name)]
-    imports = [*used_nulls(schema), *(["GroupEntry"] if groups else []), "Message", "MessageSchema"]
+    imports = [*used_nulls(schema), "MessageSchema"]
+    bases = [*(["GroupEntry"] if groups else []), "Message"]
     lines = [
         f'"""Messages of schema {schema.schema_id}, version {schema.version}. Generated: do not edit.',
         "",
@@ -131,6 +132,7 @@ def module_text(schema: SchemaTable) -> str:
         "from typing import Final",
         "",
         f"from upheaval_node.protocol.codec import {', '.join(imports)}",
+        f"from upheaval_node.protocol.message import {', '.join(bases)}",
         "from upheaval_node.protocol.schema import load_schema",
     ]
     classes = [line for message in messages for line in message_lines(message, schema)]

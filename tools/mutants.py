@@ -189,7 +189,7 @@ class Judge:
     """A copy of the node, and the budget that runs on it in a process of its own."""
 
     def __init__(self, copy: Path, *, tests: bool) -> None:
-        shutil.copytree(NODE / "upheaval_node", copy / "upheaval_node")
+        shutil.copytree(NODE / "upheaval_node", copy / "upheaval_node", ignore=shutil.ignore_patterns("_compiled"))
         self._copy = copy
         self._tests = tests
         self.parts: list[dict[str, Any]] = []

@@ -3,4 +3,8 @@
 This package needs nothing but the standard library at run time.
 """
 
+from upheaval_node import compiled
+
 __version__ = "0.1.0"
+
+compiled.install()

@@ -14,7 +14,7 @@ from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.workload import WorkloadSettings
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 
 from .conftest import NewCluster
 

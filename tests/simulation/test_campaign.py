@@ -159,6 +159,7 @@ def test_what_a_seed_found_is_not_there_again(seed: int, tmp_path: Path) -> None
     assert (outcome.verdict, outcome.promise, outcome.detail) == ("valid", "", "")
 
 
+@pytest.mark.pure
 def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["campaign", "--seeds", "1..3", "--planted", "vote-not-persisted"]) == 1
     captured = capsys.readouterr()
@@ -172,6 +173,7 @@ def test_a_kept_run_writes_no_lines(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.pure
 def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -> None:
     """With the protocol trace, and as the same execution as without it."""
     bug = "commit-position-goes-back"
@@ -181,6 +183,7 @@ def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -
     assert main(["trace", str(tmp_path / "kept"), "--message", "CommitPosition"]) == 0
 
 
+@pytest.mark.pure
 def test_the_folder_of_a_failed_seed_knows_why_it_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept, again = tmp_path / "kept", tmp_path / "again"
     options = ["--seeds", "1", "--planted", "commit-position-goes-back"]
@@ -197,6 +200,7 @@ def test_the_folder_of_a_failed_seed_knows_why_it_failed(tmp_path: Path, capsys:
     assert Promise.INVARIANTS.sentence in (kept / "report.html").read_text()
 
 
+@pytest.mark.pure
 def test_a_failed_seed_is_made_smaller_as_long_as_it_fails_alike(tmp_path: Path) -> None:
     origin = SeedOrigin(1, "commit-position-goes-back")
     failed = try_origin(origin, tmp_path, None)

@@ -4,6 +4,8 @@ from cProfile import Profile
 from pathlib import Path
 from pstats import Stats
 
+import pytest
+
 from upheaval.campaign.seed import SeedRun
 from upheaval.campaign.swarm import draw_swarm
 
@@ -14,6 +16,7 @@ CALLS_MAX = 2_050_000
 """With 5 percent to spare for what modules do when they are used first."""
 
 
+@pytest.mark.pure
 def test_a_seed_makes_no_more_calls_than_it_needs(tmp_path: Path) -> None:
     run = SeedRun(draw_swarm(SEED, SECONDS).plain(), tmp_path / "run")
     profile = Profile()

@@ -8,6 +8,8 @@ from upheaval.campaign.seed import try_seed
 from upheaval.checkers.promises import Promise
 from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
 
+pytestmark = pytest.mark.pure
+
 QUICK = ("commit-position-goes-back", "vote-not-persisted", "uncommitted-entries-applied")
 """Caught within a few simulated seconds; the others are looked for once a night."""
 

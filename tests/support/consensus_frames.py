@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
 from upheaval_node.protocol.frames import FLAGS_UNFRAGMENTED, TYPE_DATA, DataHeader, Setup
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
 
 

@@ -31,7 +31,7 @@ from upheaval_node.cluster.log_access import LogTransfer, Progress
 from upheaval_node.errors import NodeError, PeerError
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.settings import profile_settings
 from upheaval_node.types import MS, NULL_VALUE, Now
 

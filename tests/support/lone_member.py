@@ -13,7 +13,7 @@ from upheaval_node.cluster.members import Membership, parse_members
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.settings import ClusterSettings, profile_settings
 from upheaval_node.types import MS, Now
 

@@ -10,6 +10,7 @@ from typing import Any, Final, get_type_hints
 
 from upheaval_chaos.errors import UsageError
 from upheaval_chaos.planted import elections, quorum, services
+from upheaval_node.compiled import VARIABLE, form
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together
 from upheaval_node.service.api import ClusteredService
 from upheaval_node.suggestions import did_you_mean
@@ -40,7 +41,11 @@ class PlantedBug:
         return self.change.__name__.replace("_", "-")
 
     def plant(self, agents: Sequence[MemberAgent]) -> None:
-        """Change the agents of a process of a member, before they take their first turn."""
+        """Change the agents of a process of a member, before they take their first turn. Raises `UsageError` where
+        compiled modules run, whose objects cannot be changed.
+        """
+        if form().modules:
+            raise UsageError(f"bugs are planted in pure Python: set {VARIABLE}=1")
         where, _ = get_type_hints(self.change).values()
         for agent in agents:
             if isinstance(agent, where):

@@ -1,55 +1,15 @@
 """`python -m upheaval_chaos.planted.main --planted BUG --config FILE [--component NAME]`: the test build of a member.
 
-One process of a member as `upheaval_node.runtime.main` runs it, but with a planted bug; `UPHEAVAL_PLANTED` names it
-where there is no `--planted`. The whole process is the test build: what makes members is replaced for good. This module
-knows neither harness nor engines.
+`UPHEAVAL_PLANTED` names the bug where there is no `--planted`. Bugs change objects, so that the sources have to run:
+this module says so before it imports what it runs.
 """
 
-import argparse
-import functools
-import os
+import importlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final, ParamSpec
 
-from upheaval_chaos.errors import UsageError
-from upheaval_chaos.planted.bug import PlantedBug, bug_named
-from upheaval_node.member import MemberAgent
-from upheaval_node.runtime import main as node, process
-from upheaval_node.runtime.exit_status import ExitStatus
-
-VARIABLE: Final = "UPHEAVAL_PLANTED"
-_BUILDERS: Final = ("build_together", "build_archive_process", "build_consensus_process", "build_service_process")
-
-Arguments = ParamSpec("Arguments")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Plant the bug, then run one process of a member; returns its exit status."""
-    parser = argparse.ArgumentParser(prog="upheaval-member-with-a-bug", add_help=False, allow_abbrev=False)
-    parser.add_argument("--planted", default=os.environ.get(VARIABLE, ""))
-    options, others = parser.parse_known_args(arguments)
-    try:
-        bug = bug_named(options.planted)
-    except UsageError as error:
-        print(f"upheaval-member: {error}", file=sys.stderr)
-        return ExitStatus.USAGE
-    print(f"upheaval-member: test build with a planted bug, {bug.name}: {bug.breaks}", file=sys.stderr, flush=True)
-    for name in _BUILDERS:
-        setattr(process, name, _planting(getattr(process, name), bug))
-    return node.main(others)
-
-
-def _planting(build: Callable[Arguments, list[MemberAgent]], bug: PlantedBug) -> Callable[Arguments, list[MemberAgent]]:
-    @functools.wraps(build)
-    def build_with_bug(*args: Arguments.args, **keywords: Arguments.kwargs) -> list[MemberAgent]:
-        agents = build(*args, **keywords)
-        bug.plant(agents)
-        return agents
-
-    return build_with_bug
-
+from upheaval_node.compiled import use_pure
 
 if __name__ == "__main__":
     assert __debug__, "assertions guard what the node promises: do not switch them off"
-    sys.exit(main())
+    use_pure("a bug is planted")
+    sys.exit(importlib.import_module("upheaval_chaos.planted.program").main())

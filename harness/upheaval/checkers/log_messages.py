@@ -9,7 +9,7 @@ from typing import Final
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 
 OLDEST_VERSION: Final = 7
 _VERSION: Final = slice(6, 8)

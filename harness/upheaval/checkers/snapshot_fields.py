@@ -13,7 +13,8 @@ from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.replay import ExpectedState, LoggedMessage
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
-from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Position, TermId
 
 Kind = TypeVar("Kind", bound=Message)

@@ -1,4 +1,4 @@
-"""The options of the commands that prepare what clusters need: `images`, `certificates`, `credentials`."""
+"""The options of `doctor` and of what prepares clusters: `images`, `certificates`, `credentials`."""
 
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,12 @@ def add_commands(commands: Commands) -> None:
     _add_images(commands)
     _add_certificates(commands)
     _add_credentials(commands)
+    doctor = commands.add(
+        "doctor",
+        "say which Python runs, and whether the node and the simulation run compiled",
+        lazy("upheaval.cli.doctor:doctor", as_json="json"),
+    )
+    add_json(doctor)
 
 
 def _add_images(commands: Commands) -> None:

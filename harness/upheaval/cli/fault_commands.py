@@ -19,6 +19,8 @@ from upheaval.cli.parsing import (
     add_member,
     add_model,
     add_system,
+    bug,
+    recorded_run,
 )
 
 
@@ -34,7 +36,9 @@ def add_commands(commands: Commands) -> None:
     run.add_argument("name", metavar="NAME", help="one of `upheaval scenarios`, or the path of a .scenario file")
     run.add_argument("--runtime", choices=RUNTIMES, help="default: the first that the scenario runs on")
     run.add_argument("--seed", type=int, default=1, help="of the schedule and the workload (default 1)")
-    run.add_argument("--planted", metavar="BUG", help="use a test build with this bug, one of `upheaval planted`")
+    run.add_argument(
+        "--planted", type=bug, metavar="BUG", help="use a test build with this bug, one of `upheaval planted`"
+    )
     add_system(run)
     _add_own_code(run)
     _add_output(run)
@@ -43,7 +47,7 @@ def add_commands(commands: Commands) -> None:
         "run again what a run folder recorded",
         lazy("upheaval.cli.replay:replay", "run", runtime="runtime", target="dir", as_json="json"),
     )
-    replay.add_argument("run", type=Path, metavar="RUN", help="the folder of a run of a scenario")
+    replay.add_argument("run", type=recorded_run, metavar="RUN", help="the folder of a run of a scenario")
     replay.add_argument(
         "--runtime", choices=RUNTIMES, help="replay the recorded schedule there (default: where it ran)"
     )
@@ -137,4 +141,6 @@ def _add_campaign(commands: Commands) -> None:
         action="store_true",
         help="stop at the first seed that fails, and make it smaller as long as it does",
     )
-    campaign.add_argument("--planted", metavar="BUG", help="use a test build with this bug; stop when a seed finds it")
+    campaign.add_argument(
+        "--planted", type=bug, metavar="BUG", help="use a test build with this bug; stop when a seed finds it"
+    )

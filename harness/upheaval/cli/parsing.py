@@ -1,10 +1,12 @@
 """What the commands' options are made of: parsers, commands in groups, and the types of numbers.
 
-Nothing here imports more than `argparse`, so that `upheaval --help` and a wrong option answer at once. The names of
-runtimes, components, notations and models therefore are repeated here; a test compares them with the originals.
+Nothing here imports more than the standard library, so that `upheaval --help` and a wrong option answer at once. The
+names of runtimes, components, notations and models therefore are repeated here; a test compares them with the
+originals.
 """
 
 import argparse
+import json
 import textwrap
 from math import isfinite
 from pathlib import Path
@@ -111,6 +113,25 @@ def add_system(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
     """The option for output that programs read."""
     parser.add_argument("--json", action="store_true", help=text)
+
+
+def bug(text: str) -> str:
+    """The name of a bug to plant. It changes objects, so the sources run and no compiled modules."""
+    from upheaval_node.compiled import use_pure
+
+    use_pure("a bug is planted")
+    return text
+
+
+def recorded_run(text: str) -> Path:
+    """The folder of a run to make again, with the bug that was planted in it."""
+    try:
+        manifest = json.loads((Path(text) / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        manifest = None
+    if isinstance(manifest, dict) and manifest.get("planted"):
+        bug(str(manifest["planted"]))
+    return Path(text)
 
 
 def seconds(text: str) -> float:

@@ -17,6 +17,8 @@ from upheaval.images.catalogue import Image
 ROOT: Final = Path(__file__).resolve().parents[3]
 PACKAGES: Final = "packages"
 """The folder of a context that holds the packages which the host fetched."""
+_MADE_HERE: Final = frozenset({"__pycache__", "_compiled"})
+"""Folders of what was made for this machine: an image may have another C library."""
 
 
 def source_digest(image: Image) -> str:
@@ -56,7 +58,7 @@ def _files_of(places: Iterable[Path]) -> list[Path]:
         path
         for place in places
         for path in ([place] if place.is_file() else place.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+        if path.is_file() and not _MADE_HERE.intersection(path.parts) and path.suffix != ".pyc"
     )
 
 

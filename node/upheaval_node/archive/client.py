@@ -18,13 +18,13 @@ from upheaval_node.media.api import Abort, Image, Media, Message as Fragment, Pu
 from upheaval_node.protocol import archive_messages as am, channel as uri
 from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignalEvent, SourceLocation
 from upheaval_node.protocol.channel import Channel
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import (
     ARCHIVE_CONTROL_STREAM_ID,
     ARCHIVE_LOCAL_CONTROL_CHANNEL,
     ARCHIVE_PROTOCOL_VERSION,
     ARCHIVE_RESPONSE_STREAM_ID,
 )
+from upheaval_node.protocol.message import Message
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now, S
 

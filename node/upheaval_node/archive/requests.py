@@ -22,7 +22,7 @@ from upheaval_node.archive.truncation import truncate
 from upheaval_node.errors import NodeError, StorageError
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode, SourceLocation
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import NULL_POSITION, NULL_VALUE
 
 

@@ -7,7 +7,7 @@ known and nothing is refused. Knows no streams.
 from typing import Final
 
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.tls_files import BACKUP, MEMBER, STANDBY, allows, member_name, split_name
 
 _SENDERS: Final[dict[type[Message], str]] = {

@@ -13,9 +13,9 @@ from upheaval_node.errors import DecodeError
 from upheaval_node.media import api
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
 from upheaval_node.protocol.describe import trace_fields
+from upheaval_node.protocol.message import Message
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NOT_YET, Now
 

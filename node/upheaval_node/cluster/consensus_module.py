@@ -95,10 +95,6 @@ class ConsensusModule:
     log is of another kind. `StorageError` leaves it too, because nothing that this member would say could be trusted.
     """
 
-    ingress_extension: IngressExtension | None = None
-    """Set before the first turn: takes what clients send in messages of another schema."""
-
-    bell: Bell | None = None
     _ingress: IngressAdapter | None = None
     _recovery: Steps[Recovered] | None = None
     _consensus: ConsensusAdapter | None = None
@@ -114,6 +110,9 @@ class ConsensusModule:
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
     ) -> None:
+        self.ingress_extension: IngressExtension | None = None
+        """Set before the first turn: takes what clients send in messages of another schema."""
+        self.bell: Bell | None = None
         self._context = context
         self.members: Final = context.members
         self.membership: Final = context.membership

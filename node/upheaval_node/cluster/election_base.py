@@ -15,7 +15,7 @@ from upheaval_node.cluster.members import Membership
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import (

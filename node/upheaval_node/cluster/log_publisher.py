@@ -12,8 +12,8 @@ from upheaval_node.errors import NodeError
 from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, Publication
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.fragments import framed_length
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.types import LOG_START, Position
 

@@ -143,7 +143,7 @@ class LogRecording:
         while not call.done:
             yield
         while True:
-            error = call.error or self._start_error
+            error = self._error_of(call)
             if error is not None:
                 raise PeerError(f"the log is not recorded: {error}")
             found = find_recording_counter(self._context, session_id, self.recording_id)
@@ -153,6 +153,9 @@ class LogRecording:
                 self.has_stopped = False
                 return
             yield
+
+    def _error_of(self, call: PendingCall) -> str | None:
+        return call.error or self._start_error
 
     def on_late_error(self, error: LateError) -> None:
         """An error of the archive: if the recording could not be started, `start` raises it."""

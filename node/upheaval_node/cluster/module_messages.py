@@ -19,7 +19,8 @@ from upheaval_node.cluster.module_termination import Termination
 from upheaval_node.cluster.sessions import SessionManager
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_UINT8, Message
+from upheaval_node.protocol.codec import NULL_UINT8
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import NULL_VALUE, MemberId, Now, Position, TermId
 
 MAX_TERM_GAP = 1 << 16

@@ -11,7 +11,7 @@ from upheaval_node.cluster.leader_log import LeaderLog
 from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import LEGAL_MOVES, READS_LOG, ModuleState
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId

@@ -22,7 +22,8 @@ from upheaval_node.cluster.timers import Timers
 from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.protocol.message import Message
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now, Position
 

@@ -12,8 +12,8 @@ from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.media import api
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID
+from upheaval_node.protocol.message import Message
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import MAX_POSITION, NOT_YET, Now, Position, S
 

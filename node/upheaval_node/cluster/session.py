@@ -15,7 +15,7 @@ from upheaval_node.media.api import Image, Media, Publication
 from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NULL_POSITION, Position, SessionId
 

@@ -22,8 +22,9 @@ from upheaval_node.media.api import Image
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
-from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import NULL_VALUE, MemberId, Now, Position, SessionId, TermId
 
 SCANS_PER_TIMEOUT: Final = 50

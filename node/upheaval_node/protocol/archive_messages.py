@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from upheaval_node.protocol.codec import NULL_INT8, NULL_INT32, NULL_INT64, Message, MessageSchema
+from upheaval_node.protocol.codec import NULL_INT8, NULL_INT32, NULL_INT64, MessageSchema
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.schema import load_schema
 
 

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.ports import Buffer
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.schema import BlockTable, SchemaTable, class_name, entry_class_name, snake_case
 
 NULL_INT32: Final = -(1 << 31)
@@ -37,21 +38,6 @@ _VAR_HEADER: Final = struct.Struct("<I")
 _LONG_HEADER_LENGTH: Final = 16
 
 BOOLEAN_ENUM: Final = "BooleanType"
-
-
-class Message:
-    """Base of every generated message class."""
-
-    __slots__ = ()
-
-    TEMPLATE_ID: ClassVar[int]
-    """Set by the `MessageSchema` of the class's module."""
-
-
-class GroupEntry:
-    """Base of every generated class for an entry of a repeating group."""
-
-    __slots__ = ()
 
 
 _M = TypeVar("_M", bound=Message)
@@ -367,8 +353,8 @@ class MessageSchema:
     """
 
     def __init__(self, table: SchemaTable, classes: Mapping[str, Any]) -> None:
-        self.table: Final = table
-        self.raw: Final = RawCodec(table)
+        self.table: Final[SchemaTable] = table
+        self.raw: Final[RawCodec] = RawCodec(table)
         self._by_template: dict[int, _Mapped] = {}
         self._by_class: dict[type[Message], tuple[_Mapped, bytes]] = {}
         for template_id, plan in self.raw.plans.items():

@@ -10,7 +10,7 @@ from typing import Final
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import archive_messages, cluster_messages, session_header
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 
 Plain = int | str | bool | None | list["Plain"] | dict[str, "Plain"]
 

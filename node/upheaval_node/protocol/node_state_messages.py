@@ -10,7 +10,8 @@ member, or the plain number of a value that is unknown or null.
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, Message, MessageSchema
+from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, MessageSchema
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.schema import load_schema
 from upheaval_node.types import MemberId, Position, TermId
 

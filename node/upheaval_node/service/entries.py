@@ -10,7 +10,8 @@ from typing import Final
 from upheaval_node.errors import NodeError, PeerError, TerminationError
 from upheaval_node.media.api import Media
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.protocol.message import Message
 from upheaval_node.service.api import ClusteredService, ClusterRole
 from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.service.session import ContainerSession

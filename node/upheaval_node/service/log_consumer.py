@@ -10,9 +10,9 @@ from typing import Final
 
 from upheaval_node.media.api import Block, Image
 from upheaval_node.protocol import cluster_messages as cm, session_header
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, TYPE_PAD
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.session_header import (
     ANY_VERSION_MASK,
     ANY_VERSION_WORD,

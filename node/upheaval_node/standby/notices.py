@@ -17,8 +17,8 @@ from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.api import Media, Message as Received, Publication
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID, STANDBY_RESPONSE_STREAM_ID
+from upheaval_node.protocol.message import Message
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_VALUE, Now

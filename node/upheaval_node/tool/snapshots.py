@@ -10,8 +10,9 @@ from typing import Final
 from upheaval_node.archive.reader import RecordedMessage, Recording
 from upheaval_node.errors import NodeError
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.protocol.describe import fields_of
+from upheaval_node.protocol.message import Message
 from upheaval_node.tool.answer import SUCCESS, Answer, ToolFault, Value, failure
 from upheaval_node.tool.marks import find_mark
 from upheaval_node.tool.node import Node

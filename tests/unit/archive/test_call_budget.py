@@ -3,6 +3,8 @@
 import sys
 from types import FrameType
 
+import pytest
+
 from support.archive_world import ArchiveWorld, Member, stream_session
 from upheaval_node.media.api import Publication
 from upheaval_node.settings import MIB, ArchiveSettings
@@ -32,6 +34,7 @@ def recorded_stream(world: ArchiveWorld) -> tuple[Member, Publication]:
     return member, publication
 
 
+@pytest.mark.pure
 def test_recording_a_burst_costs_calls_by_the_block() -> None:
     world = ArchiveWorld()
     member, publication = recorded_stream(world)
@@ -49,6 +52,7 @@ def test_recording_a_burst_costs_calls_by_the_block() -> None:
     assert 0 < calls.count < MAX_CALLS
 
 
+@pytest.mark.pure
 def test_replaying_a_burst_costs_calls_by_the_block() -> None:
     world = ArchiveWorld()
     member, publication = recorded_stream(world)

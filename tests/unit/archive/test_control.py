@@ -17,8 +17,8 @@ from upheaval_node.counters import ARCHIVE_CONTROL_SESSION, Counter
 from upheaval_node.media.api import Publication, Subscription
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import ARCHIVE_PROTOCOL_VERSION
+from upheaval_node.protocol.message import Message
 from upheaval_node.settings import KIB, ArchiveSettings
 
 CHANNEL = "aeron:ipc?term-length=64k"

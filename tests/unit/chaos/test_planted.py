@@ -16,7 +16,7 @@ from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import scenario_names
 from upheaval.system import ClusterSpec
 from upheaval.workload import Load, WorkloadSettings
-from upheaval_chaos.planted import main as test_build
+from upheaval_chaos.planted import program as test_build
 from upheaval_chaos.planted.bug import CATALOGUE, bug_named
 from upheaval_node.types import S
 

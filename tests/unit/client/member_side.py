@@ -11,7 +11,7 @@ from upheaval_node.client.states import ClientState
 from upheaval_node.media.api import Message, Publication
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message as ClusterMessage
+from upheaval_node.protocol.message import Message as ClusterMessage
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.types import Now
 

@@ -9,7 +9,8 @@ from unit.client.test_session import connected
 from upheaval_node.client.states import ClientState, ConnectState
 from upheaval_node.errors import TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_INT64, Message as ClusterMessage
+from upheaval_node.protocol.codec import NULL_INT64
+from upheaval_node.protocol.message import Message as ClusterMessage
 
 STEPS = [
     ConnectState.CREATE_EGRESS_SUBSCRIPTION,

@@ -8,7 +8,7 @@ from support.memory_network import MemoryConnection
 from upheaval_node.cluster.claimed_names import contradiction
 from upheaval_node.ports import Connection, ConnectionHandler
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 
 ADDRESS = "10.0.0.1:4000"
 

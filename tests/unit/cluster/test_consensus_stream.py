@@ -8,8 +8,8 @@ from support.cluster_parts import PartsWorld
 from upheaval_node.cluster.consensus_adapter import ConsensusAdapter
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.describe import trace_fields
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import Now
 
 MESSAGES: list[Message] = [

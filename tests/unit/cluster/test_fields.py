@@ -13,7 +13,7 @@ from upheaval_node.archive.reader import read_recordings
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.cluster.pending_messages import service_of
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import MS
 
 APP_VERSION = 1 << 16 | 7

@@ -13,7 +13,7 @@ from upheaval_node.cluster.ignored_messages import MAX_LATE, MAX_TOLD_APART, Ign
 from upheaval_node.cluster.module_messages import MAX_TERM_GAP
 from upheaval_node.counters import Counters
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import Now
 
 FLOOD = 10_000

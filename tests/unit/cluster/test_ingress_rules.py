@@ -13,7 +13,8 @@ from upheaval_node.media.api import Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_INT64, Message
+from upheaval_node.protocol.codec import NULL_INT64
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.types import MS, NULL_VALUE, S
 

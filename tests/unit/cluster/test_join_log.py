@@ -6,7 +6,7 @@ from upheaval_node.cluster.election_states import Role
 from upheaval_node.media.api import Subscription
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.types import MAX_POSITION
 
 CONTROL = "aeron:ipc?term-length=128k"

@@ -6,7 +6,7 @@ from support.cluster_parts import TERM, PartsWorld
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.types import Now
 

@@ -9,7 +9,7 @@ from upheaval_node.cluster.module_messages import MAX_TERM_GAP
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 
 CONSENSUS_STREAM = 108
 FAR = 1 << 62

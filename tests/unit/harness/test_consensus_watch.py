@@ -17,7 +17,7 @@ from upheaval_chaos.stream_tap import HOLES_MAX
 from upheaval_chaos.toxic_links import ProxyPlace
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 
 PLACES = [ProxyPlace(0, 1, "consensus"), ProxyPlace(1, 0, "consensus"), ProxyPlace(0, 1, "log")]
 

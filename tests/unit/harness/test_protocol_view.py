@@ -9,7 +9,7 @@ from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.records import Choice, Manifest, RunFolder, chosen, plain_lines, read_entries, seed_lines
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol_trace import Observation, Observer
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now

@@ -43,6 +43,7 @@ def tcp_pair(world: World) -> tuple[Publication, Image]:
     return publication, subscription.images[0]
 
 
+@pytest.mark.pure
 def test_ten_thousand_messages_take_less_than_two_thousand_calls() -> None:
     world = World(capacity=MIB, settings=SETTINGS)
     publication, image = tcp_pair(world)
@@ -64,6 +65,7 @@ def test_ten_thousand_messages_take_less_than_two_thousand_calls() -> None:
     assert 0 < counter.count < 2000
 
 
+@pytest.mark.pure
 def test_a_poll_costs_few_calls_a_message() -> None:
     world = World(settings=SETTINGS)
     driver = world.driver()

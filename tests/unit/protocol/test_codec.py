@@ -9,7 +9,8 @@ from hypothesis import given, settings, strategies as st
 from support.wire_data import SCHEMAS
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.protocol import archive_messages as am, cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, NULL_UINT8, Message, MessageSchema
+from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, NULL_UINT8, MessageSchema
+from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.schema import BlockTable, FieldTable, load_schema, snake_case
 
 INTEGERS = {

@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 from random import Random
 
 from support.wire_data import SCHEMAS, Vector, vectors
-from upheaval_node.protocol.codec import NULL_INT32, Message, RawBlock, RawCodec, RawMessage
+from upheaval_node.protocol.codec import NULL_INT32, RawBlock, RawCodec, RawMessage
+from upheaval_node.protocol.message import Message
 
 
 def raw_of(vector: Vector) -> RawMessage:

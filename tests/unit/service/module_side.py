@@ -15,8 +15,8 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Agent, Connection, ConnectionHandler, Listener, Network
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import Message as Entry
 from upheaval_node.protocol.constants import LOG_STREAM_ID
+from upheaval_node.protocol.message import Message as Entry
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.service.api import (
     ClientSession,
