@@ -46,9 +46,10 @@ def ingest(
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
     folder_of = require_different_runs(folders)
-    with writing(where):
+    with writing(where) as is_alone:
         lake = Lake(where)
-        lake.clear()
+        if is_alone:
+            lake.clear()
         contents = dict(zip(folder_of, _in_tasks(spark, _contents, folder_of.values()), strict=True))
         new = {run: size for run, (digest, size) in contents.items() if not _has(lake, run, digest)}
         if len(new) < len(folder_of):

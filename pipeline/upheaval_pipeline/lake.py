@@ -121,7 +121,7 @@ class Lake:
             size = self._sizes.get(path)
             if run in file.rows and size != file.size:
                 has = "is gone" if size is None else f"has {size} bytes and not {file.size}"
-                return f"{self.where}: {path} {has}: ingest run {run!r} again"
+                return f"{self.where}/{path} {has}: ingest run {run!r} again"
         return ""
 
     def rows(self, spark: SparkSession, table: str, schema: str, runs: Sequence[str]) -> DataFrame:
@@ -194,10 +194,10 @@ def new_batch() -> str:
 
 
 @contextmanager
-def writing(where: str) -> Iterator[None]:
-    """While nobody else writes to a lake in a folder of this machine: others wait, and say so."""
+def writing(where: str) -> Iterator[bool]:
+    """While nobody else writes to a lake in a folder: others wait, and say so. Gives whether it is in one."""
     if _REMOTE in where:
-        yield
+        yield False
         return
     try:
         Path(where).mkdir(parents=True, exist_ok=True)
@@ -210,7 +210,7 @@ def writing(where: str) -> Iterator[None]:
         except BlockingIOError:
             print(f"upheaval: waiting for another command that writes to {where}", file=sys.stderr)
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield True
 
 
 def counted(spark: SparkSession, lake: Lake, batch: str, tables: Mapping[str, str]) -> list[Any]:

@@ -109,7 +109,7 @@ def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path
     outcome = LiveOutcome(3, Report("", ()), 12.5, 99, {"pause": Counter({Fate.PLANNED: 1, Fate.PROVED: 1})})
     ingest_campaigns(spark, [written(tmp_path / "live", [campaign.line(outcome)])], lake)
     sql = "SELECT seed, runtime, system, verdict, seconds, operations, fault_counts['pause'].proved FROM seeds"
-    assert asked(spark, lake, sql, 9).rows == ((3, "process", "upheaval", "valid", 12.5, 99, 1),)
+    assert asked(spark, lake, sql, 9).rows == ((3, "process", "upheaval", "unknown", 12.5, 99, 1),)
     (file,) = table_files(tmp_path / "lake", "seeds")
     file.write_bytes(b"")
     with pytest.raises(UsageError, match=file.name):

@@ -102,7 +102,7 @@ def test_a_file_that_is_not_as_it_was_written_is_named(
     table: str, damage: Callable[[Path], None], whole: tuple[Path, Path], tmp_path: Path, spark: Any
 ) -> None:
     lake, _ = whole
-    (file,) = (path for path in table_files(lake, table) if path.parent.name == batch_of(lake, "run-0"))
+    file, *_ = (path for path in table_files(lake, table) if path.parent.name == batch_of(lake, "run-0"))
     kept = file.read_bytes()
     damage(file)
     try:
