@@ -5,7 +5,7 @@ is imported.
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from upheaval.cli import report, verify
 from upheaval.cli.tables import table
@@ -13,11 +13,15 @@ from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
+if TYPE_CHECKING:
+    from upheaval_pipeline.lake import Lake
+
 
 def verify_on_spark(options: argparse.Namespace) -> int:
     """Judge run folders, or runs of a lake, which keeps the verdicts."""
     require_spark()
     from upheaval_pipeline import verify as judge
+    from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.verdicts import write_verdicts
 
     for run in options.runs:
@@ -26,40 +30,57 @@ def verify_on_spark(options: argparse.Namespace) -> int:
         if options.lake is None:
             judged = list(judge.verify(spark, options.runs))
         else:
-            runs = _runs(spark, options)
-            judged = list(judge.verify_lake(spark, options.lake, runs))
-            write_verdicts(spark, options.lake, zip(runs, judged, strict=True))
+            lake = open_lake(options.lake)
+            runs = _runs(lake, options)
+            judged = list(judge.verify_lake(spark, lake, runs))
+            write_verdicts(spark, lake, zip(runs, judged, strict=True))
     return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
 
 
 def measure_on_spark(options: argparse.Namespace) -> int:
     """Figures of run folders, or of runs of a lake."""
     require_spark()
+    from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.measure import measure, measure_lake
 
     for run in options.runs:
         RunFolder(run).read_manifest()
     with session(options.master or LOCAL) as spark:
         if options.lake is None:
-            measured = {str(run): measure(spark, run) for run in options.runs}
+            names = [str(run) for run in options.runs]
+            measured = list(measure(spark, options.runs))
         else:
-            measured = {run: measure_lake(spark, options.lake, run) for run in _runs(spark, options)}
-    return report.show_figures(measured, as_json=options.json)
+            lake = open_lake(options.lake)
+            names = _runs(lake, options)
+            measured = list(measure_lake(spark, lake, names))
+    return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
 
 
 def ingest(options: argparse.Namespace) -> int:
-    """Write run folders to a lake."""
+    """Write run folders and campaigns to a lake."""
     require_spark()
-    from upheaval_pipeline.ingest import TABLES, ingest, require_different_runs
+    from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
+    from upheaval_pipeline.ingest import ingest, require_different_runs
 
-    require_different_runs(options.runs)
+    files = {path: seeds_file(path) for path in options.paths}
+    folders = [path for path, file in files.items() if file is None]
+    campaigns = [file for file in files.values() if file is not None]
+    require_different_runs(folders)
     with session(options.master or LOCAL) as spark:
-        written = ingest(spark, options.runs, options.lake)
+        written = ingest(spark, folders, options.lake, _say) if folders else {}
+        written |= ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {}
     if options.json:
         print(json.dumps(written, indent=2))
     else:
-        print(table([["run", *TABLES], *([run, *(str(n[t]) for t in TABLES)] for run, n in written.items())]))
+        names = list(dict.fromkeys(name for rows in written.values() for name in rows))
+        print(
+            table([["run", *names], *([run, *(str(rows.get(n, "")) for n in names)] for run, rows in written.items())])
+        )
     return 0
+
+
+def _say(text: str) -> None:
+    print(f"upheaval: {text}", file=sys.stderr)
 
 
 def query(options: argparse.Namespace) -> int:
@@ -67,13 +88,15 @@ def query(options: argparse.Namespace) -> int:
     if options.list == (options.sql is not None):
         raise UsageError("name a query, or --list, and not both")
     require_spark()
+    from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.query import ask, shown_tables
 
+    lake = open_lake(options.lake)
     with session(options.master or LOCAL) as spark:
         if options.list:
-            print(table([["name", "a row is", "columns"], *map(list, shown_tables(spark, options.lake))]))
+            print(table([["name", "a row is", "columns"], *map(list, shown_tables(spark, lake))]))
             return 0
-        answer = ask(spark, options.lake, options.sql, options.limit)
+        answer = ask(spark, lake, options.sql, options.limit)
     if options.json:
         for row in answer.rows:
             print(json.dumps(dict(zip(answer.columns, row, strict=True)), default=str))
@@ -90,7 +113,8 @@ def _shown(value: object) -> str:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _runs(spark: Any, options: argparse.Namespace) -> list[str]:
-    from upheaval_pipeline.run_tables import runs_of_lake
-
-    return [options.run_id] if options.run_id is not None else runs_of_lake(spark, options.lake)
+def _runs(lake: "Lake", options: argparse.Namespace) -> list[str]:
+    runs = [options.run_id] if options.run_id is not None else lake.runs("runs")
+    if not runs:
+        raise UsageError(f"{options.lake} has no runs: ingest some")
+    return runs

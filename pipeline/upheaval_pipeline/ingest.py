@@ -1,20 +1,27 @@
-"""`upheaval ingest`: run folders become a lake of Parquet tables, one partition a run.
+"""`upheaval ingest`: run folders become a lake of Parquet tables; of many runs, each table is written by one job.
 
-A partition is replaced as a whole, so ingesting a run again changes nothing, and a run that was repaired loses its
-rejects. Bad lines and files are rows of the table `rejects`; the rest of their run is there all the same.
+A run of which the lake has these very contents is left as it is. Bad lines and files are rows of their tables that say
+why in `_reject`, and of the view `rejects`; the rest of their run is there all the same.
 """
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Observation, SparkSession, functions as F
+from pyspark.sql import SparkSession
 
+import upheaval
+import upheaval_pipeline
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder
+from upheaval.records.seal import digest_of_file
 from upheaval_pipeline import sources, tables
-from upheaval_pipeline.run_tables import aside_of, partition, rejects
+from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
+from upheaval_pipeline.run_tables import aside_of
 
 TABLES: Final = {
     "runs": "a run: its manifest, and what was judged of its small files when it was ingested (`aside`)",
@@ -25,16 +32,39 @@ TABLES: Final = {
     "rejects": "a line or file that could not be read",
 }
 """What a row of each is."""
+RUNS_OF_A_COMMIT, BYTES_OF_A_COMMIT = 200, 4 << 30
+"""So much is lost at most when an ingest is ended in the middle."""
+_TASKS: Final = 32
+_NOT_READ: Final = "report.html"
 
 
-def ingest(spark: SparkSession, folders: Sequence[Path], lake: str) -> dict[str, dict[str, int]]:
-    """Write the tables of each run; return the number of rows by run and table."""
-    require_different_runs(folders)
-    return {tables.run_id(RunFolder(folder)): _ingest_run(spark, folder, lake) for folder in folders}
+def ingest(
+    spark: SparkSession, folders: Sequence[Path], where: str, say: Callable[[str], None] = lambda _: None
+) -> dict[str, dict[str, int]]:
+    """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
+
+    Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
+    """
+    folder_of = require_different_runs(folders)
+    with writing(where) as is_alone:
+        lake = Lake(where)
+        if is_alone:
+            lake.clear()
+        contents = dict(zip(folder_of, _in_tasks(spark, _contents, folder_of.values()), strict=True))
+        new = {run: size for run, (digest, size) in contents.items() if not _has(lake, run, digest)}
+        if len(new) < len(folder_of):
+            say(f"{len(folder_of) - len(new)} of {len(folder_of)} runs are in the lake as they are")
+        done = 0
+        for some in _commits(new):
+            _write(spark, where, {run: folder_of[run] for run in some}, {run: contents[run][0] for run in some})
+            done += len(some)
+            say(f"{done} of {len(new)} runs ingested")
+    lake = Lake(where)
+    return {run: dict(entry.rows) for run in folder_of if (entry := lake.entry("runs", run)) is not None}
 
 
-def require_different_runs(folders: Sequence[Path]) -> None:
-    """Raises `UsageError` for a folder that is no run, and for two of the same run."""
+def require_different_runs(folders: Sequence[Path]) -> dict[str, Path]:
+    """The folders by their runs. Raises `UsageError` for a folder that is no run, and for two of the same run."""
     seen: dict[str, Path] = {}
     for folder in folders:
         if not folder.is_dir():
@@ -44,43 +74,85 @@ def require_different_runs(folders: Sequence[Path]) -> None:
         other = seen.setdefault(tables.run_id(RunFolder(folder)), folder)
         if other is not folder:
             raise UsageError(f"{other} and {folder} are the same run: give one of them")
+    return {run: folder.absolute() for run, folder in seen.items()}
 
 
-def _ingest_run(spark: SparkSession, folder: Path, lake: str) -> dict[str, int]:
-    run = tables.run_id(RunFolder(folder))
-    runs, bad = _manifest_rows(folder, run)
-    read: list[DataFrame] = []
-    gathered = spark.createDataFrame(bad, tables.REJECTS)
-    frames = {"runs": spark.createDataFrame(runs, tables.RUNS).coalesce(1)}
+def _in_tasks(spark: SparkSession, work: Callable[[str], Any], folders: Any) -> list[Any]:
+    """What comes of each folder, in their order."""
+    paths = [str(folder) for folder in folders]
+    return list(spark.sparkContext.parallelize(paths, min(len(paths), _TASKS)).map(work).collect())
+
+
+def _contents(folder: str) -> tuple[str, int]:
+    """A digest of all files of a run, and how many bytes they have."""
+    whole, size = hashlib.sha256(), 0
+    for path in sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.name != _NOT_READ):
+        whole.update(f"{path.relative_to(folder)}\0{digest_of_file(path)}\0".encode("utf-8", "surrogateescape"))
+        size += path.stat().st_size
+    return whole.hexdigest(), size
+
+
+@cache
+def _version() -> str:
+    """A digest of what reads runs and judges their small files: other code makes other rows of the same contents."""
+    roots = sorted(Path(path) for package in (upheaval, upheaval_pipeline) for path in package.__path__)
+    files = [path for root in roots for path in sorted(root.rglob("*.py"))]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _has(lake: Lake, run: str, digest: str) -> bool:
+    entry = lake.entry("runs", run)
+    return entry is not None and entry.contents == f"{digest} {_version()}" and not lake.damage("runs", run)
+
+
+def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Runs that are written and committed together."""
+    some: list[str] = []
+    total = 0
+    for run, size in sizes.items():
+        if some and (len(some) == RUNS_OF_A_COMMIT or total + size > BYTES_OF_A_COMMIT):
+            yield some
+            some, total = [], 0
+        some.append(run)
+        total += size
+    if some:
+        yield some
+
+
+def _write(spark: SparkSession, where: str, folder_of: Mapping[str, Path], digests: Mapping[str, str]) -> None:
+    lake, batch = Lake(where), new_batch()
+    described = dict(zip(folder_of, _in_tasks(spark, _manifest_row, folder_of.values()), strict=True))
+    rows = [row for row, _ in described.values() if row is not None]
+    frames = {"runs": spark.createDataFrame(rows, tables.RUNS).coalesce(1)}
     for source in sources.SOURCES:
-        name = source.name()
-        frame = sources.load(spark, name, [folder]).persist()
-        read.append(frame)
-        gathered = gathered.union(rejects(frame, name))
-        # How far frames reach is known also where they end in something that is none.
-        kept = frame.where("kind IS NOT NULL") if name == "recording" else frame.where("_reject IS NULL")
-        frames[name] = kept if name == "recording" else kept.drop("_reject")
-    frames["rejects"] = gathered.coalesce(1)
-    written = {name: _replace(frames[name], partition(lake, name, run)) for name in TABLES}
-    for frame in read:
-        frame.unpersist()
-    return written
+        frames[source.name()] = sources.load(spark, source.name(), list(folder_of.values()))
+    for name, frame in frames.items():
+        frame.write.parquet(lake.folder(name, batch))
+    totals = {run: Counter(dict.fromkeys(TABLES, 0)) for run in folder_of}
+    counts = counted(spark, lake, batch, tables.LAKE_SCHEMAS)
+    for row in counts:
+        totals[row.run][row.table] += row.rows - row.rejects
+        totals[row.run]["rejects"] += row.rejects
+    entries = []
+    for run, (_, reason) in described.items():
+        totals[run]["rejects"] += reason is not None
+        entries.append(Entry(run, f"{digests[run]} {_version()}", dict(totals[run]), reason or ""))
+    lake.commit(batch, frames, entries, counts)
 
 
-def _manifest_rows(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
-    """The row of the run, or the reject of its manifest."""
+def _manifest_row(path: str) -> tuple[tuple[Any, ...] | None, str | None]:
+    """The row of a run, or why there is none."""
+    folder = Path(path)
+    run = RunFolder(folder)
     try:
-        m = RunFolder(folder).read_manifest()
+        m = run.read_manifest()
+        aside = aside_of(run).to_json()
     except HarnessError as error:
-        return [], [(run, "manifest", None, None, str(error))]
+        return None, str(error)
     converged = m.converge is not None and m.converge.reached
-    traced = json.dumps([i for i in range(m.members) if RunFolder(folder).member(i).trace.exists()])
-    try:
-        aside = aside_of(RunFolder(folder)).to_json()
-    except HarnessError as error:
-        return [], [(run, "controls", None, None, str(error))]
-    start = (run, str(folder), m.runtime, m.members, m.profile, m.sync_level)
-    return [(*start, m.seed, m.created, m.host, converged, traced, m.to_json(), aside, _title(folder))], []
+    traced = json.dumps([i for i in range(m.members) if run.member(i).trace.exists()])
+    start = (m.run_id, path, m.runtime, m.members, m.profile, m.sync_level)
+    return (*start, m.seed, m.created, m.host, converged, traced, m.to_json(), aside, _title(folder)), None
 
 
 def _title(folder: Path) -> str | None:
@@ -90,11 +162,3 @@ def _title(folder: Path) -> str | None:
     except (OSError, UnicodeDecodeError):
         return None
     return next((line.partition(" ")[2].strip() for line in lines if line.startswith("title ")), None)
-
-
-def _replace(frame: DataFrame, path: str) -> int:
-    """Write a partition in place of what is there; the rows are counted on their way."""
-    rows = Observation()
-    counted = frame.drop("run").observe(rows, F.count(F.lit(1)).alias("rows"))
-    counted.write.mode("overwrite").parquet(path)
-    return int(rows.get["rows"])

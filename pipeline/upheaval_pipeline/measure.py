@@ -1,10 +1,13 @@
-"""`upheaval measure --engine spark`: the figures of `upheaval_pipeline.figures`, aggregated by Spark.
+"""`upheaval measure --engine spark`: the figures of `upheaval.report`, aggregated by Spark for many runs at once.
 
 Percentiles are exact and interpolated as there. Only aggregates come back: intervals, outages, faults, terms, and the
-few events of each trace that change what a member is.
+few events of each trace that change what a member is. The run is a part of every key.
 """
 
 import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,8 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.judged_logs import member_ends
-from upheaval_pipeline.run_tables import RunTables
+from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.run_tables import RUNS_OF_A_JOB, RunTables
 
 _STATE_EVENTS = (
     TraceKind.PROCESS_START,
@@ -45,196 +49,271 @@ _P50 = "percentile(latency, 0.5)"
 _P99 = "percentile(latency, 0.99)"
 
 _Pair = tuple[float, float] | None
+_Terms = list[tuple[int, int, int]]
+Measured = Figures | UsageError
+"""What came of a run: a malformed line of one keeps no other from being measured."""
 
 
-def measure(spark: SparkSession, folder: Path, buckets: int = 120) -> Figures:
-    """The figures of one run. Raises `UsageError` for a folder that is no run folder or holds a malformed line."""
-    with run_tables.of_folders(spark, [folder]) as tables:
-        return figures_of(tables, buckets)
+@dataclass(frozen=True)
+class _Extent:
+    """The first and the last moment of a run, and when its load began."""
+
+    start: int = 0
+    end: int = 1
+    begun: int = 0
+
+    @property
+    def length(self) -> int:
+        """In nanoseconds."""
+        return self.end - self.start
 
 
-def measure_lake(spark: SparkSession, lake: str, run: str, buckets: int = 120) -> Figures:
-    """The figures of one run of a lake. Raises `UsageError` when it is not there, or had malformed lines."""
-    with run_tables.of_lake(spark, lake, [run]) as tables:
-        return figures_of(tables, buckets)
+def measure(spark: SparkSession, folders: Sequence[Path], buckets: int = 120) -> Iterator[Measured]:
+    """The figures of runs, in their order. Raises `UsageError` for what is no run folder."""
+    for begin in range(0, len(folders), RUNS_OF_A_JOB):
+        with run_tables.of_folders(spark, folders[begin : begin + RUNS_OF_A_JOB]) as tables:
+            yield from figures_of(tables, buckets)
 
 
-def figures_of(tables: RunTables, buckets: int = 120) -> Figures:
-    """The figures of a single run, wherever its tables lie."""
-    _require_readable(tables)
-    (run,) = tables.runs
-    members = run.manifest.members
-    start, end, begun = _extent(tables.history, tables.faults, tables.trace)
-    answered = tables.history.where("outcome = 'ok'").select(
-        (F.col("complete_ns") - start).alias("t"), (F.col("complete_ns") - F.col("invoke_ns")).alias("latency")
-    )
-    answered = answered.persist()
-    total = answered.agg(
-        F.count(F.lit(1)).alias("n"), F.max("t").alias("t"), F.expr(_P50), F.expr(_P99), F.max("latency")
-    ).first()
-    assert total is not None
-    count, last, p50, p99, longest = total
-    counts = {row.outcome: row["count"] for row in tables.history.groupBy("outcome").count().collect()}
-    terms = _terms(tables.trace, start)
-    load = (begun - start, last or 0)
-    telling = _telling_events(tables.trace, members)
-    found = Figures(
-        length_ns=end - start,
-        load=load,
-        counts={outcome.value: counts.get(outcome.value, 0) for outcome in Outcome},
-        rate=count * S / max(load[1] - load[0], 1),
-        latency=(p50, p99, longest) if count else None,
-        buckets=_buckets(answered, end - start, buckets),
-        gaps=_gaps(answered),
-        members={member: member_spans(events, start, end) for member, events in telling.items()},
-        terms=terms,
-        faults=_faults(tables.faults, answered, start, last, terms),
-        catch_ups=catch_ups(telling, start),
-        snapshots=snapshot_figures(run.aside.controls, start),
-        timers=lateness(_late_timers(tables)),
-    )
-    answered.unpersist()
+def measure_lake(spark: SparkSession, lake: Lake, runs: Sequence[str], buckets: int = 120) -> Iterator[Measured]:
+    """The figures of runs of a lake, in their order. Raises `UsageError` when one is not there."""
+    return run_tables.each_of_lake(spark, lake, runs, lambda tables: figures_of(tables, buckets))
+
+
+def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
+    """The figures of each run, wherever their tables lie."""
+    unreadable = _unreadable(tables)
+    places = range(len(tables.runs))
+    extents = _extents(tables)
+    spark = tables.history.sparkSession
+    known = [
+        (place, extents[place].start, extents[place].length, len(_edges(extents, place, buckets))) for place in places
+    ]
+    runs = F.broadcast(spark.createDataFrame(known, "run int, start long, run_length long, edges int"))
+    answered = tables.history.where("outcome = 'ok'").join(runs, "run")
+    t, took = F.col("complete_ns") - F.col("start"), F.col("complete_ns") - F.col("invoke_ns")
+    answered = answered.select("run", t.alias("t"), took.alias("latency"), "run_length", "edges").persist()
+    try:
+        totals = _by_run(
+            answered.groupBy("run").agg(F.count(F.lit(1)), F.max("t"), F.expr(_P50), F.expr(_P99), F.max("latency"))
+        )
+        counts = _by_run(tables.history.groupBy("run", "outcome").count())
+        terms = _terms(tables.trace, extents)
+        telling = _telling_events(tables)
+        filled, gaps = _by_run(_buckets(answered)), _by_run(_gaps(answered))
+        last = {place: totals[place][0][1] for place in places if totals[place]}
+        faults = _faults(tables.faults.join(runs, "run"), answered, last, terms)
+        late = _late_timers(tables)
+    finally:
+        answered.unpersist()
+
+    def of(place: int) -> Figures:
+        extent, load = extents[place], (extents[place].begun - extents[place].start, last.get(place, 0))
+        count, _, *latency = totals[place][0] if totals[place] else (0, 0)
+        by_outcome = dict(counts[place])
+        edges = _edges(extents, place, buckets)
+        of_bucket = {bucket: (n, p50, p99) for bucket, n, p50, p99 in filled[place]}
+        return Figures(
+            length_ns=extent.length,
+            load=load,
+            counts={outcome.value: by_outcome.get(outcome.value, 0) for outcome in Outcome},
+            rate=count * S / max(load[1] - load[0], 1),
+            latency=(latency[0], latency[1], latency[2]) if count else None,
+            # An interval without an answer has no row.
+            buckets=[Bucket(edges[i], edges[i + 1], *of_bucket.get(i, (0, None, None))) for i in range(len(edges) - 1)],
+            gaps=sorted(gaps[place]),
+            members={m: member_spans(events, extent.start, extent.end) for m, events in telling[place].items()},
+            terms=terms[place],
+            faults=faults[place],
+            catch_ups=catch_ups(telling[place], extent.start),
+            snapshots=snapshot_figures(tables.runs[place].aside.controls, extent.start),
+            timers=lateness(late[place]),
+        )
+
+    return [unreadable[place] if place in unreadable else of(place) for place in places]
+
+
+def _by_run(frame: DataFrame) -> defaultdict[int, list[Any]]:
+    """What a query gives, by the run of each row, without it."""
+    found: defaultdict[int, list[Any]] = defaultdict(list)
+    for run, *row in frame.collect():
+        found[run].append(tuple(row))
     return found
 
 
-def _late_timers(tables: RunTables) -> list[float]:
+def _edges(extents: Sequence[_Extent], place: int, buckets: int) -> list[int]:
+    return edges_of(extents[place].length, buckets)
+
+
+def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
     """Of each timer event in the longest log, the milliseconds after the deadline that its request gave."""
-    (run,) = tables.runs
-    if run.manifest.service != TIMERS_SERVICE:
-        return []
-    longest = member_ends(tables.recording).orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")
-    recorded = tables.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
+    of_timers = [place for place, run in enumerate(tables.runs) if run.manifest.service == TIMERS_SERVICE]
+    if not of_timers:
+        return defaultdict(list)
+    recording = tables.recording.where(F.col("run").isin(of_timers))
+    longest = (
+        member_ends(recording)
+        .groupBy("run")
+        .agg(F.max(F.struct("log_end", (-F.col("member")).alias("member"))).alias("longest"))
+    )
+    longest = longest.select("run", "longest.log_end", (-F.col("longest.member")).alias("member"))
+    recorded = recording.join(F.broadcast(longest), ["run", "member"]).where("end_position <= log_end")
 
     def said(name: str) -> Any:
         return F.get_json_object("fields", f"$.{name}").cast("long")
 
-    terms = recorded.where("type = 'NewLeadershipTermEvent'").agg(F.max_by(said("time_unit"), "end_position")).first()
-    code = 0 if terms is None or terms[0] is None else max(terms[0], 0)
-    unit = MS_OF_UNIT[code] if code < len(MS_OF_UNIT) else 1
+    terms = recorded.where("type = 'NewLeadershipTermEvent'").groupBy("run")
+    units = {run: unit for run, ((unit,),) in _by_run(terms.agg(F.max_by(said("time_unit"), "end_position"))).items()}
     asked = recorded.where(F.col("f") == Function.SCHEDULE.value).select(
-        F.col("operation_id").alias("timer"), (said("timestamp") + F.col("value").cast("long")).alias("deadline")
+        "run", F.col("operation_id").alias("timer"), (said("timestamp") + F.col("value").cast("long")).alias("deadline")
     )
     fired = recorded.where("type = 'TimerEvent'").select(
-        said("correlation_id").alias("timer"), said("timestamp").alias("time")
+        "run", said("correlation_id").alias("timer"), said("timestamp").alias("time")
     )
-    late = fired.join(asked, "timer").select((F.col("time") - F.col("deadline")).alias("late"))
-    return [row.late / unit for row in late.collect()]
+    late = _by_run(fired.join(asked, ["run", "timer"]).select("run", F.col("time") - F.col("deadline")))
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    for run, rows in late.items():
+        code = max(units.get(run) or 0, 0)
+        unit = MS_OF_UNIT[code] if code < len(MS_OF_UNIT) else 1
+        found[run] = [row / unit for (row,) in rows]
+    return found
 
 
-def _require_readable(tables: RunTables) -> None:
-    rows = tables.bad.groupBy("source").agg(F.min(F.struct("member", "line", "reason")).alias("first")).collect()
-    first = {row.source: row["first"].reason for row in rows}
-    for source in ("history", "faults", "trace"):
-        if source in first:
-            raise UsageError(first[source])
+def _unreadable(tables: RunTables) -> dict[int, UsageError]:
+    first = tables.bad.groupBy("run", "source").agg(F.min(F.struct("member", "line", "reason")).alias("first"))
+    reasons = {(run, source): reason for run, source, reason in first.select("run", "source", "first.reason").collect()}
+    return {
+        run: UsageError(reasons[run, source])
+        for source in ("trace", "faults", "history")  # the last one counts
+        for run in range(len(tables.runs))
+        if (run, source) in reasons
+    }
 
 
-def _extent(history: DataFrame, faults: DataFrame, trace: DataFrame) -> tuple[int, int, int]:
-    """The first and the last moment of the run, and when the load began."""
-    calls = history.agg(F.min("invoke_ns"), F.max("invoke_ns"), F.max("complete_ns")).first()
-    injected = faults.agg(F.min("inject_begin_ns"), F.max("inject_begin_ns"), F.max("heal_end_ns")).first()
-    traced = trace.agg(F.min("ts"), F.max("ts")).first()
-    assert calls is not None
-    assert injected is not None
-    assert traced is not None
-    moments = [moment for moment in (*calls, *injected, *traced) if moment is not None]
-    if not moments:
-        return 0, 1, 0
-    start = min(moments)
-    return start, max(max(moments), start + 1), start if calls[0] is None else calls[0]
-
-
-def _buckets(answered: DataFrame, length: int, count: int) -> list[Bucket]:
-    edges = edges_of(length, count)
-    index = F.expr(f"least(((t + 1) * {len(edges) - 1} - 1) div {length}, {len(edges) - 2})").alias("bucket")
-    rows = answered.groupBy(index).agg(F.count(F.lit(1)).alias("n"), F.expr(_P50), F.expr(_P99)).collect()
-    found = {bucket: (n, p50, p99) for bucket, n, p50, p99 in rows}
-    return [
-        Bucket(edges[i], edges[i + 1], *found.get(i, (0, None, None)))  # an interval without an answer has no row
-        for i in range(len(edges) - 1)
+def _extents(tables: RunTables) -> list[_Extent]:
+    first_and_last = (
+        (tables.history, "invoke_ns", ("invoke_ns", "complete_ns")),
+        (tables.faults, "inject_begin_ns", ("inject_begin_ns", "heal_end_ns")),
+        (tables.trace, "ts", ("ts",)),
+    )
+    parts = [
+        rows.groupBy("run")
+        .agg(F.min(first).alias("first"), F.greatest(*map(F.max, (first, *last))).alias("last"))
+        .select("run", F.lit(number).alias("source"), "first", "last")
+        for number, (rows, first, last) in enumerate(first_and_last)
     ]
+    found = _by_run(parts[0].union(parts[1]).union(parts[2]))
+    return [_extent({source: (first, last) for source, first, last in found[run]}) for run in range(len(tables.runs))]
 
 
-def _gaps(answered: DataFrame) -> list[tuple[int, int]]:
-    before = F.lag("t").over(Window.orderBy("t")).alias("before")
-    rows = answered.select(before, "t").where(F.col("t") - F.col("before") > GAP_NS).orderBy("t").collect()
-    return [(row.before, row.t) for row in rows]
+def _extent(found: dict[int, tuple[int | None, int | None]]) -> _Extent:
+    moments = [moment for both in found.values() for moment in both if moment is not None]
+    if not moments:
+        return _Extent()
+    start, (begun, _) = min(moments), found.get(0, (None, None))
+    return _Extent(start, max(max(moments), start + 1), start if begun is None else begun)
 
 
-def _terms(trace: DataFrame, start: int) -> list[tuple[int, int, int]]:
+def _buckets(answered: DataFrame) -> DataFrame:
+    index = F.expr("least(((t + 1) * (edges - 1) - 1) div run_length, edges - 2)").alias("bucket")
+    return answered.groupBy("run", index).agg(F.count(F.lit(1)).alias("n"), F.expr(_P50), F.expr(_P99))
+
+
+def _gaps(answered: DataFrame) -> DataFrame:
+    before = F.lag("t").over(Window.partitionBy("run").orderBy("t")).alias("before")
+    return answered.select("run", before, "t").where(F.col("t") - F.col("before") > GAP_NS)
+
+
+def _terms(trace: DataFrame, extents: Sequence[_Extent]) -> defaultdict[int, _Terms]:
     entered = trace.where(
         (F.col("event") == TraceKind.LEADERSHIP_TERM)
         & F.col("leadership_term_id").isNotNull()
         & F.col("leader_member_id").isNotNull()
     )
-    first = entered.groupBy("leadership_term_id").agg(F.min(F.struct("ts", "leader_member_id")).alias("first"))
-    rows = first.collect()
-    return sorted((row.first.ts - start, row.leadership_term_id, row.first.leader_member_id) for row in rows)
+    first = entered.groupBy("run", "leadership_term_id").agg(F.min(F.struct("ts", "leader_member_id")).alias("first"))
+    found: defaultdict[int, _Terms] = defaultdict(list)
+    for run, rows in _by_run(first.select("run", "first.ts", "leadership_term_id", "first.leader_member_id")).items():
+        found[run] = sorted((ts - extents[run].start, term, leader) for ts, term, leader in rows)
+    return found
 
 
-def _telling_events(trace: DataFrame, members: int) -> dict[int, list[TraceEvent]]:
+def _telling_events(tables: RunTables) -> list[dict[int, list[TraceEvent]]]:
     """The events that change what a member is. The last one before a new process, or at all, says when it ended."""
-    following = F.lead("event").over(Window.partitionBy("member").orderBy("line"))
+    following = F.lead("event").over(Window.partitionBy("run", "member").orderBy("line"))
     telling = (
-        trace.withColumn("following", following)
+        tables.trace.withColumn("following", following)
         .where(
             F.col("event").isin(*_STATE_EVENTS)
             | (F.coalesce("following", F.lit(TraceKind.PROCESS_START)) == TraceKind.PROCESS_START)
         )
-        .select("member", "line", "ts", "event", "fields")
-        .orderBy("member", "line")
+        .select("run", "member", "line", "ts", "event", "fields")
     )
-    events: dict[int, list[TraceEvent]] = {member: [] for member in range(members)}
-    for row in telling.collect():
-        events[row.member].append(TraceEvent(row.line, row.ts, row.event, json.loads(row.fields)))
+    events: list[dict[int, list[TraceEvent]]] = [
+        {member: [] for member in range(run.manifest.members)} for run in tables.runs
+    ]
+    for run, rows in _by_run(telling).items():
+        for member, line, ts, event, fields in sorted(rows):
+            events[run][member].append(TraceEvent(line, ts, event, json.loads(fields)))
     return events
 
 
 def _faults(
-    faults: DataFrame, answered: DataFrame, start: int, last: int | None, terms: list[tuple[int, int, int]]
-) -> list[FaultFigures]:
-    """What was answered before, during and after each fault, as one range join."""
-    times = faults.select(
-        "line",
-        "what",
-        "where",
-        "inject_proof",
-        "heal_proof",
-        (F.col("inject_begin_ns") - start).alias("begin"),
-        (F.col("heal_end_ns") - start).alias("end"),
-    )
-    until = F.coalesce(F.col("end"), F.lit(None if last is None else last + 1).cast("long"), F.col("begin"))
-    times = times.withColumn("until", until)
+    faults: DataFrame, answered: DataFrame, last: dict[int, int], terms: defaultdict[int, _Terms]
+) -> defaultdict[int, list[FaultFigures]]:
+    """What was answered before, during and after each fault, and the first answer of a new leader."""
+    begin, end = F.col("inject_begin_ns") - F.col("start"), F.col("heal_end_ns") - F.col("start")
+    columns = ("run", "line", "what", "where", "inject_proof", "heal_proof", begin.alias("begin"), end.alias("end"))
+    rows = sorted(faults.select(*columns).collect(), key=lambda row: (row.run, row.line))
+    found: defaultdict[int, list[FaultFigures]] = defaultdict(list)
+    if not rows:
+        return found
+    spark = answered.sparkSession
+    until = {(row.run, row.line): _until(row, last.get(row.run)) for row in rows}
+    times = [(row.run, row.line, row.begin, row.end, until[row.run, row.line]) for row in rows]
+    ranges = F.broadcast(spark.createDataFrame(times, "run int, line long, begin long, end long, until long"))
     t = F.col("t")
     phase = (
         F.when((t >= F.col("begin") - AROUND_NS) & (t < F.col("begin")), "before"),
         F.when((t >= F.col("begin")) & (t < F.col("until")), "during"),
         F.when((t >= F.col("end")) & (t < F.col("end") + AROUND_NS), "after"),
     )
-    joined = answered.crossJoin(F.broadcast(times)).withColumn("phase", F.coalesce(*phase))
-    rows = joined.where("phase IS NOT NULL").groupBy("line", "phase").agg(F.expr(_P50), F.expr(_P99)).collect()
-    latencies: dict[tuple[int, str], _Pair] = {(line, phase): (p50, p99) for line, phase, p50, p99 in rows}
-    return [_fault(row, answered, terms, latencies) for row in times.orderBy("line").collect()]
+    joined = answered.join(ranges, "run").withColumn("phase", F.coalesce(*phase)).where("phase IS NOT NULL")
+    around = joined.groupBy("run", "line", "phase").agg(F.expr(_P50), F.expr(_P99))
+    latencies: dict[tuple[int, int, str], _Pair] = {
+        (r, line, p): (p50, p99) for r, line, p, p50, p99 in around.collect()
+    }
+    newer = {
+        (row.run, row.line): moment
+        for row in rows
+        if (moment := _newer(row.begin, until[row.run, row.line], terms[row.run])) is not None
+    }
+    answers = _first_answers(answered, newer)
+    for row in rows:
+        of = (row.run, row.line)
+        before, during, after = (latencies.get((*of, phase)) for phase in ("before", "during", "after"))
+        proofs = shown(*(None if proof is None else Proof(*proof) for proof in (row.inject_proof, row.heal_proof)))
+        led, answer = (None if moments.get(of) is None else moments[of] - row.begin for moments in (newer, answers))
+        figures = FaultFigures(row.what, row.where, row.begin, row.end, proofs, before, during, after, led, answer)
+        found[row.run].append(figures)
+    return found
 
 
-def _fault(
-    row: Any, answered: DataFrame, terms: list[tuple[int, int, int]], latencies: dict[tuple[int, str], _Pair]
-) -> FaultFigures:
-    newer = next((moment for moment, _, _ in terms if row.begin < moment <= max(row.until, row.begin)), None)
-    answer = None
-    if newer is not None:
-        first = answered.where(F.col("t") > newer).agg(F.min("t")).first()
-        assert first is not None
-        answer = None if first[0] is None else first[0] - row.begin
-    return FaultFigures(
-        row.what,
-        row.where,
-        row.begin,
-        row.end,
-        shown(*(None if proof is None else Proof(*proof) for proof in (row.inject_proof, row.heal_proof))),
-        latencies.get((row.line, "before")),
-        latencies.get((row.line, "during")),
-        latencies.get((row.line, "after")),
-        None if newer is None else newer - row.begin,
-        answer,
-    )
+def _until(row: Any, last: int | None) -> int:
+    if row.end is not None:
+        return int(row.end)
+    return int(row.begin) if last is None else last + 1
+
+
+def _newer(begin: int, until: int, terms: _Terms) -> int | None:
+    """When the first leader after a fault was there."""
+    return next((moment for moment, _, _ in terms if begin < moment <= max(until, begin)), None)
+
+
+def _first_answers(answered: DataFrame, moments: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
+    """The first answer after each moment, by its run and fault."""
+    if not moments:
+        return {}
+    rows = [(run, line, moment) for (run, line), moment in moments.items()]
+    after = F.broadcast(answered.sparkSession.createDataFrame(rows, "run int, line long, moment long"))
+    first = answered.join(after, "run").where("t > moment").groupBy("run", "line").agg(F.min("t").alias("t"))
+    return {(run, line): t for run, line, t in first.collect()}

@@ -5,15 +5,13 @@ Both have the same columns, so that what judges or measures runs does not know w
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, TypeVar
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval.checkers.absence import TakenSnapshots, taken_snapshots
@@ -30,7 +28,11 @@ from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
 from upheaval_pipeline import sources, tables
+from upheaval_pipeline.lake import Lake
 
+RUNS_OF_A_JOB = 200
+"""So many are read at once: what comes back of them is in this process at one time."""
+T = TypeVar("T")
 _NOTHING_TAKEN = TakenSnapshots((), -1, sys.maxsize)
 
 
@@ -151,16 +153,9 @@ class RunTables:
 def of_folders(spark: SparkSession, folders: Sequence[Path]) -> Iterator[RunTables]:
     """Raises `UsageError` for a folder that is no run folder."""
     runs = {str(place): _of_folder(folder) for place, folder in enumerate(folders)}
-    read = {
-        source.name(): sources.load(spark, source.name(), folders, by_place=True).drop("payload")
-        for source in sources.SOURCES
-    }
+    read = {source.name(): sources.load(spark, source.name(), folders, by_place=True) for source in sources.SOURCES}
     with _by_place(spark, runs, read) as found:
-        bad = reduce(DataFrame.union, (rejects(found[name], name) for name in ("history", "faults", "trace")))
-        bad = bad.union(rejects(found["recording"].where("kind IS NULL"), "recording"))
-        good = {name: frame.where("_reject IS NULL") for name, frame in found.items()}
-        good["recording"] = found["recording"].where("kind IS NOT NULL")
-        yield RunTables(tuple(runs.values()), **good, bad=bad)
+        yield found
 
 
 def _of_folder(folder: Path) -> Run:
@@ -171,23 +166,69 @@ def _of_folder(folder: Path) -> Run:
 
 
 @contextmanager
-def _by_place(
-    spark: SparkSession, runs: Mapping[str, Run], read: Mapping[str, DataFrame]
-) -> Iterator[dict[str, DataFrame]]:
+def of_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> Iterator[RunTables]:
+    """Of runs that are whole. Raises `UsageError` for one that an older version ingested."""
+    rows = {row.run: row for row in lake.rows(spark, "runs", tables.RUNS, runs).collect()}
+    known = {run: _of_row(lake.where, run, rows[run]) for run in runs}
+    names = (source.name() for source in sources.SOURCES)
+    read = {name: lake.rows(spark, name, tables.LAKE_SCHEMAS[name], runs) for name in names}
+    with _by_place(spark, known, read) as found:
+        yield found
+
+
+def why_unreadable(lake: Lake, run: str) -> UsageError | None:
+    """What keeps a run of a lake from being judged, if anything. Raises `UsageError` when it is not there."""
+    entry = lake.entry("runs", run)
+    if entry is None:
+        raise UsageError(f"{lake.where} has no run {run!r}")
+    reason = lake.damage("runs", run) or entry.unreadable
+    return UsageError(reason) if reason else None
+
+
+def each_of_lake(
+    spark: SparkSession, lake: Lake, runs: Sequence[str], work: Callable[[RunTables], Sequence[T | UsageError]]
+) -> Iterator[T | UsageError]:
+    """What comes of each run of a lake, in their order, or what keeps it from being read.
+
+    Raises `UsageError` when one is not there.
+    """
+    found: dict[str, T | UsageError] = {run: why for run in runs if (why := why_unreadable(lake, run)) is not None}
+    whole = [run for run in runs if run not in found]
+    for begin in range(0, len(whole), RUNS_OF_A_JOB):
+        some = whole[begin : begin + RUNS_OF_A_JOB]
+        with of_lake(spark, lake, some) as tables:
+            found |= zip(some, work(tables), strict=True)
+    return iter([found[run] for run in runs])
+
+
+def _of_row(lake: str, run: str, row: Any) -> Run:
+    manifest = _manifest(lake, run, row.manifest)
+    return Run(row.folder, manifest, frozenset(json.loads(row.traced)), _parse_aside(lake, run, row.aside))
+
+
+@contextmanager
+def _by_place(spark: SparkSession, runs: Mapping[str, Run], read: Mapping[str, DataFrame]) -> Iterator[RunTables]:
     """Tables of the runs with their places for their ids, and nothing of members that they do not have; read once."""
     known = [(run, place, told.manifest.members) for place, (run, told) in enumerate(runs.items())]
     places = F.broadcast(spark.createDataFrame(known, "known_as string, run int, known_members int"))
     found = {}
     for name, frame in read.items():
-        rows = frame.withColumnRenamed("run", "known_as").join(places, "known_as").drop("known_as")
+        rows = frame.drop("payload").withColumnRenamed("run", "known_as").join(places, "known_as").drop("known_as")
         if "member" in frame.columns:
             rows = rows.where("member IS NULL OR member < known_members")
         found[name] = rows.drop("known_members").persist()
+    good = {name: readable(name, frame) for name, frame in found.items()}
+    bad = {name: frame.where("kind IS NULL") if name == "recording" else frame for name, frame in found.items()}
     try:
-        yield found
+        yield RunTables(tuple(runs.values()), **good, bad=reduce(DataFrame.union, map(rejects, bad.values(), bad)))
     finally:
         for frame in found.values():
             frame.unpersist()
+
+
+def readable(source: str, rows: DataFrame) -> DataFrame:
+    """What could be read. How far frames reach is known also where they end in something that is none."""
+    return rows.where("kind IS NOT NULL" if source == "recording" else "_reject IS NULL")
 
 
 def rejects(frame: DataFrame, source: str) -> DataFrame:
@@ -198,51 +239,6 @@ def rejects(frame: DataFrame, source: str) -> DataFrame:
     ]
     bad = frame.where("_reject IS NOT NULL")
     return bad.select("run", F.lit(source).alias("source"), *place, F.col("_reject").alias("reason"))
-
-
-def runs_of_lake(spark: SparkSession, lake: str) -> list[str]:
-    """The ids of the runs of a lake, in order. Raises `UsageError` for a folder that is none."""
-    return sorted(row.run for row in table_of_lake(spark, lake, "runs").select("run").distinct().collect())
-
-
-@contextmanager
-def of_lake(spark: SparkSession, lake: str, runs: Sequence[str]) -> Iterator[RunTables]:
-    """Raises `UsageError` when the lake has no such run."""
-    rows = {row.run: row for row in table_of_lake(spark, lake, "runs").where(F.col("run").isin(*runs)).collect()}
-    known = {run: _of_row(lake, run, rows.get(run)) for run in runs}
-    read = {
-        name: spark.read.schema(f"{schema}, run string")
-        .option("basePath", f"{lake}/{name}")
-        .parquet(*(partition(lake, name, run) for run in runs))
-        for name, schema in tables.LAKE_SCHEMAS.items()
-    }
-    read["recording"] = read["recording"].drop("payload")
-    with _by_place(spark, known, read) as found:
-        of_runs = {name: table for name, table in found.items() if name != "rejects"}
-        yield RunTables(tuple(known.values()), **of_runs, bad=found["rejects"])
-
-
-def _of_row(lake: str, run: str, row: Any) -> Run:
-    if row is None:
-        raise UsageError(f"{lake} has no run {run!r}")
-    manifest = _manifest(lake, run, row.manifest)
-    aside = _parse_aside(lake, run, row.asDict().get("aside"))
-    return Run(row.folder, manifest, frozenset(json.loads(row.traced)), aside)
-
-
-def partition(lake: str, table: str, run: str) -> str:
-    """The folder of a run's rows of a table."""
-    return f"{lake}/{table}/run={quote(run, safe='')}"
-
-
-def table_of_lake(spark: SparkSession, lake: str, name: str) -> DataFrame:
-    """The rows of all runs. Raises `UsageError` for a folder that is no lake."""
-    try:
-        # Runs that an older version ingested lack columns.
-        reader = spark.read.schema(tables.RUNS) if name == "runs" else spark.read
-        return reader.parquet(f"{lake}/{name}")
-    except AnalysisException as error:
-        raise UsageError(f"{lake} is not a lake: it has no table {name!r} (make one with `upheaval ingest`)") from error
 
 
 def _manifest(lake: str, run: str, text: str) -> Manifest:

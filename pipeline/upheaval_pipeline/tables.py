@@ -57,20 +57,8 @@ RUNS = (
     "aside string, scenario string"
 )
 REJECTS = "run string, source string, member int, line long, reason string"
-
-
-def _without(columns: str, *names: str) -> str:
-    return ", ".join(column for column in columns.split(", ") if column.split()[0] not in names)
-
-
-LAKE_SCHEMAS = {
-    "history": _without(HISTORY, "run", "_reject"),
-    "faults": _without(FAULTS, "run", "_reject"),
-    "trace": _without(TRACE, "run", "_reject"),
-    "recording": _without(RECORDING, "run"),
-    "rejects": _without(REJECTS, "run"),
-}
-"""What the tables of a lake hold beside the run. Extents of recordings keep what ended them in `_reject`."""
+LAKE_SCHEMAS = {"runs": RUNS, "history": HISTORY, "faults": FAULTS, "trace": TRACE, "recording": RECORDING}
+"""Of the tables of a lake that runs are written to. Extents of recordings keep what ended them in `_reject`."""
 
 _INT64 = 1 << 63
 _Lines = Iterator[tuple[int, bytes]]

@@ -40,11 +40,10 @@ from upheaval_pipeline import judged_events, judged_history, judged_logs, run_ta
 from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.findings import findings
 from upheaval_pipeline.judged_history import Witness
+from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.reach import Reach
-from upheaval_pipeline.run_tables import Run, RunTables
+from upheaval_pipeline.run_tables import RUNS_OF_A_JOB, Run, RunTables
 
-RUNS_OF_A_JOB = 200
-"""So many are judged at once: what comes back of them is in this process at one time."""
 Judged = Report | UsageError
 """What came of a run: a malformed line of one keeps no other from being judged."""
 
@@ -56,11 +55,9 @@ def verify(spark: SparkSession, folders: Sequence[Path]) -> Iterator[Judged]:
             yield from judge(runs)
 
 
-def verify_lake(spark: SparkSession, lake: str, runs: Sequence[str]) -> Iterator[Judged]:
+def verify_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> Iterator[Judged]:
     """Judge runs of a lake, in their order. Raises `UsageError` when one is not there."""
-    for begin in range(0, len(runs), RUNS_OF_A_JOB):
-        with run_tables.of_lake(spark, lake, runs[begin : begin + RUNS_OF_A_JOB]) as found:
-            yield from judge(found)
+    return run_tables.each_of_lake(spark, lake, runs, judge)
 
 
 def evidence_of(tables: RunTables, reach: Reach, witness: Witness) -> DataFrame:

@@ -1,18 +1,19 @@
 """Run folders become tables; bad lines and files become rejects; doing it again changes nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.built_runs import good_run
+from support.lakes import asked, table_files
+from upheaval.checkers.run import verify_run
 from upheaval.errors import UsageError
 from upheaval_pipeline import sources
 from upheaval_pipeline.ingest import ingest
-
-
-def files(lake: Path) -> dict[str, int]:
-    return {table.name: sum(1 for _ in table.glob("run=*/*.parquet")) for table in lake.iterdir()}
+from upheaval_pipeline.lake import open_lake
+from upheaval_pipeline.verify import verify_lake
 
 
 def test_a_run_is_ingested_once_however_often(tmp_path: Path, spark: Any) -> None:
@@ -20,14 +21,36 @@ def test_a_run_is_ingested_once_however_often(tmp_path: Path, spark: Any) -> Non
     built = good_run()
     built.write(run)
     first = ingest(spark, [run], str(lake))
-    before = files(lake)
-    assert ingest(spark, [run], str(lake)) == first
-    assert files(lake) == before
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()}
+    said: list[str] = []
+    assert ingest(spark, [run], str(lake), said.append) == first
+    assert said == ["1 of 1 runs are in the lake as they are"]
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()} == before
     assert first["run-1"]["history"] == len(built.operations)
     assert first["run-1"]["rejects"] == 0
-    history = spark.read.parquet(str(lake / "history"))
-    assert history.select("run").distinct().first()[0] == "run-1"
-    assert history.select("id").distinct().count() == len(built.operations)
+    history = asked(spark, str(lake), "SELECT DISTINCT run, id FROM history", 1000).rows
+    assert sorted(history) == [("run-1", o.id) for o in sorted(built.operations, key=lambda o: o.id)]
+
+
+def test_runs_of_one_ingest_share_files_and_are_replaced_one_by_one(tmp_path: Path, spark: Any) -> None:
+    lake = str(tmp_path / "lake")
+    for number in range(3):
+        built = good_run(40 + number)
+        built.manifest = replace(built.manifest, run_id=f"run-{number}")
+        built.write(tmp_path / str(number))
+    folders = [tmp_path / str(number) for number in range(3)]
+    ingest(spark, folders, lake)
+    assert len(table_files(Path(lake), "history")) == 1
+    history = folders[1] / "history.jsonl"
+    history.write_text("".join(history.read_text().splitlines(keepends=True)[:-1]))
+    said: list[str] = []
+    counts = ingest(spark, folders, lake, said.append)
+    assert said == ["2 of 3 runs are in the lake as they are", "1 of 1 runs ingested"]
+    sql = "SELECT run, count(*), count(DISTINCT id) FROM history GROUP BY run ORDER BY run"
+    assert asked(spark, lake, sql, 9).rows == (("run-0", 40, 40), ("run-1", 40, 40), ("run-2", 42, 42))
+    assert [counts[f"run-{number}"]["history"] for number in range(3)] == [40, 40, 42]
+    opened = open_lake(lake)
+    assert list(verify_lake(spark, opened, opened.runs("runs"))) == [verify_run(folder) for folder in folders]
 
 
 def test_bad_lines_and_files_are_rejects_that_say_where(tmp_path: Path, spark: Any) -> None:
@@ -48,13 +71,13 @@ def test_bad_lines_and_files_are_rejects_that_say_where(tmp_path: Path, spark: A
     segment.write_bytes(data)
     counts = ingest(spark, [run], str(lake))["run-1"]
     assert counts["history"] == len(built.operations)
-    reasons = [row.reason for row in spark.read.parquet(str(lake / "rejects")).orderBy("reason").collect()]
+    reasons = [reason for (reason,) in asked(spark, str(lake), "SELECT reason FROM rejects ORDER BY 1", 99).rows]
     assert len(reasons) == counts["rejects"] == 6
     shown = "\n".join(reasons)
     assert "history.jsonl:401: not UTF-8 text" in shown
     assert "history.jsonl:402: " in shown
     assert f"trace.jsonl:{bad_line}: not a JSON object" in shown
-    assert spark.read.parquet(str(lake / "runs")).count() == 1
+    assert asked(spark, str(lake), "SELECT run FROM runs", 9).rows == (("run-1",),)
     assert "faults.jsonl:1: not JSON" in shown
     assert "archive.catalog" in shown
     assert "no valid frame at position 0" in shown

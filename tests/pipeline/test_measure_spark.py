@@ -4,14 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from support.built_runs import good_run
 from upheaval.errors import UsageError
-from upheaval.report import measure_run
+from upheaval.records import RunFolder
+from upheaval.report import Figures, measure_run
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import S
-from upheaval_pipeline.measure import measure
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.lake import open_lake
+from upheaval_pipeline.measure import measure, measure_lake
 
 
 def caught_up(at: int) -> list[str]:
@@ -35,7 +36,8 @@ def test_the_figures_are_equal(tmp_path: Path, spark: Any) -> None:
     run = built.write(tmp_path)
     run.add_fault(FaultRecord("kill", "member-0", 200_000, 210_000, S, S + 1))
     run.add_fault(FaultRecord("pause", "member-1", 100_000, 110_000))
-    figures = measure(spark, tmp_path)
+    (figures,) = measure(spark, [tmp_path])
+    assert isinstance(figures, Figures)
     assert len(figures.gaps) == 1
     assert figures.faults[0].new_leader_ns is not None
     assert [(one.member, one.rate) for one in figures.catch_ups] == [(1, 4096.0)]
@@ -46,20 +48,34 @@ def test_a_run_without_operations_has_figures(tmp_path: Path, spark: Any) -> Non
     built = good_run()
     built.operations.clear()
     run = built.write(tmp_path)
-    assert measure(spark, tmp_path) == measure_run(run)
+    assert list(measure(spark, [tmp_path])) == [measure_run(run)]
 
 
 def test_the_figures_are_equal_where_a_clock_began_anew(tmp_path: Path, spark: Any) -> None:
     run = good_run().write(tmp_path)
     with run.member(1).trace.open("a") as trace:
         trace.write(f'{{"ts":{3 * S},"event":"send"}}\n{{"ts":7,"event":"process-start"}}\n')
-    figures = measure(spark, tmp_path)
+    (figures,) = measure(spark, [tmp_path])
+    assert isinstance(figures, Figures)
     assert figures == measure_run(run)
     assert figures.length_ns > 2 * S
 
 
-def test_a_malformed_line_is_named(tmp_path: Path, spark: Any) -> None:
-    good_run().write(tmp_path)
-    (tmp_path / "faults.jsonl").write_text("{}\n")
-    with pytest.raises(UsageError, match=r"faults\.jsonl:1: "):
-        measure(spark, tmp_path)
+def test_many_runs_have_the_figures_of_each_and_a_malformed_line_is_named(tmp_path: Path, spark: Any) -> None:
+    folders = [tmp_path / str(number) for number in range(3)]
+    for number, folder in enumerate(folders):
+        built = good_run(100 + 50 * number)
+        built.manifest = replace(built.manifest, run_id=f"run-{number}", service=("", "timers", "")[number])
+        built.traces[1] += caught_up(number * S)
+        run = built.write(folder)
+        run.add_fault(FaultRecord("kill", "member-0", 200_000 + number, 210_000, S, S + 1))
+    (folders[1] / "faults.jsonl").write_text("{}\n")
+    lake = str(tmp_path / "lake")
+    ingest(spark, folders, lake)
+    opened = open_lake(lake)
+    of_lake = list(measure_lake(spark, opened, opened.runs("runs")))
+    of_folders = list(measure(spark, folders))
+    for first, bad, last in (of_lake, of_folders):
+        assert [first, last] == [measure_run(RunFolder(folders[number])) for number in (0, 2)]
+        assert isinstance(bad, UsageError)
+        assert "faults.jsonl:1: " in str(bad)

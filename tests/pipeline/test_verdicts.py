@@ -1,7 +1,6 @@
 """The verdicts that a lake keeps, and the views of them: failures by what was broken, and flakes."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,12 @@ from typing import Any
 import pytest
 
 from support.bad_runs import BAD_RUNS, copy_of_good_run
+from support.lakes import asked
 from upheaval.checkers.promises import Promise
 from upheaval.records import RunFolder
 from upheaval.scenario import load_scenario
 from upheaval_pipeline.ingest import ingest
-from upheaval_pipeline.query import ask
-from upheaval_pipeline.run_tables import runs_of_lake
+from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.verdicts import write_verdicts
 from upheaval_pipeline.verify import verify_lake
 
@@ -49,21 +48,22 @@ def lake(folders: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory, 
 
 
 def judge(spark: Any, lake: str) -> None:
-    runs = runs_of_lake(spark, lake)
-    write_verdicts(spark, lake, zip(runs, verify_lake(spark, lake, runs), strict=True))
+    opened = open_lake(lake)
+    runs = opened.runs("runs")
+    write_verdicts(spark, opened, zip(runs, verify_lake(spark, opened, runs), strict=True))
 
 
 def test_a_lake_keeps_what_came_of_its_runs(lake: str, folders: Mapping[str, Path], spark: Any) -> None:
-    assert ask(spark, lake, "SELECT * FROM judged", 10).rows == ()
+    assert asked(spark, lake, "SELECT * FROM judged", 10).rows == ()
     judge(spark, lake)
-    rows = dict(ask(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
+    rows = dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
     good = RunFolder(folders[GOOD]).read_manifest().run_id
     assert rows == {good: "valid", BAD: "invalid"}
-    (broken,) = ask(spark, lake, f"SELECT broken FROM judged WHERE run = '{BAD}'", 10).rows
+    (broken,) = asked(spark, lake, f"SELECT broken FROM judged WHERE run = '{BAD}'", 10).rows
     assert Promise.EVIDENCE_SEALED in broken[0]
-    ((found, runs, examples),) = ask(spark, lake, "SELECT broken, runs, examples FROM failures", 10).rows
+    ((found, runs, examples),) = asked(spark, lake, "SELECT broken, runs, examples FROM failures", 10).rows
     assert (found, runs, examples) == (broken[0], 1, [BAD])
-    (flaky,) = ask(spark, lake, "SELECT runs, not_valid, rate, lowest, highest, scenario FROM flakes", 10).rows
+    (flaky,) = asked(spark, lake, "SELECT runs, not_valid, rate, lowest, highest, scenario FROM flakes", 10).rows
     # Wilson's interval of one of two.
     assert flaky[:5] == (2, 1, 0.5, pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4))
     assert flaky[5] == load_scenario(BROKEN.scenario).title
@@ -73,28 +73,20 @@ def test_who_judges_again_replaces_it_and_a_run_that_has_changed_does_not_count(
     lake: str, folders: Mapping[str, Path], spark: Any
 ) -> None:
     judge(spark, lake)
-    first = ask(spark, lake, "SELECT * FROM verdicts ORDER BY ALL", 1000).rows
+    first = asked(spark, lake, "SELECT * FROM verdicts ORDER BY ALL", 1000).rows
     judge(spark, lake)
-    assert ask(spark, lake, "SELECT * FROM verdicts ORDER BY ALL", 1000).rows == first
+    assert asked(spark, lake, "SELECT * FROM verdicts ORDER BY ALL", 1000).rows == first
     manifest = folders[BAD] / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "host": "another"}))
     ingest(spark, [folders[BAD]], lake)
-    assert BAD not in dict(ask(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
+    assert BAD not in dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
     judge(spark, lake)
-    assert BAD in dict(ask(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
+    assert BAD in dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
 
 
 def test_slow_elections_come_with_their_states(lake: str, spark: Any) -> None:
-    rows = ask(spark, lake, "SELECT length_ms, states FROM slow_elections", 1000).rows
+    rows = asked(spark, lake, "SELECT length_ms, states FROM slow_elections", 1000).rows
     assert [length for length, _ in rows] == sorted((length for length, _ in rows), reverse=True)
     assert all("CANVASS" in states or "INIT" in states for _, states in rows)
     assert all("CLOSED" not in states for _, states in rows)
     assert rows[0][0] > 0
-
-
-def test_runs_that_an_older_version_ingested_have_no_scenario(lake: str, tmp_path: Path, spark: Any) -> None:
-    old = f"{tmp_path}/lake"
-    for table in ("history", "faults", "trace", "recording", "rejects"):
-        shutil.copytree(f"{lake}/{table}", f"{old}/{table}")
-    spark.read.parquet(f"{lake}/runs").drop("scenario").write.partitionBy("run").parquet(f"{old}/runs")
-    assert {row for (row,) in ask(spark, old, "SELECT scenario FROM ran", 10).rows} == {None}

@@ -39,9 +39,9 @@ from upheaval_pipeline import run_tables
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.judged_history import Witness, spread
 from upheaval_pipeline.judged_logs import member_ends
+from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.measure import measure_lake
 from upheaval_pipeline.reach import Reach
-from upheaval_pipeline.run_tables import runs_of_lake
 from upheaval_pipeline.verify import evidence_of, judge, verify_lake
 
 Damage = Callable[[BuiltRun], None]
@@ -312,12 +312,13 @@ def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) ->
     segment.write_bytes(data)
     (tmp_path / "bad" / "member-0" / "archive" / "archive.catalog").unlink()
     ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake)
-    assert runs_of_lake(spark, lake) == ["run 2/x", "run-1"]
-    assert list(verify_lake(spark, lake, ["run 2/x", "run-1"])) == [
+    opened = open_lake(lake)
+    assert opened.runs("runs") == ["run 2/x", "run-1"]
+    assert list(verify_lake(spark, opened, ["run 2/x", "run-1"])) == [
         verify_run(tmp_path / name) for name in ("bad", "good")
     ]
-    assert measure_lake(spark, lake, "run-1") == measure_run(RunFolder(tmp_path / "good"))
+    assert list(measure_lake(spark, opened, ["run-1"])) == [measure_run(RunFolder(tmp_path / "good"))]
     with pytest.raises(UsageError, match="has no run 'nobody'"):
-        list(verify_lake(spark, lake, ["run-1", "nobody"]))
+        verify_lake(spark, opened, ["run-1", "nobody"])
     with pytest.raises(UsageError, match="is not a lake"):
-        runs_of_lake(spark, str(tmp_path / "good"))
+        open_lake(str(tmp_path / "good"))

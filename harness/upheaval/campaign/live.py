@@ -23,6 +23,7 @@ from upheaval.records import Json, Outcome, RunFolder
 from upheaval.scenario import OwnCode, Scenario
 from upheaval.system import system_named
 from upheaval.workload import Load
+from upheaval_node import __version__
 
 UNSTARTED_MAX: Final = 3
 """After so many clusters in a row that could not be made or started, the next one will not be either."""
@@ -42,6 +43,11 @@ class LiveCampaign:
         """What happens to the cluster of a seed."""
         drawn = draw_schedule(seed, self.system, has_streams=system_named(self.system).has_streams)
         return drawn.run_by(self.own)
+
+    def line(self, outcome: "LiveOutcome") -> dict[str, Json]:
+        """What came of a seed, and on what."""
+        of = {"runtime": self.runtime, "system": system_named(self.system).text, "version": __version__}
+        return {**of, **outcome.to_fields()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from upheaval.operations.restore import examine
 from upheaval.operations.simulated_restore import restore_into
 from upheaval.records import (
     ENDINGS,
+    OWN_SYSTEM,
     AdminCommand,
     ConnectAnswer,
     Failure,
@@ -39,10 +40,11 @@ from upheaval.records import (
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
-from upheaval.scenario import OwnCode
+from upheaval.scenario import SIMULATED, OwnCode
 from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
+from upheaval_node import __version__
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
@@ -129,6 +131,9 @@ class SeedOutcome:
         """As a line of JSON holds it, with what the cluster was made of."""
         return {
             **self.swarm.to_fields(),
+            "runtime": SIMULATED,
+            "system": OWN_SYSTEM,
+            "version": __version__,
             "verdict": self.verdict,
             "promise": self.promise,
             "detail": self.detail,

@@ -50,9 +50,17 @@ def add_commands(commands: Commands) -> None:
     _add_trace(commands)
     _add_logs(commands)
     ingest = commands.add(
-        "ingest", "write run folders to a lake of Parquet tables (Spark)", lazy("upheaval_pipeline.commands:ingest")
+        "ingest",
+        "write run folders and campaigns to a lake of Parquet tables (Spark)",
+        lazy("upheaval_pipeline.commands:ingest"),
     )
-    ingest.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders")
+    ingest.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="run folders, and folders or lines (seeds.jsonl) of campaigns",
+    )
     ingest.add_argument("--lake", required=True, help="folder or address of the lake")
     add_json(ingest)
     _add_master(ingest)

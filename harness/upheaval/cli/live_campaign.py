@@ -53,7 +53,7 @@ def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
     def show(outcome: LiveOutcome) -> None:
         summary.add(outcome)
         with (campaign.folder / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
+            stream.write(json.dumps(campaign.line(outcome), separators=(",", ":")) + "\n")
         if outcome.verdict is not Verdict.VALID:
             line.end()
             print(_failure(outcome), file=sys.stderr, flush=True)

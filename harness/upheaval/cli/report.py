@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -48,13 +49,20 @@ def measure(options: argparse.Namespace) -> int:
     return show_figures({str(run): measure_run(RunFolder(run)) for run in options.runs}, as_json=options.json)
 
 
-def show_figures(measured: dict[str, Figures], *, as_json: bool) -> int:
-    """Print the figures of runs, by their folders."""
+def show_figures(measured: Mapping[str, Figures | UsageError], *, as_json: bool) -> int:
+    """Print the figures of runs, by their folders.
+
+    Raises `UsageError` with why any could not be measured, after the figures of all others.
+    """
+    found = {run: figures for run, figures in measured.items() if isinstance(figures, Figures)}
     if as_json:
-        print(json.dumps({run: _as_json(figures) for run, figures in measured.items()}, indent=2))
-        return 0
-    for run, figures in measured.items():
-        _print(run, figures)
+        print(json.dumps({run: _as_json(figures) for run, figures in found.items()}, indent=2))
+    else:
+        for run, figures in found.items():
+            _print(run, figures)
+    refused = [str(each) for each in measured.values() if isinstance(each, UsageError)]
+    if refused:
+        raise UsageError("; ".join(refused))
     return 0
 
 

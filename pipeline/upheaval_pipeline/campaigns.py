@@ -1,0 +1,135 @@
+"""`upheaval ingest CAMPAIGN`: what came of the seeds of campaigns becomes rows of the table `seeds` of a lake.
+
+A campaign is known by its first line, so one that has grown replaces what was there of it. This module knows nothing of
+runs.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from upheaval.campaign.campaign import SEEDS_FILE
+from upheaval.campaign.seed import SEED_FILE, Fate
+from upheaval.errors import UsageError
+from upheaval.records import RunFolder, jsonfields
+from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
+from upheaval_pipeline.tables import read_lines
+
+NAME: Final = "seeds"
+ROW: Final = "a seed of a campaign: what was drawn, what came of it, and the schedules that are kept of it"
+_COUNTS: Final = f"map<string, struct<{', '.join(f'{fate.value}: bigint' for fate in Fate)}>>"
+_LINE: Final = (
+    "seed bigint, runtime string, system string, version string, service string, members int, sync_level int, "
+    "verdict string, promise string, detail string, findings array<string>, inconclusive boolean, "
+    "processor_seconds double, operations bigint, elections bigint, snapshots bigint, endings bigint, "
+    f"faults array<string>, fault_counts {_COUNTS}, moves map<string, bigint>, folder string"
+)
+"""What a line has, of simulated seeds or of live ones."""
+_TAKEN: Final = "seconds double, simulated_seconds double, bad string"
+_NOT_KEPT: Final = {"seconds", "simulated_seconds", "bad", "schedule", "smallest"}
+SCHEMA: Final = f"run string, {_LINE}, seconds double, schedule string, smallest string, _reject string"
+_SMALLEST: Final = "-smallest"
+
+
+def seeds_file(path: Path) -> Path | None:
+    """The lines of a campaign that a path names; None when it names something else."""
+    if path.is_file():
+        return path
+    file = path / SEEDS_FILE
+    return file if file.is_file() else None
+
+
+def ingest_campaigns(
+    spark: SparkSession, files: Sequence[Path], where: str, say: Callable[[str], None] = lambda _: None
+) -> dict[str, dict[str, int]]:
+    """Write the seeds of campaigns; return how many each has, and how many lines of it could not be read.
+
+    Raises `UsageError` for a file without a line, and for two of the same campaign.
+    """
+    file_of: dict[str, Path] = {}
+    for file in files:
+        other = file_of.setdefault(_id(file), file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} are the same campaign: give one of them")
+    kept = {run: _kept(file) for run, file in file_of.items()}
+    contents = {run: _contents(file, kept[run]) for run, file in file_of.items()}
+    with writing(where):
+        lake = Lake(where)
+        new = [run for run in file_of if not _has(lake, run, contents[run])]
+        if len(new) < len(file_of):
+            say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake as they are")
+        if new:
+            batch = new_batch()
+            rows = reduce(DataFrame.union, (_seeds(spark, run, file_of[run], kept[run]) for run in new))
+            rows.write.parquet(lake.folder(NAME, batch))
+            counts = counted(spark, lake, batch, {NAME: SCHEMA})
+            totals = {run: {NAME: 0, "rejects": 0} for run in new}
+            for row in counts:
+                totals[row.run][NAME] += row.rows - row.rejects
+                totals[row.run]["rejects"] += row.rejects
+            lake.commit(batch, [NAME], [Entry(run, contents[run], totals[run]) for run in new], counts)
+    lake = Lake(where)
+    return {run: dict(entry.rows) for run in file_of if (entry := lake.entry(NAME, run)) is not None}
+
+
+def seeds_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
+    """Those of all campaigns, with what could not be read. Raises `UsageError` for a damaged file."""
+    runs = lake.runs(NAME)
+    damaged = next(filter(None, (lake.damage(NAME, run) for run in runs)), "")
+    if damaged:
+        raise UsageError(damaged)
+    return lake.rows(spark, NAME, SCHEMA, runs)
+
+
+def _id(file: Path) -> str:
+    _, first = next(read_lines(file), (0, b""))
+    if not first.endswith(b"\n"):
+        raise UsageError(f"{file} is no campaign: it has no line")
+    return hashlib.sha256(first).hexdigest()[:16]
+
+
+def _has(lake: Lake, run: str, contents: str) -> bool:
+    entry = lake.entry(NAME, run)
+    return entry is not None and entry.contents == contents and not lake.damage(NAME, run)
+
+
+def _kept(file: Path) -> list[tuple[int, str | None, str | None]]:
+    """Of each seed whose run is beside the lines: its schedule, and the smallest one that fails alike."""
+    found: dict[int, dict[str, str]] = {}
+    for folder in sorted(file.parent.glob("seed-*")):
+        seed = folder.name.removeprefix("seed-").removesuffix(_SMALLEST)
+        texts = [path for path in (RunFolder(folder).scenario_file, folder / SEED_FILE) if path.is_file()]
+        if seed.isdecimal() and texts:
+            kind = "smallest" if folder.name.endswith(_SMALLEST) else "schedule"
+            found.setdefault(int(seed), {})[kind] = jsonfields.read_text(texts[0])
+    return [(seed, texts.get("schedule"), texts.get("smallest")) for seed, texts in sorted(found.items())]
+
+
+def _contents(file: Path, kept: Sequence[tuple[int, str | None, str | None]]) -> str:
+    told = json.dumps([SCHEMA, kept]).encode()
+    return hashlib.sha256(file.read_bytes() + told).hexdigest()
+
+
+def _seeds(spark: SparkSession, run: str, file: Path, kept: Sequence[tuple[int, str | None, str | None]]) -> DataFrame:
+    """The rows of a campaign. A line that is no seed says so in `_reject`."""
+    reader = spark.read.schema(f"{_LINE}, {_TAKEN}").option("columnNameOfCorruptRecord", "bad")
+    texts = spark.createDataFrame(kept, "seed bigint, schedule string, smallest string")
+    lines = reader.json(str(file)).join(F.broadcast(texts), "seed", "left")
+    is_bad = "bad IS NOT NULL OR seed IS NULL OR verdict IS NULL"
+    reason = F.concat(
+        F.lit(f"{file}: no seed: "), F.coalesce(F.substring("bad", 1, 80), F.lit("no `seed` or `verdict`"))
+    )
+    names = [name for name in lines.columns if name not in _NOT_KEPT]
+    return lines.select(
+        F.lit(run).alias("run"),
+        *names,
+        F.coalesce("simulated_seconds", "seconds").alias("seconds"),
+        "schedule",
+        "smallest",
+        F.when(F.expr(is_bad), reason).alias("_reject"),
+    )

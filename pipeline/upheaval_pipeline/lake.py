@@ -1,0 +1,236 @@
+"""What a lake holds: files of rows, and the commits that say which of them count.
+
+`LAKE/commits/NUMBER-BATCH.json` is written last, under its name at once, and names every file in
+`LAKE/TABLE/batch=BATCH`, with its size and how many rows of which run it has. Readers take what commits name, and of a
+run what its last commit names; whatever else lies there is what a writer left that was ended, and counts for nothing.
+
+This module knows nothing of what tables mean, and of files nothing but their names and sizes.
+"""
+
+import fcntl
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import FieldError, jsonfields
+
+FORMAT: Final = 1
+COMMITS: Final = "commits"
+_COMMITTED: Final = ".json"
+_UNFINISHED: Final = ".unfinished"
+_LOCK: Final = "lock"
+_REMOTE: Final = "://"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Of a table, in the folder of its batch; `rows` are how many of each run it has."""
+
+    table: str
+    name: str
+    size: int
+    rows: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a commit says of a run."""
+
+    run: str
+    contents: str
+    """A digest of what its rows were made of."""
+    rows: Mapping[str, int]
+    """By table, those that could be read; and the `rejects`."""
+    unreadable: str = ""
+    """Why nothing can be said of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """From one moment on, these rows of these tables and no others count of these runs."""
+
+    batch: str
+    tables: tuple[str, ...]
+    runs: tuple[Entry, ...]
+    files: tuple[File, ...]
+
+    def path(self, file: File) -> str:
+        """Where a file lies in the lake."""
+        return f"{file.table}/batch={self.batch}/{file.name}"
+
+
+class Lake:
+    """A lake as it is when this is made."""
+
+    def __init__(self, where: str) -> None:
+        """Raises `UsageError` for what an older version wrote, and for a commit that is damaged."""
+        self.where = where if _REMOTE in where else str(Path(where).absolute())
+        try:
+            self._files, self._root = fs.FileSystem.from_uri(self.where)
+            everything = fs.FileSelector(self._root, allow_not_found=True, recursive=True)
+            found = {info.path[len(self._root) + 1 :]: info for info in self._files.get_file_info(everything)}
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{where} is not a lake: {error}") from None
+        self._sizes = {path: info.size for path, info in found.items() if info.is_file}
+        names = sorted(path for path in self._sizes if path.startswith(f"{COMMITS}/") and path.endswith(_COMMITTED))
+        if not names and any(path.startswith("runs/run=") for path in found):
+            raise UsageError(f"{where} was made by an older version: ingest its run folders into a new lake")
+        self._commits = {name: self._read_commit(name) for name in names}
+        self._last: dict[tuple[str, str], tuple[Commit, Entry]] = {}
+        for commit in self._commits.values():
+            self._last |= {(table, entry.run): (commit, entry) for table in commit.tables for entry in commit.runs}
+
+    def _read_commit(self, name: str) -> Commit:
+        with self._files.open_input_stream(f"{self._root}/{name}") as stream:
+            text = stream.read()
+        try:
+            told = jsonfields.parse_object(text.decode("utf-8"))
+            if jsonfields.integer(told, "format") != FORMAT:
+                raise FieldError(f"expected format {FORMAT}, got {told['format']}")
+            return jsonfields.decode(Commit, told)
+        except (FieldError, UnicodeDecodeError) as error:
+            raise UsageError(f"{self.where}: {name} is damaged: {error}") from None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no commit."""
+        return not self._commits
+
+    def runs(self, table: str) -> list[str]:
+        """The runs of which a table was written, in order."""
+        return sorted(run for name, run in self._last if name == table)
+
+    def entry(self, table: str, run: str) -> Entry | None:
+        """What the last commit of a table says of a run."""
+        return self._last[table, run][1] if (table, run) in self._last else None
+
+    def damage(self, table: str, run: str) -> str:
+        """Which file of the last commit of a table is not as it was written; nothing when all are."""
+        commit, _ = self._last[table, run]
+        for file in commit.files:
+            path = commit.path(file)
+            size = self._sizes.get(path)
+            if run in file.rows and size != file.size:
+                has = "is gone" if size is None else f"has {size} bytes and not {file.size}"
+                return f"{self.where}/{path} {has}: ingest run {run!r} again"
+        return ""
+
+    def rows(self, spark: SparkSession, table: str, schema: str, runs: Sequence[str]) -> DataFrame:
+        """Those of some of `runs(table)`, whose files must be whole."""
+        batch_of = {run: self._last[table, run][0].batch for run in runs}
+        commits = {commit.batch: commit for commit, _ in (self._last[table, run] for run in runs)}
+        files = [
+            (commit, file)
+            for commit in commits.values()
+            for file in commit.files
+            if file.table == table and any(batch_of.get(run) == commit.batch for run in file.rows)
+        ]
+        if not files:
+            return spark.createDataFrame([], schema)
+        reader = spark.read.schema(f"{schema}, batch string").option("basePath", f"{self.where}/{table}")
+        rows = reader.parquet(*(f"{self.where}/{commit.path(file)}" for commit, file in files))
+        held = {(commit.batch, run) for commit, file in files for run in file.rows}
+        if any(run not in batch_of for _, run in held):
+            rows = rows.where(F.col("run").isin(*batch_of))
+        replaced = sorted((batch, run) for batch, run in held if batch_of.get(run, batch) != batch)
+        if replaced:
+            others = spark.createDataFrame(replaced, "batch string, run string")
+            rows = rows.join(F.broadcast(others), ["batch", "run"], "anti")
+        return rows.drop("batch")
+
+    def folder(self, table: str, batch: str) -> str:
+        """Where a writer puts the files of a table before it commits them."""
+        return f"{self.where}/{table}/batch={batch}"
+
+    def commit(self, batch: str, tables: Iterable[str], runs: Iterable[Entry], counts: Iterable[Any]) -> None:
+        """Let files of a batch count; `counts` are the rows of `counted`."""
+        rows: dict[tuple[str, str], dict[str, int]] = {}
+        for count in counts:
+            rows.setdefault((count.table, count.file), {})[count.run] = count.rows
+        paths = [f"{self._root}/{table}/batch={batch}/{name}" for table, name in rows]
+        sizes = [info.size for info in self._files.get_file_info(paths)]
+        files = [File(*file, size, held) for (file, held), size in zip(rows.items(), sizes, strict=True)]
+        text = json.dumps({"format": FORMAT, **asdict(Commit(batch, tuple(tables), tuple(runs), tuple(files)))})
+        number = 1 + max((int(Path(name).name.partition("-")[0]) for name in self._commits), default=0)
+        unfinished = f"{self._root}/{COMMITS}/{batch}{_UNFINISHED}"
+        self._files.create_dir(f"{self._root}/{COMMITS}")
+        with self._files.open_output_stream(unfinished) as stream:
+            stream.write(text.encode("utf-8"))
+        self._files.move(unfinished, f"{self._root}/{COMMITS}/{number:08}-{batch}{_COMMITTED}")
+
+    def clear(self) -> None:
+        """Remove what counts for nothing. Nobody else may be writing."""
+        counting = {commit.batch for commit, _ in self._last.values()}
+        for path in self._sizes:
+            commit = self._commits.get(path)
+            if path.endswith(_UNFINISHED) or (commit is not None and commit.batch not in counting):
+                self._files.delete_file(f"{self._root}/{path}")
+        folders = {"/".join(path.split("/")[:2]) for path in self._sizes if "/batch=" in path}
+        for folder in sorted(folders):
+            if folder.partition("/batch=")[2] not in counting:
+                self._files.delete_dir(f"{self._root}/{folder}")
+
+
+def open_lake(where: str) -> Lake:
+    """Raises `UsageError` for a folder that is no lake."""
+    lake = Lake(where)
+    if lake.is_empty:
+        raise UsageError(f"{where} is not a lake: nothing was committed to it (make one with `upheaval ingest`)")
+    return lake
+
+
+def new_batch() -> str:
+    """A name that no other batch has."""
+    return uuid4().hex
+
+
+@contextmanager
+def writing(where: str) -> Iterator[bool]:
+    """While nobody else writes to a lake in a folder: others wait, and say so. Gives whether it is in one."""
+    if _REMOTE in where:
+        yield False
+        return
+    try:
+        Path(where).mkdir(parents=True, exist_ok=True)
+        lock = (Path(where) / _LOCK).open("ab")
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write to the lake {where}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"upheaval: waiting for another command that writes to {where}", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield True
+
+
+def counted(spark: SparkSession, lake: Lake, batch: str, tables: Mapping[str, str]) -> list[Any]:
+    """How many rows of each run each file of a batch has, and how many of them are rejects; one query for all tables.
+
+    `tables` are the schemas by their names.
+    """
+    parts = [
+        spark.read.schema(schema)
+        .parquet(lake.folder(name, batch))
+        .select(
+            F.lit(name).alias("table"),
+            "run",
+            F.col("_metadata.file_name").alias("file"),
+            F.expr("_reject IS NOT NULL" if "_reject" in schema else "false").alias("is_reject"),
+        )
+        for name, schema in tables.items()
+    ]
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.union(part)
+    grouped = rows.groupBy("table", "run", "file")
+    return list(grouped.agg(F.count(F.lit(1)).alias("rows"), F.count_if("is_reject").alias("rejects")).collect())

@@ -1,0 +1,123 @@
+"""Campaigns in a lake: their seeds are rows, with views of outcomes, coverage, flakes, and what got worse."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.lakes import asked, table_files
+from upheaval.campaign.live import LiveCampaign, LiveOutcome
+from upheaval.campaign.seed import Fate, SeedOutcome
+from upheaval.campaign.swarm import draw_swarm
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Report, Verdict
+from upheaval.errors import UsageError
+from upheaval.records import Json
+from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
+
+
+def line(seed: int, version: str, verdict: Verdict = Verdict.VALID) -> dict[str, Json]:
+    """What a campaign writes of a simulated seed that shows enough to be counted."""
+    outcome = SeedOutcome(draw_swarm(1), verdict.text, seconds=70.5, operations=600, elections=2)
+    if verdict is not Verdict.VALID:
+        outcome.promise, outcome.detail = str.__str__(Promise.VOTES_KEPT), "member 1 voted twice"
+    outcome.faults = {"kill-leader": Counter({Fate.PLANNED: 4, Fate.PROVED: 3, Fate.UNSEEN: 1}), "cut": Counter()}
+    outcome.moves = {"CANVASS>NOMINATE": 5}
+    return {**outcome.to_fields(), "seed": seed, "version": version}
+
+
+def written(folder: Path, lines: list[dict[str, Json]]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "seeds.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    file = seeds_file(folder)
+    assert file is not None
+    return file
+
+
+def some(version: str, count: int, bad: int) -> list[dict[str, Json]]:
+    """The last ones are invalid."""
+    return [line(n, version, Verdict.INVALID if n >= count - bad else Verdict.VALID) for n in range(count)]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> str:
+    """Campaigns on two versions, with the numbers of an example of Newcombe's."""
+    folder = tmp_path_factory.mktemp("campaigns")
+    files = [written(folder / "base", some("1", 80, 48)), written(folder / "new", some("2", 70, 56))]
+    (folder / "new" / "seed-69-smallest").mkdir()
+    (folder / "new" / "seed-69-smallest" / "run.scenario").write_text("title The smallest\n")
+    counts = ingest_campaigns(spark, files, str(folder / "lake"))
+    assert sorted(each["seeds"] for each in counts.values()) == [70, 80]
+    return str(folder / "lake")
+
+
+def test_outcomes_are_counted_with_what_was_proved(lake: str, spark: Any) -> None:
+    sql = "SELECT version, verdict, promise, seeds, operations, seconds, proved_faults FROM seed_outcomes ORDER BY 1, 2"
+    assert asked(spark, lake, sql, 9).rows == (
+        ("1", "invalid", "votes-kept", 48, 48 * 600, 48 * 70.5, 48 * 3),
+        ("1", "valid", "", 32, 32 * 600, 32 * 70.5, 32 * 3),
+        ("2", "invalid", "votes-kept", 56, 56 * 600, 56 * 70.5, 56 * 3),
+        ("2", "valid", "", 14, 14 * 600, 14 * 70.5, 14 * 3),
+    )
+    assert asked(spark, lake, "SELECT seed, smallest FROM seeds WHERE smallest IS NOT NULL", 9).rows == (
+        (69, "title The smallest\n"),
+    )
+
+
+def test_what_got_worse_comes_with_newcombes_interval(lake: str, spark: Any) -> None:
+    sql = "SELECT base_version, version, base_runs, runs, difference, lowest, highest FROM regressions WHERE lowest > 0"
+    ((base, version, base_runs, runs, *interval),) = asked(spark, lake, sql, 9).rows
+    assert (base, version, base_runs, runs) == ("1", "2", 80, 70)
+    assert interval == [pytest.approx(0.2), pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4)]
+    assert len(asked(spark, lake, "SELECT * FROM regressions", 9).rows) == 2
+
+
+def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str, spark: Any) -> None:
+    sql = "SELECT from_state, to_state, fault, sum(seeds), sum(moves) FROM coverage GROUP BY ALL"
+    assert asked(spark, lake, sql, 9).rows == (("CANVASS", "NOMINATE", "kill-leader", 150, 750),)
+
+
+def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ_are_flakes(
+    tmp_path: Path, spark: Any
+) -> None:
+    lake = str(tmp_path / "lake")
+    file = written(tmp_path / "one", [line(7, "1")])
+    ingest_campaigns(spark, [file], lake)
+    said: list[str] = []
+    ingest_campaigns(spark, [file], lake, said.append)
+    assert said == ["1 of 1 campaigns are in the lake as they are"]
+    with file.open("a") as stream:
+        stream.write(json.dumps(line(8, "1")) + "\nnothing\n" + '{"seed":9}\n')
+    (counts,) = ingest_campaigns(spark, [file], lake).values()
+    assert counts == {"seeds": 2, "rejects": 2}
+    assert asked(spark, lake, "SELECT seed FROM seeds ORDER BY 1", 9).rows == ((7,), (8,))
+    reasons = [reason for (reason,) in asked(spark, lake, "SELECT reason FROM rejects ORDER BY 1", 9).rows]
+    assert reasons == [f"{file}: no seed: no `seed` or `verdict`", f"{file}: no seed: nothing"]
+    again = written(tmp_path / "again", [line(7, "1", Verdict.INVALID)])
+    ingest_campaigns(spark, [again], lake)
+    flakes = asked(spark, lake, "SELECT seed, runs, not_valid, rate, verdicts FROM seed_flakes", 9).rows
+    assert flakes == ((7, 2, 1, 0.5, ["invalid", "valid"]),)
+    with pytest.raises(UsageError, match="are the same campaign"):
+        ingest_campaigns(spark, [file, written(tmp_path / "copy", [line(7, "1")])], lake)
+
+
+def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path, spark: Any) -> None:
+    lake = str(tmp_path / "lake")
+    campaign = LiveCampaign("process", "upheaval", tmp_path)
+    outcome = LiveOutcome(3, Report("", ()), 12.5, 99, {"pause": Counter({Fate.PLANNED: 1, Fate.PROVED: 1})})
+    ingest_campaigns(spark, [written(tmp_path / "live", [campaign.line(outcome)])], lake)
+    sql = "SELECT seed, runtime, system, verdict, seconds, operations, fault_counts['pause'].proved FROM seeds"
+    assert asked(spark, lake, sql, 9).rows == ((3, "process", "upheaval", "unknown", 12.5, 99, 1),)
+    (file,) = table_files(tmp_path / "lake", "seeds")
+    file.write_bytes(b"")
+    with pytest.raises(UsageError, match=file.name):
+        asked(spark, lake, "SELECT * FROM seeds", 9)
+
+
+def test_a_file_without_a_line_is_no_campaign(tmp_path: Path, spark: Any) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(UsageError, match="is no campaign: it has no line"):
+        ingest_campaigns(spark, [tmp_path / "empty.jsonl"], str(tmp_path / "lake"))
+    assert seeds_file(tmp_path) is None

@@ -1,0 +1,184 @@
+"""Of a lake counts what commits name: who is killed leaves nothing half, and a file that is not as it was is named."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.built_runs import good_run
+from support.lakes import asked, killed_at, killed_on_sight, table_files
+from upheaval.checkers.run import verify_run
+from upheaval.errors import UsageError
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.lake import Lake, open_lake
+from upheaval_pipeline.run_tables import why_unreadable
+from upheaval_pipeline.tables import LAKE_SCHEMAS
+from upheaval_pipeline.verdicts import write_verdicts
+from upheaval_pipeline.verify import verify_lake
+
+RUNS = 2
+
+
+def built(folder: Path, count: int) -> list[Path]:
+    """Runs with so many operations."""
+    for number in range(RUNS):
+        run = good_run(count)
+        run.manifest = replace(run.manifest, run_id=f"run-{number}")
+        run.write(folder / str(number))
+    return [folder / str(number) for number in range(RUNS)]
+
+
+def operations(spark: Any, lake: str) -> dict[str, int]:
+    return dict(asked(spark, lake, "SELECT run, count(*) FROM history GROUP BY run", 99).rows)
+
+
+def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_path: Path, spark: Any) -> None:
+    lake, old, new = str(tmp_path / "lake"), built(tmp_path / "old", 40), built(tmp_path / "new", 60)
+    ingest(spark, old, lake)
+    words = ["ingest", *map(str, new), "--lake", lake, "--master", "local[1]"]
+    killed_on_sight(tmp_path / "lake", "recording/batch=*/_temporary/**/*.parquet", words)
+    assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
+    killed_at("lake.py", "commit", "call", words)
+    assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
+    opened = open_lake(lake)
+    assert list(verify_lake(spark, opened, opened.runs("runs"))) == [verify_run(folder) for folder in old]
+    killed_at("lake.py", "commit", "return", words)
+    assert operations(spark, lake) == {f"run-{number}": 60 for number in range(RUNS)}
+    opened = open_lake(lake)
+    assert list(verify_lake(spark, opened, opened.runs("runs"))) == [verify_run(folder) for folder in new]
+    said: list[str] = []
+    ingest(spark, new, lake, said.append)
+    assert said == [f"{RUNS} of {RUNS} runs are in the lake as they are"]
+    for table in LAKE_SCHEMAS:
+        assert len({path.parent for path in table_files(tmp_path / "lake", table)}) == 1
+
+
+def test_a_commit_that_was_not_finished_counts_for_nothing(tmp_path: Path, spark: Any) -> None:
+    lake = tmp_path / "lake"
+    ingest(spark, built(tmp_path / "old", 40), str(lake))
+    (commit,) = (lake / "commits").glob("*.json")
+    unfinished = lake / "commits" / "later.unfinished"
+    unfinished.write_text(commit.read_text()[:200])
+    assert operations(spark, str(lake)) == {f"run-{number}": 40 for number in range(RUNS)}
+    ingest(spark, built(tmp_path / "new", 60), str(lake))
+    assert not unfinished.exists()
+
+
+def test_the_verdicts_of_a_judge_that_is_killed_do_not_count(tmp_path: Path, spark: Any) -> None:
+    lake = str(tmp_path / "lake")
+    ingest(spark, built(tmp_path / "runs", 40), lake)
+    killed_at("lake.py", "commit", "call", ["verify", "--engine", "spark", "--lake", lake, "--master", "local[1]"])
+    assert asked(spark, lake, "SELECT * FROM judged", 9).rows == ()
+    opened = open_lake(lake)
+    judged = verify_lake(spark, opened, opened.runs("runs"))
+    write_verdicts(spark, opened, zip(opened.runs("runs"), judged, strict=True))
+    assert len(asked(spark, lake, "SELECT * FROM judged", 9).rows) == RUNS
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> tuple[Path, Path]:
+    """A lake of a run of its own and of one that shares nothing with it, and the folder of the second."""
+    folder = tmp_path_factory.mktemp("whole")
+    for one in built(folder / "runs", 40):
+        ingest(spark, [one], str(folder / "lake"))
+    return folder / "lake", folder / "runs" / "1"
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("damage", [emptied, truncated, Path.unlink])
+@pytest.mark.parametrize("table", [table for table in LAKE_SCHEMAS if table != "faults"])
+def test_a_file_that_is_not_as_it_was_written_is_named(
+    table: str, damage: Callable[[Path], None], whole: tuple[Path, Path], tmp_path: Path, spark: Any
+) -> None:
+    lake, _ = whole
+    file, *_ = (path for path in table_files(lake, table) if path.parent.name == batch_of(lake, "run-0"))
+    kept = file.read_bytes()
+    damage(file)
+    try:
+        opened = open_lake(str(lake))
+        assert str(file) in str(why_unreadable(opened, "run-0"))
+        assert why_unreadable(opened, "run-1") is None
+        with pytest.raises(UsageError, match=file.name):
+            asked(spark, str(lake), "SELECT 1", 9)
+    finally:
+        file.write_bytes(kept)
+
+
+def test_no_other_run_is_kept_from_being_judged(whole: tuple[Path, Path], spark: Any) -> None:
+    lake, other = whole
+    (file,) = (path for path in table_files(lake, "trace") if path.parent.name == batch_of(lake, "run-0"))
+    kept = file.read_bytes()
+    emptied(file)
+    try:
+        first, second = verify_lake(spark, open_lake(str(lake)), ["run-0", "run-1"])
+    finally:
+        file.write_bytes(kept)
+    assert isinstance(first, UsageError)
+    assert f"{file} has 0 bytes and not {len(kept)}" in str(first)
+    assert second == verify_run(other)
+
+
+def batch_of(lake: Path, run: str) -> str:
+    commits = (json.loads(path.read_text()) for path in (lake / "commits").glob("*.json"))
+    (batch,) = (told["batch"] for told in commits if [entry["run"] for entry in told["runs"]] == [run])
+    return f"batch={batch}"
+
+
+def test_a_table_that_is_gone_is_named_and_ingested_again(tmp_path: Path, spark: Any) -> None:
+    lake, folders = tmp_path / "lake", built(tmp_path / "runs", 40)
+    ingest(spark, folders, str(lake))
+    for file in table_files(lake, "trace"):
+        file.unlink()
+    opened = open_lake(str(lake))
+    assert all(isinstance(each, UsageError) for each in verify_lake(spark, opened, opened.runs("runs")))
+    ingest(spark, folders, str(lake))
+    assert all(why_unreadable(open_lake(str(lake)), f"run-{number}") is None for number in range(RUNS))
+
+
+def test_bytes_that_were_changed_are_no_verdict(tmp_path: Path, spark: Any) -> None:
+    lake = tmp_path / "lake"
+    ingest(spark, built(tmp_path / "runs", 40), str(lake))
+    (file,) = table_files(lake, "history")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    file.write_bytes(data)
+    opened = open_lake(str(lake))
+    with pytest.raises(Exception, match="hecksum"):
+        verify_lake(spark, opened, opened.runs("runs"))
+
+
+def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: Any) -> None:
+    lake, folders = str(tmp_path / "lake"), built(tmp_path / "runs", 40)
+    (folders[0] / "manifest.json").write_text("{")
+    assert ingest(spark, folders, lake)["0"]["rejects"] == 1
+    opened = open_lake(lake)
+    assert opened.runs("runs") == ["0", "run-1"]
+    (judged,) = verify_lake(spark, opened, ["0"])
+    assert "manifest.json" in str(judged)
+    assert asked(spark, lake, "SELECT run, source FROM rejects", 9).rows == (("0", "manifest"),)
+
+
+def test_a_damaged_commit_and_an_older_lake_are_refused_in_one_line(tmp_path: Path, spark: Any) -> None:
+    lake, folders = tmp_path / "lake", built(tmp_path / "runs", 40)
+    ingest(spark, folders, str(lake))
+    (commit,) = (lake / "commits").glob("*.json")
+    commit.write_bytes(commit.read_bytes()[:100])
+    with pytest.raises(UsageError, match=rf"{commit.name} is damaged: ") as raised:
+        Lake(str(lake))
+    assert "\n" not in str(raised.value)
+    old = tmp_path / "old"
+    (old / "runs" / "run=7").mkdir(parents=True)
+    (old / "runs" / "run=7" / "part-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match="was made by an older version: ingest its run folders into a new lake"):
+        ingest(spark, folders, str(old))

@@ -1,0 +1,67 @@
+"""What tests do with lakes: ask one, and have one written by a process that is killed on its way."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_KILLED_AT = """
+import os, signal, sys
+module, function, event = sys.argv[1:4]
+import pandas, pyspark.sql
+from upheaval.cli.main import main
+from upheaval_pipeline import ingest, verdicts
+
+def seen(frame, happened, _):
+    code = frame.f_code
+    if happened == event and code.co_name == function and code.co_filename.endswith(module):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.setprofile(seen)
+sys.exit(main(sys.argv[4:]))
+"""
+_KILLED_ON_SIGHT = """
+import os, pathlib, signal, sys, threading
+folder, pattern = pathlib.Path(sys.argv[1]), sys.argv[2]
+from upheaval.cli.main import main
+
+def look():
+    while not any(folder.glob(pattern)):
+        threading.Event().wait(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=look, daemon=True).start()
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+def asked(spark: Any, lake: str, sql: str, limit: int) -> Any:
+    """What a query over a lake as it is now gives."""
+    from upheaval_pipeline.lake import open_lake
+    from upheaval_pipeline.query import ask
+
+    return ask(spark, open_lake(lake), sql, limit)
+
+
+def killed_at(module: str, function: str, event: str, words: Sequence[str]) -> None:
+    """Run a command in a process of its own that gets SIGKILL where a function is called or returns."""
+    _killed([_KILLED_AT, module, function, event, *words])
+
+
+def killed_on_sight(folder: Path, pattern: str, words: Sequence[str]) -> None:
+    """Run a command in a process of its own that gets SIGKILL once there is a file of that name."""
+    _killed([_KILLED_ON_SIGHT, str(folder), pattern, *words])
+
+
+def _killed(program: Sequence[str]) -> None:
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", *program], capture_output=True, text=True, env=settings, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stdout + ended.stderr
+
+
+def table_files(lake: Path, table: str) -> list[Path]:
+    """Those with rows."""
+    return sorted((lake / table).glob("batch=*/*.parquet"))
