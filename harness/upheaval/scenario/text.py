@@ -329,9 +329,10 @@ class _Parser:
 
     def _read_sent(self, line: _Line) -> WaitSent:
         message = line.take_one_of("message", tuple(CONSENSUS_FIELDS))
+        column = line.column_of_next
         options = line.take_options(("from", "to", *CONSENSUS_FIELDS[message]))
         ends = (options.pop(each, "") for each in ("from", "to"))
-        source, target = (self._who(line, each, line.column_of_next) if each else None for each in ends)
+        source, target = (self._who(line, each, column) if each else None for each in ends)
         return WaitSent(message, source, target, tuple(options.items()))
 
     def _read_fault(self, line: _Line) -> None:
