@@ -295,7 +295,9 @@ class _Parser:
         )
 
     def _read_wait(self, line: _Line) -> None:
-        what = line.take_one_of("condition", ("operations", "leader", "caught-up", "backup", "moment", "seconds", "sent"))
+        what = line.take_one_of(
+            "condition", ("operations", "leader", "caught-up", "backup", "moment", "seconds", "sent")
+        )
         step: Step
         if what == "operations":
             step = WaitOperations(line.take_number("number of operations"))
