@@ -200,8 +200,8 @@ def test_what_one_member_can_have_is_read(fault: str) -> None:
 
 
 def test_links_between_victims_are_read_whoever_these_are() -> None:
-    text = "title x\ninject a kill leader\ninject b kill follower\ninject c blackhole victim!a -> victim!b\nwait operations 1"
-    assert len(parse_scenario(text, name="x", where="x").steps) == 4
+    faults = "inject a kill leader\ninject b kill follower\ninject c blackhole victim!a -> victim!b\n"
+    assert len(parse_scenario(f"title x\n{faults}wait operations 1", name="x", where="x").steps) == 4
 
 
 def test_messages_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:

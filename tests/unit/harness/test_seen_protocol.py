@@ -83,5 +83,5 @@ def test_an_old_log_that_a_later_leader_commits_is_not_of_its_own_term(is_commit
         tell(0, "send", message="CommitPosition", leadership_term_id=2, leader_member_id=0, log_position=200)
         tell(2, "election_state", state="FOLLOWER_READY", leadership_term_id=0, log_position=200)
     else:
-        with pytest.raises(Broken, match="term 1 begins at 100 .* below 200, which was committed in term 0"):
+        with pytest.raises(Broken, match=r"term 1 begins at 100 .* below 200, which was committed in term 0"):
             tell(2, "election_state", state="FOLLOWER_READY", leadership_term_id=0, log_position=200)
