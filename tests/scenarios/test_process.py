@@ -71,7 +71,7 @@ def test_a_step_begins_when_a_message_was_sent(tmp_path: Path) -> None:
     stage = LiveStage(scenario, "process", 1, tmp_path / "run")
     result = run_scenario(scenario, stage, runtime="process", seed=1, say=said.append)
     assert result.verdict is Verdict.VALID, result.report.findings
-    waited = [line.split()[0] for line in said if line.endswith("is sent") or line.endswith("leads")]
+    waited = [line.split()[0] for line in said if line.endswith(("is sent", "leads"))]
     assert waited == ["Vote", "member"]
 
 
