@@ -179,6 +179,9 @@ class Who(Protocol):
     def select(self, roster: Roster) -> list[int]:
         """Raises `UnknownOutcome` when there is no such member now, `UsageError` when there never will be."""
 
+    def sparing(self, victim: Callable[[str], int]) -> "Who":
+        """With the victims of the faults that are named, by the names of the faults."""
+
 
 @dataclass(frozen=True, slots=True)
 class Members:
@@ -201,7 +204,8 @@ class Members:
         if self.selector is Selector.VICTIM:
             if not self.other_than:
                 raise UsageError(f"{self.selector} needs the name of a fault: {self.selector}{OTHER_THAN}NAME")
-            return [self.spared if self.spared >= 0 else roster.member_ids[0]]
+            # Before the run it may be any of them.
+            return [self.spared] if self.spared >= 0 else list(roster.member_ids)
         everyone = [member_id for member_id in roster.member_ids if member_id != self.spared]
         if self.selector is None:
             if self.member_id not in roster.member_ids:

@@ -18,7 +18,7 @@ from upheaval.records import (
     RunFolder,
 )
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.scenario import load_scenario
+from upheaval.scenario import load_scenario, parse_scenario
 from upheaval_chaos.record import FaultRecord, Proof
 
 pytestmark = pytest.mark.heavy
@@ -55,6 +55,24 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(
     assert [finding.promise for finding in result.report.findings] == promises
     assert len(list(RunFolder(folder).read_faults())) == planned_faults(name)
     assert result.digest is None
+
+
+def test_a_step_begins_when_a_message_was_sent(tmp_path: Path) -> None:
+    text = """title A vote for another leader
+        wait operations 20
+        inject dead kill leader
+        wait sent Vote from=all!dead to=all!dead vote=true
+        wait leader other-than dead
+        heal dead
+        wait caught-up dead
+        wait operations 20"""
+    said: list[str] = []
+    scenario = parse_scenario(text, name="votes", where="votes")
+    stage = LiveStage(scenario, "process", 1, tmp_path / "run")
+    result = run_scenario(scenario, stage, runtime="process", seed=1, say=said.append)
+    assert result.verdict is Verdict.VALID, result.report.findings
+    waited = [line.split()[0] for line in said if line.endswith(("is sent", "leads"))]
+    assert waited == ["Vote", "member"]
 
 
 def test_what_happened_is_replayed_there_and_in_the_simulation(

@@ -48,6 +48,18 @@ class TermLogs:
             for later, base in self.bases.items():
                 self._require_complete(term, mark, later, base)
 
+    def has_committed_before_it(self, position: int, term: int) -> bool:
+        """Whether a later term than that has committed what lies before its begin up to there: the log is of the term,
+        and who committed it need not be. Terms between them may have begun further back, and come to nothing.
+        """
+        return any(
+            later > term
+            and base.position >= position
+            and later in self.committed
+            and self.committed[later].position >= position
+            for later, base in self.bases.items()
+        )
+
     def said(self) -> str:
         """What the promise rests on, when nothing broke it."""
         shown = ", ".join(f"{term}: {mark.position}" for term, mark in sorted(self.committed.items())[-8:])

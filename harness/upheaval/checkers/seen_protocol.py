@@ -208,8 +208,9 @@ class SeenCommits:
                     # Whoever catches up reads the leader's log, and names the term that it has come to in it.
                     self._on_report(event, self._led_by(event.member_id), position)
             case TraceKind.ELECTION_STATE, _ if event.integer("leadership_term_id") != _NONE:
-                mark = Mark(event.integer("log_position"), event.place)
-                self._terms.commit(event.integer("leadership_term_id"), mark)
+                term, mark = event.integer("leadership_term_id"), Mark(event.integer("log_position"), event.place)
+                if not self._terms.has_committed_before_it(mark.position, term):
+                    self._terms.commit(term, mark)
             case TraceKind.RECEIVE, "CanvassPosition" | "Vote":
                 log = _log_of(event)
                 self._on_report(event, log.term_id, log.position)

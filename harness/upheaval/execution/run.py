@@ -14,12 +14,14 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cluster import companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
+from upheaval.execution.sent_messages import SentMessage, SentMessages
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
     AdminCommand,
     ControlRecord,
     Failure,
     RunFolder,
+    TraceEvent,
     add_failure,
     jsonfields,
     write_atomically,
@@ -41,11 +43,12 @@ from upheaval.scenario import (
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    WaitSent,
     WaitTime,
     parse_scenario,
 )
 from upheaval_chaos.driver import FaultDriver
-from upheaval_chaos.faults import Fault
+from upheaval_chaos.faults import Fault, roster_of
 from upheaval_chaos.record import Proof
 from upheaval_node.types import MS, S
 
@@ -231,6 +234,8 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             say(f"{target.acknowledged()} operations acknowledged")
         case WaitSeconds(seconds):
             target.let_pass(seconds)
+        case WaitSent():
+            _wait_sent(step, target, driver, say)
         case GiveCommand(command):
             driver.last_event_ns = target.now_ns()
             say(f"{command}: {perform(target, command, STEP_TIMEOUT_S).proof}")
@@ -250,6 +255,20 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             _require_proof(say, f"fault {name!r}", driver.inject(name, fault))
         case Heal(name):
             _require_proof(say, f"fault {name!r} healed", driver.heal(name))
+
+
+def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -> None:
+    wanted = SentMessage(step, roster_of(target), driver.victim, driver.last_event_ns)
+    sent = SentMessages(target.run, target.member_ids)
+    found: list[TraceEvent] = []
+
+    def is_sent() -> bool:
+        found.extend(event for event in sent.more() if wanted.is_meant(event))
+        return bool(found)
+
+    target.wait_until(is_sent, STEP_TIMEOUT_S, str(wanted))
+    driver.last_event_ns = min(event.ns for event in found)
+    say(f"{wanted} is sent")
 
 
 def _ask_for(command: AdminCommand, target: Steered, driver: FaultDriver) -> None:

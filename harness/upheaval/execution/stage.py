@@ -17,6 +17,10 @@ from upheaval_chaos.target import Target
 class Steered(Target, Ending, Keeper, Protocol):
     """A cluster as the steps of a scenario see it."""
 
+    @property
+    def run(self) -> RunFolder:
+        """Where its members' files are."""
+
 
 class Stage(Protocol):
     """One cluster for one run of one scenario."""

@@ -38,5 +38,6 @@ from upheaval.scenario.values import (
     WaitMoment as WaitMoment,
     WaitOperations as WaitOperations,
     WaitSeconds as WaitSeconds,
+    WaitSent as WaitSent,
     WaitTime as WaitTime,
 )

@@ -31,6 +31,7 @@ from upheaval.scenario.values import (
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    WaitSent,
     read_library_text,
 )
 from upheaval.system import COMPONENTS, ClusterSpec
@@ -41,6 +42,8 @@ from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Dialler, LinkFaultKind, Means
 from upheaval_chaos.toxic_links import CONSENSUS
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.describe import field_names
 from upheaval_node.suggestions import did_you_mean
 
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
@@ -58,6 +61,21 @@ _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Sele
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 _DATAGRAM_NUMBERS: Final = ("percent", "jitter-ms", "stream")
 _OMITS_USUALLY: Final = {"channel": CONSENSUS, "percent": "100"}
+
+_OF_MEMBERS: Final = (
+    cm.CanvassPosition,
+    cm.RequestVote,
+    cm.Vote,
+    cm.NewLeadershipTerm,
+    cm.AppendPosition,
+    cm.CommitPosition,
+    cm.CatchupPosition,
+    cm.StopCatchup,
+    cm.TerminationPosition,
+    cm.TerminationAck,
+)
+CONSENSUS_FIELDS: Final = {each.__name__: field_names(each) for each in _OF_MEMBERS}
+"""What members send each other, with the names of the fields."""
 
 T = TypeVar("T")
 
@@ -279,7 +297,9 @@ class _Parser:
         )
 
     def _read_wait(self, line: _Line) -> None:
-        what = line.take_one_of("condition", ("operations", "leader", "caught-up", "backup", "moment", "seconds"))
+        what = line.take_one_of(
+            "condition", ("operations", "leader", "caught-up", "backup", "moment", "seconds", "sent")
+        )
         step: Step
         if what == "operations":
             step = WaitOperations(line.take_number("number of operations"))
@@ -294,6 +314,8 @@ class _Parser:
             step = WaitCompanion()
         elif what == "moment":
             step = self._read_moment(line)
+        elif what == "sent":
+            step = self._read_sent(line)
         elif line.has_more:
             line.take_one_of("condition of a leader", ("other-than",))
             step = WaitLeader(self._take_fault(line, self._known))
@@ -308,6 +330,14 @@ class _Parser:
             line.number(options[name], name, least=0) if name in options else 0 for name in ("operations", "after-ms")
         )
         return WaitMoment(operations, after_ms)
+
+    def _read_sent(self, line: _Line) -> WaitSent:
+        message = line.take_one_of("message", tuple(CONSENSUS_FIELDS))
+        column = line.column_of_next
+        options = line.take_options(("from", "to", *CONSENSUS_FIELDS[message]))
+        ends = (options.pop(each, "") for each in ("from", "to"))
+        source, target = (self._who(line, each, column) if each else None for each in ends)
+        return WaitSent(message, source, target, tuple(options.items()))
 
     def _read_fault(self, line: _Line) -> None:
         name = line.take_name("name of the fault")
@@ -435,8 +465,12 @@ class _Parser:
             line.take("promise")
 
     def _take_members(self, line: _Line) -> Who:
-        column, parts = line.column_of_next, []
-        for word in line.take("target").split(","):
+        column = line.column_of_next
+        return self._who(line, line.take("target"), column)
+
+    def _who(self, line: _Line, words: str, column: int) -> Who:
+        parts = []
+        for word in words.split(","):
             parts.append(self._members(line, word, column))
             column += len(word) + 1
         return parts[0] if len(parts) == 1 else Group(tuple(parts))

@@ -12,7 +12,7 @@ from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault
-from upheaval_chaos.faults import Fault
+from upheaval_chaos.faults import Fault, Who
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
@@ -70,6 +70,18 @@ class WaitSeconds:
     """Time under load and nothing else."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSent:
+    """Until one of some members has sent another of some such a message, after the last fault began or was healed, or
+    the last such message was sent. Fields by their names in a trace, values as they are written there.
+    """
+
+    message: str
+    source: Who | None = None
+    target: Who | None = None
+    fields: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,7 @@ Step = (
     | WaitMoment
     | WaitTime
     | WaitSeconds
+    | WaitSent
     | Inject
     | Heal
     | Begin
@@ -247,12 +260,15 @@ class Scenario:
     @property
     def runtimes(self) -> tuple[str, ...]:
         """Where it can run: the simulated runtime runs components together, and only it has hosts of its own to break;
-        only containers filter packets, and simulated members send no datagrams and have no dialling sides.
+        only containers filter packets, and simulated members send no datagrams and have no dialling sides. Messages are
+        read while they are written on processes alone.
         """
         if any(isinstance(step, Inject) and isinstance(step.fault, HostFault) for step in self.steps):
             return (SIMULATED,)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
+        if any(isinstance(step, WaitSent) for step in self.steps):
+            return (PROCESS,)
         if any(isinstance(fault, DatagramFault) or fault.dialler for fault in self.link_faults):
             return (PROCESS, DOCKER)
         return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)

@@ -70,6 +70,11 @@ def camel_case(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
+def field_names(kind: type[Message]) -> tuple[str, ...]:
+    """The names that the schema gives the fields of a message."""
+    return tuple(camel_case(each.name) for each in fields(kind))  # type: ignore[arg-type]
+
+
 def trace_fields(message: Message) -> dict[str, int | str | bool | None]:
     """Type and fields of a message as values of a trace; bytes as hexadecimal text, groups are left out."""
     cls = type(message)

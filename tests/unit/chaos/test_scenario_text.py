@@ -162,6 +162,9 @@ def test_every_statement_is_read() -> None:
         ("inject a reset clients <-> leader by=packets", "1:1: filters of packets lie between members"),
         ("inject a slow leader -> follower latency-ms=-3", "1:34: latency-ms must be a number"),
         ("heal a", "1:6: no fault is called 'a'"),
+        ("wait sent Vot", "1:11: unknown message 'Vot'"),
+        ("wait sent Vote form=leader", "1:16: unknown option 'form': use one of from, to, candidateTermId"),
+        ("wait sent Vote from=leeder", "1:16: unknown target 'leeder'"),
         ("promise to be good", "1:9: unknown promise 'to be good'"),
         ("cluster members=0", "1:9: members must be a number"),
         ("cluster members=10", "1:9: a cluster has 1 to 9 members"),
@@ -202,6 +205,16 @@ def test_a_fault_that_no_cluster_of_that_size_can_have_is_refused(members: int, 
 def test_what_one_member_can_have_is_read(fault: str) -> None:
     text = f"title x\ncluster members=1\ninject x {fault}\nwait operations 1"
     assert len(parse_scenario(text, name="x", where="x").steps) == 2
+
+
+def test_links_between_victims_are_read_whoever_these_are() -> None:
+    faults = "inject a kill leader\ninject b kill follower\ninject c blackhole victim!a -> victim!b\n"
+    assert len(parse_scenario(f"title x\n{faults}wait operations 1", name="x", where="x").steps) == 4
+
+
+def test_messages_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:
+    text = "title x\nwait sent Vote\nwait operations 1"
+    assert parse_scenario(text, name="x", where="x").runtimes == ("process",)
 
 
 def test_a_link_that_depends_on_who_leads_is_read() -> None:

@@ -1,5 +1,6 @@
 """Votes and commit positions of members that trace no messages, from what forwarders saw of a good run."""
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from support.bad_runs.protocol import KILLED, RESTARTED, Line, first, having
 from support.bad_runs.seen import seen_by_forwarders
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
-from upheaval.checkers.verdict import Verdict
-from upheaval.records import RunFolder
+from upheaval.checkers.protocol_events import MemberEvent, Place
+from upheaval.checkers.seen_protocol import SeenCommits
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval.records import Json, RunFolder
 from upheaval.report.elections import Outcome, elections_of
 
 
@@ -60,3 +63,25 @@ def test_elections_are_those_that_members_would_have_traced(tmp_path: Path) -> N
     found = elections_of(RunFolder(tmp_path))
     assert [(each.term_id, each.candidate_id, each.voters) for each in found] == traced
     assert Outcome.LEADS in {each.outcome for each in found}
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_an_old_log_that_a_later_leader_commits_is_not_of_its_own_term(is_committed: bool) -> None:
+    """Between its term and the later one there was one that began further back, and came to nothing."""
+    rules, number = SeenCommits(3), count(1)
+
+    def tell(member: int, kind: str, **fields: Json) -> None:
+        line = next(number)
+        rules.on_event(MemberEvent(Place(member, line), line, kind, fields))
+
+    for term, leader, base in ((1, 1, 100), (2, 0, 200)):
+        led = {"leadership_term_id": term, "leader_member_id": leader}
+        tell(leader, "send", message="NewLeadershipTerm", **led, term_base_log_position=base)
+    report = {"leadership_term_id": 2, "follower_member_id": 2, "log_position": 200, "flags": 0}
+    tell(0, "receive", message="AppendPosition", **report)
+    if is_committed:
+        tell(0, "send", message="CommitPosition", leadership_term_id=2, leader_member_id=0, log_position=200)
+        tell(2, "election_state", state="FOLLOWER_READY", leadership_term_id=0, log_position=200)
+    else:
+        with pytest.raises(Broken, match=r"term 1 begins at 100 .* below 200, which was committed in term 0"):
+            tell(2, "election_state", state="FOLLOWER_READY", leadership_term_id=0, log_position=200)

@@ -1,0 +1,77 @@
+"""Messages between members as the run folder has them while the run goes on: what members trace, and forwarders see.
+
+Reads what is added to the files since the last look, whole lines alone. Waits for nothing.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from upheaval.records import RunFolder, TraceEvent, jsonfields
+from upheaval.records.jsonfields import FieldError
+from upheaval.scenario import WaitSent
+from upheaval_chaos.faults import Roster
+from upheaval_node.protocol.describe import camel_case
+from upheaval_node.trace_kinds import TraceKind
+
+
+class SentMessages:
+    """All that were sent, in the order of each file."""
+
+    def __init__(self, run: RunFolder, members: Sequence[int]) -> None:
+        self._read = dict.fromkeys((run.consensus_file, *(run.member(each).trace for each in members)), 0)
+
+    def more(self) -> Iterator[TraceEvent]:
+        """Those since the last look."""
+        for path in self._read:
+            for line in self._lines(path):
+                try:
+                    fields = jsonfields.parse_object(line.decode("utf-8"))
+                    event = TraceEvent(0, jsonfields.integer(fields, "ts"), str(fields.get("event")), fields)
+                except (FieldError, UnicodeDecodeError):
+                    # What is left of a line whose writer was killed; who judges the run looks at it.
+                    continue
+                if event.event == TraceKind.SEND:
+                    yield event
+
+    def _lines(self, path: Path) -> Sequence[bytes]:
+        try:
+            with path.open("rb") as file:
+                file.seek(self._read[path])
+                whole, newline, _ = file.read().rpartition(b"\n")
+        except OSError:
+            return ()
+        self._read[path] += len(whole) + len(newline)
+        return whole.split(b"\n")
+
+
+class SentMessage:
+    """What a step waits for, with the members that its ends are now."""
+
+    def __init__(self, step: WaitSent, roster: Roster, victim: Callable[[str], int], after_ns: int) -> None:
+        """Raises `UnknownOutcome` when it cannot be told who is meant."""
+        everyone = list(roster.member_ids)
+        self._sources, self._targets = (
+            everyone if each is None else each.sparing(victim).select(roster) for each in (step.source, step.target)
+        )
+        self._step = step
+        self._after_ns = after_ns
+
+    def __str__(self) -> str:
+        ends = (" or ".join(map(str, each)) for each in (self._sources, self._targets))
+        values = "".join(f" {name}={value}" for name, value in self._step.fields)
+        return f"{self._step.message}{values} from {' to '.join(ends)}"
+
+    def is_meant(self, event: TraceEvent) -> bool:
+        """Whether a message is one."""
+        fields, step = event.fields, self._step
+        if event.ns <= self._after_ns or fields.get("message") != step.message:
+            return False
+        if fields.get("member") not in self._sources or fields.get("to") not in self._targets:
+            return False
+        told = {camel_case(name): value for name, value in fields.items()}
+        return all(_plain(told.get(name)) == value for name, value in step.fields)
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,80 @@
+"""A step that waits for a message: read from what members trace and forwarders see, while they write it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upheaval.execution.sent_messages import SentMessage, SentMessages
+from upheaval.records import RunFolder, TraceEvent
+from upheaval.scenario import WaitSent, parse_scenario
+from upheaval_chaos.faults import Roster
+
+ROSTER = Roster(range(3), lambda: 0, lambda _: True)
+VOTE = {"event": "send", "member": 1, "to": 2, "message": "Vote", "candidate_term_id": 4, "vote": True}
+
+
+def written(ns: int, **fields: object) -> bytes:
+    return json.dumps({"ts": ns, **VOTE, **fields}).encode() + b"\n"
+
+
+def step(line: str) -> WaitSent:
+    text = f"title x\ninject a kill member-2\nwait sent {line}\nwait operations 1"
+    found = parse_scenario(text, name="x", where="x").steps[1]
+    assert isinstance(found, WaitSent)
+    return found
+
+
+def wanted(line: str) -> SentMessage:
+    return SentMessage(step(line), ROSTER, {"a": 2}.__getitem__, 100)
+
+
+def event(ns: int = 101, **fields: object) -> TraceEvent:
+    told = json.loads(written(ns, **fields))
+    return TraceEvent(0, ns, told["event"], told)
+
+
+def test_messages_of_members_and_of_forwarders_are_read_once_and_whole(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.member(1).path.mkdir()
+    run.member(1).trace.write_bytes(written(5) + written(6, event="receive") + written(7)[:20])
+    run.consensus_file.write_bytes(b'{"ts":8,"ev\n' + written(9))
+    sent = SentMessages(run, range(3))
+    assert sorted(each.ns for each in sent.more()) == [5, 9]
+    with run.member(1).trace.open("ab") as file:
+        file.write(written(7)[20:])
+    assert [each.ns for each in sent.more()] == [7]
+    assert list(sent.more()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Vote",
+        "Vote from=member-1 to=victim!a",
+        "Vote from=followers",
+        "Vote to=leader,member-2",
+        "Vote vote=true candidateTermId=4",
+    ],
+)
+def test_a_message_is_known_by_its_ends_and_fields(line: str) -> None:
+    assert wanted(line).is_meant(event())
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("RequestVote", event()),
+        ("Vote from=leader", event()),
+        ("Vote to=leader", event()),
+        ("Vote vote=false", event()),
+        ("Vote candidateTermId=5", event()),
+        ("Vote", event(100)),
+    ],
+)
+def test_others_are_not_meant(line: str, seen: TraceEvent) -> None:
+    assert not wanted(line).is_meant(seen)
+
+
+def test_what_is_waited_for_is_said_with_the_members_that_it_is_about() -> None:
+    assert str(wanted("Vote from=followers to=leader vote=true")) == "Vote vote=true from 1 or 2 to 0"
