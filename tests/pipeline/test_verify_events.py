@@ -20,6 +20,7 @@ from upheaval.report import measure_run
 from upheaval_chaos.record import Proof
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.measure import measure, measure_lake
 from upheaval_pipeline.verify import verify_lake
 
@@ -65,7 +66,7 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(
     figures = measure_run(RunFolder(tmp_path))
     assert figures.timers is not None
     assert figures.timers.p50 == 3
-    assert measure(spark, tmp_path) == figures
+    assert list(measure(spark, [tmp_path])) == [figures]
 
 
 def with_action(flags: int, folder: Path) -> None:
@@ -132,8 +133,8 @@ def test_a_lake_of_them_says_the_same(tmp_path: Path, spark: Any) -> None:
     locks_run("fenced_promises").write(folders["promises"])
     for name, folder in folders.items():
         RunFolder(folder).write_manifest(replace(RunFolder(folder).read_manifest(), run_id=name))
-    lake = str(tmp_path / "lake")
-    ingest(spark, list(folders.values()), lake)
+    ingest(spark, list(folders.values()), str(tmp_path / "lake"))
+    lake = open_lake(str(tmp_path / "lake"))
     assert list(verify_lake(spark, lake, list(folders))) == [verify_run(folder) for folder in folders.values()]
     assert [snapshot.length_ns for snapshot in measure_run(RunFolder(folders["ledger"])).snapshots] == [1]
-    assert measure_lake(spark, lake, "ledger") == measure_run(RunFolder(folders["ledger"]))
+    assert list(measure_lake(spark, lake, ["ledger"])) == [measure_run(RunFolder(folders["ledger"]))]
