@@ -19,6 +19,7 @@ from upheaval_node.files.cnc import HEADER_LENGTH, read_header
 from upheaval_node.service.services.encoding import Request, Response, decode_response, encode_request
 
 TIMEOUT_S: Final = 60.0
+CONNECTS: Final = 6
 _OPENS: Final = (
     "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -214,10 +215,15 @@ class Bridge:
         self.port = int(said[1])
 
     def session(self, ingress: str) -> "BridgeSession":
-        """A session that is connected."""
-        session = BridgeSession(self.port)
-        session.connect(ingress)
-        return session
+        """A session that is connected. Where members get no processor, an attempt of the client may time out."""
+        for _ in range(CONNECTS):
+            session = BridgeSession(self.port)
+            kind, body = session.connect(ingress)
+            if kind == b"L":
+                return session
+            session.close()
+            assert b"cluster connect timeout" in body, (kind, body)
+        raise AssertionError(f"{CONNECTS} attempts to connect have timed out: {body!r}")
 
     def end(self) -> int:
         """End it as who started it does: by the end of its input. Returns its exit status."""
@@ -248,12 +254,13 @@ class BridgeSession:
         self._file = self._socket.makefile("rb")
         self.leadership_term_id = self.leader = self.session_id = -1
 
-    def connect(self, ingress: str) -> None:
-        """To a cluster, which must be there."""
+    def connect(self, ingress: str) -> tuple[bytes, bytes]:
+        """To a cluster; what the bridge says of it."""
         self.tell(b"C", ingress.encode())
         kind, body = self.hear()
-        assert kind == b"L", (kind, body)
-        self.leadership_term_id, self.leader, self.session_id = LEADER.unpack(body)
+        if kind == b"L":
+            self.leadership_term_id, self.leader, self.session_id = LEADER.unpack(body)
+        return kind, body
 
     def tell(self, kind: bytes, body: bytes = b"") -> None:
         """Send one frame."""
