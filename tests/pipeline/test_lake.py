@@ -36,6 +36,7 @@ def operations(spark: Any, lake: str) -> dict[str, int]:
     return dict(asked(spark, lake, "SELECT run, count(*) FROM history GROUP BY run", 99).rows)
 
 
+@pytest.mark.nightly
 def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_path: Path, spark: Any) -> None:
     lake, old, new = str(tmp_path / "lake"), built(tmp_path / "old", 40), built(tmp_path / "new", 60)
     ingest(spark, old, lake)
