@@ -69,6 +69,7 @@ def test_a_commit_that_was_not_finished_counts_for_nothing(tmp_path: Path, spark
     assert not unfinished.exists()
 
 
+@pytest.mark.nightly
 def test_the_verdicts_of_a_judge_that_is_killed_do_not_count(tmp_path: Path, spark: Any) -> None:
     lake = str(tmp_path / "lake")
     ingest(spark, built(tmp_path / "runs", 40), lake)
