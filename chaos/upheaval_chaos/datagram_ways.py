@@ -132,7 +132,7 @@ class Way:
                 return
             if toxic.type == "omit":
                 data = _without(data, toxic.get("template_id"))
-            if toxic.type == "duplicate":
+            elif toxic.type == "duplicate":
                 copies += 1
             elif toxic.type == "latency":
                 jitter = toxic.get("jitter")

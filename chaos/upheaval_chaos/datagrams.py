@@ -63,7 +63,7 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
 def volley_of(count: int, effect: DatagramEffect) -> tuple[int, int, int, int, float]:
     """What a volley of so many probes is, like the frames that the effect is about."""
     frame_type = FRAMES.get(effect.frames, TYPE_DATA)
-    template_id = MESSAGES.get(effect.message, 0)
+    template_id = MESSAGES[effect.message].TEMPLATE_ID if effect.message else 0
     return count, frame_type, effect.stream_id, template_id, _QUIET_S + effect.jitter_ms / 1000
 
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_NAK, TYPE_SETUP, TYPE_SM
+from upheaval_node.protocol.message import Message
 
 CLIENTS: Final = -1
 """In the place of a member's id: the clients of the cluster, as one end of a link."""
@@ -126,8 +127,8 @@ FRAMES: Final[Mapping[str, int]] = {"data": TYPE_DATA, "setup": TYPE_SETUP, "sta
 """The types of Aeron's frames, by the names of scenarios; padding counts as data."""
 
 
-MESSAGES: Final[Mapping[str, int]] = {
-    message.__name__: message.TEMPLATE_ID
+MESSAGES: Final[Mapping[str, type[Message]]] = {
+    message.__name__: message
     for message in (
         cm.CanvassPosition,
         cm.RequestVote,
@@ -141,7 +142,7 @@ MESSAGES: Final[Mapping[str, int]] = {
         cm.TerminationAck,
     )
 }
-"""The messages between consensus modules, with their templates."""
+"""The messages between consensus modules, by their names."""
 
 
 class DatagramFaultKind(StrEnum):

@@ -175,7 +175,7 @@ def _datagram_toxic(stream: Stream, effect: DatagramEffect) -> _Wanted:
         case DatagramFaultKind.DUPLICATE:
             return _Wanted(stream, "duplicate", some, share)
         case DatagramFaultKind.OMIT:
-            return _Wanted(stream, "omit", {"template_id": MESSAGES[effect.message]}, share)
+            return _Wanted(stream, "omit", {"template_id": MESSAGES[effect.message].TEMPLATE_ID}, share)
         case DatagramFaultKind.DISORDER:
             half_ms = effect.jitter_ms // 2
             return _Wanted(stream, "latency", {"latency": effect.jitter_ms - half_ms, "jitter": half_ms, **some})

@@ -10,7 +10,7 @@ from typing import Final
 
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.spans import Span, spans_of
+from upheaval.checkers.spans import MemberSpans, Span
 from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Finding, Verdict
@@ -24,9 +24,10 @@ BYTES_A_SECOND: Final = 1 << 20
 """Of its log a member copies and replays at least so many."""
 
 
-def check_joining(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
+def check_joining(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
+) -> list[Finding]:
     """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
-    members = [spans_of(run.member(facts.member_id)) for facts in traces]
     elections = [span for member in members for span in member.elections]
     led = [span for member in members for span in member.led]
     if manifest.members < 2 or not led:

@@ -11,7 +11,7 @@ from typing import Final
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
-from upheaval.checkers.spans import MemberSpans, Span, spans_of
+from upheaval.checkers.spans import MemberSpans, Span
 from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Finding, Verdict
@@ -22,9 +22,10 @@ _DEATHS: Final = frozenset({"kill", "power-cut"})
 _PAUSE: Final = "pause"
 
 
-def check_leaderless(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
+def check_leaderless(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
+) -> list[Finding]:
     """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
-    members = [spans_of(run.member(facts.member_id)) for facts in traces]
     if manifest.members < 2 or not any(member.led for member in members):
         return []
     judge = _Judge(manifest, members, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})

@@ -43,6 +43,7 @@ from upheaval.checkers.raised import check_raised
 from upheaval.checkers.sealing import check_seal
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
+from upheaval.checkers.spans import spans_of
 from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.trace_facts import TraceFacts, facts_of_members
@@ -125,8 +126,9 @@ def judge_files(
 ) -> list[Finding]:
     """The findings that rest on traces and small files of the run, and of its history on times alone."""
     found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
-    found += check_leaderless(run, manifest, traces)
-    found += check_joining(run, manifest, traces)
+    spans = [spans_of(run.member(facts.member_id)) for facts in traces]
+    found += check_leaderless(run, manifest, traces, spans)
+    found += check_joining(run, manifest, traces, spans)
     found += check_progress(run, manifest, traces, operations)
     raised = check_raised(run, traces)
     return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces), raised]

@@ -40,9 +40,8 @@ from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
-from upheaval_chaos.target import Dialler, LinkFaultKind, Means
+from upheaval_chaos.target import MESSAGES, Dialler, LinkFaultKind, Means
 from upheaval_chaos.toxic_links import CONSENSUS
-from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.describe import field_names
 from upheaval_node.suggestions import did_you_mean
 
@@ -61,21 +60,6 @@ _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Sele
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 _DATAGRAM_NUMBERS: Final = ("percent", "jitter-ms", "stream")
 _OMITS_USUALLY: Final = {"channel": CONSENSUS, "percent": "100"}
-
-_OF_MEMBERS: Final = (
-    cm.CanvassPosition,
-    cm.RequestVote,
-    cm.Vote,
-    cm.NewLeadershipTerm,
-    cm.AppendPosition,
-    cm.CommitPosition,
-    cm.CatchupPosition,
-    cm.StopCatchup,
-    cm.TerminationPosition,
-    cm.TerminationAck,
-)
-CONSENSUS_FIELDS: Final = {each.__name__: field_names(each) for each in _OF_MEMBERS}
-"""What members send each other, with the names of the fields."""
 
 T = TypeVar("T")
 
@@ -332,9 +316,9 @@ class _Parser:
         return WaitMoment(operations, after_ms)
 
     def _read_sent(self, line: _Line) -> WaitSent:
-        message = line.take_one_of("message", tuple(CONSENSUS_FIELDS))
+        message = line.take_one_of("message", tuple(MESSAGES))
         column = line.column_of_next
-        options = line.take_options(("from", "to", *CONSENSUS_FIELDS[message]))
+        options = line.take_options(("from", "to", *field_names(MESSAGES[message])))
         ends = (options.pop(each, "") for each in ("from", "to"))
         source, target = (self._who(line, each, column) if each else None for each in ends)
         return WaitSent(message, source, target, tuple(options.items()))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.checkers.leaderless import check_leaderless
+from upheaval.checkers.spans import spans_of
 from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Manifest, RunFolder
@@ -56,7 +57,8 @@ def hit(
 
 def judged(run: RunFolder) -> tuple[Verdict, str]:
     manifest = run.read_manifest()
-    (finding,) = check_leaderless(run, manifest, facts_of_members(run, manifest.members))
+    spans = [spans_of(run.member(member_id)) for member_id in range(manifest.members)]
+    (finding,) = check_leaderless(run, manifest, facts_of_members(run, manifest.members), spans)
     return finding.verdict, finding.detail
 
 
