@@ -50,6 +50,9 @@ class Outcome:
     seconds: float
 
 
+SLOWEST = 15
+"""Of all suites together."""
+DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(tests/.+)$", re.MULTILINE)
 SUMMARY = re.compile(r"\d+ (passed|failed|error|skipped).* in [0-9.]+s")
 """How a line begins with which pytest ends; what it started may have a last word after it."""
 DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv", "openssl")
@@ -75,7 +78,18 @@ def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
     marks = "" if nightly else "not nightly"
     begin = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite.folder, "-m", marks],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            suite.folder,
+            "-m",
+            marks,
+            f"--durations={SLOWEST}",
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -87,6 +101,12 @@ def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
     if outcome.status:
         print(outcome.output, flush=True)
     return outcome
+
+
+def slowest(outcomes: list[Outcome]) -> list[str]:
+    """Where the time of the whole goes, a line a test."""
+    found = [(float(took), test) for o in outcomes for took, test in DURATION.findall(o.output)]
+    return [f"{took:7.1f} s  {test}" for took, test in sorted(found, reverse=True)[:SLOWEST]]
 
 
 def counts(outcomes: list[Outcome], word: str) -> int:
@@ -115,6 +135,7 @@ def main() -> int:
         outcomes = list(pool.map(run, runnable))
     for suite in left_out:
         print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
+    print("\n".join(["slowest tests:", *slowest(outcomes)]))
     failed = [o for o in outcomes if o.status] or required
     print(f"{counts(outcomes, 'passed')} passed, {counts(outcomes, 'failed') + counts(outcomes, 'error')} failed")
     return 1 if failed else 0

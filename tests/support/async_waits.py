@@ -10,10 +10,10 @@ LOOK_INTERVAL_S = 0.002
 async def one_turn(delay_s: float = 0) -> None:
     """Let everything else in the loop have its turn; `delay_s` between two looks at what is elsewhere."""
     loop = asyncio.get_running_loop()
-    passed = loop.create_future()
-    handle = loop.call_later(delay_s, passed.set_result, None) if delay_s else loop.call_soon(passed.set_result, None)
+    passed = asyncio.Event()
+    handle = loop.call_later(delay_s, passed.set) if delay_s else loop.call_soon(passed.set)
     try:
-        await passed
+        await passed.wait()
     finally:
         handle.cancel()
 
