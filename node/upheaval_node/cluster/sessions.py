@@ -34,6 +34,9 @@ MAX_WAITING: Final = 64
 """Redirected or rejected clients that wait for their answer; more than that get none."""
 
 
+_ADMIN_REQUESTS: Final[dict[int, str]] = {kind.value: kind.name for kind in cm.AdminRequestType}
+
+
 class Leadership(Protocol):
     """What sessions must know of their module."""
 
@@ -171,7 +174,7 @@ class SessionManager:
     def _serve_admin(self, session: ClusterSession, request: cm.AdminRequest) -> tuple[cm.AdminResponseCode, str]:
         """OK says that the snapshot was asked for, not that it is complete."""
         kind = request.request_type
-        name = kind.name if isinstance(kind, cm.AdminRequestType) else str(kind)
+        name = _ADMIN_REQUESTS.get(kind, str(kind))
         if not self._authorisation.is_authorised(
             cm.SCHEMA.table.schema_id, cm.AdminRequest.TEMPLATE_ID, kind, session.principal
         ):

@@ -1,6 +1,5 @@
 """Recordings can be read from a folder, by path or storage, while an archive writes them."""
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,6 @@ def test_a_folder_on_disk_reads_like_the_storage(tmp_path: Path) -> None:
 
     by_path = read_recordings(folder)[0]
     assert list(by_path.frames()) == list(read_recordings(member.storage)[0].frames())
-    assert list(pickle.loads(pickle.dumps(by_path)).messages()) == list(by_path.messages())
     half = by_path.end_position // 2
     boundary = next(frame.position for frame in by_path.frames() if frame.position >= half)
     assert [*by_path.messages(None, boundary), *by_path.messages(boundary)] == list(by_path.messages())

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.cluster_parts import PartsWorld
@@ -46,6 +47,7 @@ def snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
+@pytest.mark.pure
 def test_every_message_reaches_the_method_of_its_name_and_is_traced_on_both_ends() -> None:
     world = PartsWorld()
     heard = Heard()
@@ -80,6 +82,7 @@ def test_all_scalar_fields_are_traced() -> None:
         assert set(trace_fields(message)) - {"message"} == names - {"snapshots"}
 
 
+@pytest.mark.pure
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, len(MESSAGES) - 1), st.integers(0, 60))
 def test_hostile_bytes_cost_their_sender_the_image_and_nobody_else(junk: bytes, which: int, cut: int) -> None:
@@ -99,6 +102,7 @@ def test_hostile_bytes_cost_their_sender_the_image_and_nobody_else(junk: bytes, 
     assert good.is_connected
 
 
+@pytest.mark.pure
 def test_a_handler_failure_leaves_the_next_message_deliverable() -> None:
     world = PartsWorld()
 

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from upheaval_node.service.services import append as append_module
-from upheaval_node.service.services.append import Append
+from upheaval_node.service.services.append import MAX_LIST_BYTES, Append
 from upheaval_node.service.services.echo import Echo
 from upheaval_node.service.services.encoding import (
+    MAX_VALUE_LENGTH,
     Operation,
     Request,
     Response,
@@ -59,12 +59,14 @@ def test_append_keeps_order_and_lists_apart() -> None:
     assert run(service, Request(4, Operation.READ_LIST, "c")).values == ()
 
 
-def test_a_list_never_outgrows_one_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(append_module, "MAX_LIST_BYTES", 20)
+def test_a_list_never_outgrows_one_response() -> None:
     service = Append()
-    outcomes = [run(service, Request(i, Operation.APPEND, "k", bytes(6))).status for i in range(3)]
-    assert outcomes == [Status.OK, Status.OK, Status.ERROR]
-    assert run(service, Request(9, Operation.READ_LIST, "k")).values == (bytes(6), bytes(6))
+    most = bytes(MAX_VALUE_LENGTH)
+    fits, left = divmod(MAX_LIST_BYTES, len(most) + 4)
+    values = [most] * fits + [bytes(left - 4)]
+    assert {run(service, Request(1, Operation.APPEND, "k", value)).status for value in values} == {Status.OK}
+    assert run(service, Request(2, Operation.APPEND, "k", b"")).status == Status.ERROR
+    assert run(service, Request(3, Operation.READ_LIST, "k")).values == tuple(values)
 
 
 def test_the_workbench_serves_every_operation_but_those_on_timers_and_accounts() -> None:
