@@ -3,6 +3,7 @@
 This module knows the recordings and the cluster's log messages; it knows nothing of histories.
 """
 
+import contextlib
 import json
 import struct
 from bisect import bisect_right
@@ -134,42 +135,31 @@ class _Reading:
 
     log: RecordedLog
     segments: Iterator[Segment]
-    witness: WitnessLog = field(default_factory=WitnessLog)
+    terms: list[TermEntry] = field(default_factory=list)
 
 
 def check_logs(
     run: RunFolder, finals: Sequence[FinalPosition], members: int, traced: TracedPositions | None
 ) -> LogFindings:
-    """Read all logs side by side, segment by segment, so that memory does not grow with their length.
+    """Compare all logs side by side, segment by segment, so that memory does not grow with their length; then read
+    what the longest one says.
 
     `finals` are the positions of the manifest's converge phase; without them the logs are still read, and compared
     as far as the shortest one reaches, but the findings are unknown at best. What lies past the commit position,
     for which `traced` is needed, is not in the witness.
     """
     readings, missing = _open(run, members)
-    bounds = bounds_of(finals, traced, {}, members)
-    if bounds.commit_position is None and traced is not None and not traced.is_lossy:
-        bounds = bounds_of(finals, traced, _ends(run, readings), members)
-    limit = bounds.commit_position
-    difference = _compare(readings, limit if finals else None, limit)
-    longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
+    limit = bounds_of(finals, traced, {}, members).commit_position
+    difference = _compare(readings, limit if finals else None)
     ends = {reading.log.member_id: LogEnd(reading.log.end_position, reading.log.fault) for reading in readings}
     positions = {member_id: end.position for member_id, end in ends.items()}
     bounds = bounds_of(finals, traced, positions, members)
-    complete = completeness(ends, finals, missing, partial(_following, longest))
+    longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
+    witness = _witness(run, longest.log, bounds.commit_position) if longest else None
+    complete = completeness(ends, finals, missing, partial(_following, witness))
     equal = equality(len(readings), finals, missing, difference)
-    if longest is not None:
-        longest.witness.member_id = longest.log.member_id
-        longest.witness.start_position = longest.log.start_position
-        longest.witness.end_position = longest.log.end_position
-    terms = {reading.log.member_id: reading.witness.terms for reading in readings}
-    return LogFindings(longest.witness if longest else None, (complete, equal), terms, positions, bounds)
-
-
-def _ends(run: RunFolder, readings: Sequence[_Reading]) -> dict[int, int]:
-    """Where the logs end, found without a look at what they say."""
-    members = [reading.log.member_id for reading in readings]
-    return {member_id: RecordedLog(run.member(member_id)).read_to_end() for member_id in members}
+    terms = {reading.log.member_id: reading.terms for reading in readings}
+    return LogFindings(witness, (complete, equal), terms, positions, bounds)
 
 
 def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:
@@ -184,8 +174,8 @@ def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]
     return readings, missing
 
 
-def _compare(readings: list[_Reading], limit: int | None, committed: int | None) -> Difference | None:
-    """Read everything; return the first difference at or below `limit`. A witness is told what is `committed`."""
+def _compare(readings: list[_Reading], limit: int | None) -> Difference | None:
+    """Read all frames, and the terms; return the first difference at or below `limit`."""
     difference: Difference | None = None
     pending = list(readings)
     while pending:
@@ -194,13 +184,38 @@ def _compare(readings: list[_Reading], limit: int | None, committed: int | None)
             segment = next(reading.segments, None)
             if segment is None:
                 pending.remove(reading)
-                continue
-            read_entries(segment, reading.witness, committed)
-            segments.append((reading, segment))
+            else:
+                segments.append((reading, segment))
+        said: dict[tuple[int, bytes], list[TermEntry]] = {}
+        for reading, segment in segments:
+            same = segment.base, segment.data
+            if same not in said:
+                said[same] = list(_terms(segment))
+            reading.terms += said[same]
         for reading, segment in segments[1:]:
             if difference is None:
                 difference = _difference(segments[0], (reading, segment), limit)
     return difference
+
+
+def _terms(segment: Segment) -> Iterator[TermEntry]:
+    """What the log announces in a segment."""
+    for end, message in messages(segment):
+        if not is_session_message(message):
+            with contextlib.suppress(DecodeError):
+                decoded = decode_message(message)
+                if isinstance(decoded, cm.NewLeadershipTermEvent):
+                    yield TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end)
+
+
+def _witness(run: RunFolder, log: RecordedLog, committed: int | None) -> WitnessLog:
+    """What a log that was read says of what is `committed`; a live one may have gone on since then."""
+    witness = WitnessLog(member_id=log.member_id, start_position=log.start_position, end_position=log.end_position)
+    for segment in RecordedLog(run.member(log.member_id)).segments():
+        read_entries(segment, witness, log.end_position if committed is None else committed)
+        if segment.base + segment.end >= log.end_position:
+            break
+    return witness
 
 
 def _difference(
@@ -421,12 +436,12 @@ def completeness(
     return Finding(Promise.LOGS_COMPLETE, Verdict.VALID, f"{len(ends)} logs end at {_range(reached)}")
 
 
-def _following(longest: _Reading | None, _member_id: int, position: int) -> tuple[int, LogEntry] | None:
-    if longest is None:
+def _following(witness: WitnessLog | None, _member_id: int, position: int) -> tuple[int, LogEntry] | None:
+    if witness is None:
         return None
-    entries = longest.witness.entries
+    entries = witness.entries
     index = bisect_right(entries, position, key=lambda entry: entry.position)
-    return None if index == len(entries) else (longest.log.member_id, entries[index])
+    return None if index == len(entries) else (witness.member_id, entries[index])
 
 
 def equality(

@@ -168,20 +168,21 @@ class RecordedLog:
         words = memoryview(data).cast("i")
         offsets: list[int] = []
         offset = max(self.end_position - base, 0)
-        while offset < len(data):
+        size, term_end = len(data), -1
+        while offset < size:
             index = offset >> 2
             length = words[index]
             if length <= 0:
                 break
             position = base + offset
-            term_base = position & -self.term_length
             end = offset + (length + 31 & -32)
             if not self._follows(words, index, position, length):
                 self.fault = header_fault(position, self, words[index : index + (FRAME_HEADER_LENGTH >> 2)])
                 break
-            if end > len(data) or base + end > term_base + self.term_length:
-                is_too_long = base + end > term_base + self.term_length
-                self.fault = length_fault(position, length, self.term_length if is_too_long else None)
+            if offset >= term_end:
+                term_end = (position & -self.term_length) + self.term_length - base
+            if end > size or end > term_end:
+                self.fault = length_fault(position, length, self.term_length if end > term_end else None)
                 break
             words[index + 3] = 0
             if words[index + 1] >> 16 == TYPE_PAD:
@@ -207,13 +208,13 @@ class RecordedLog:
     def _follows(self, words: memoryview, index: int, position: int, length: int) -> bool:
         """Whether a frame header belongs at this position: its version, type, term offset and term id."""
         kind = words[index + 1]
-        term_id = self.initial_term_id + position // self.term_length
+        count, term_offset = divmod(position, self.term_length)
         return (
             length >= FRAME_HEADER_LENGTH
             and kind & 0xFF == 0
             and kind >> 16 in (TYPE_PAD, TYPE_DATA)
-            and words[index + 2] == position & (self.term_length - 1)
-            and words[index + 5] == (term_id + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+            and words[index + 2] == term_offset
+            and words[index + 5] == (self.initial_term_id + count + 0x80000000 & 0xFFFFFFFF) - 0x80000000
         )
 
 

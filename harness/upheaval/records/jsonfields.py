@@ -24,10 +24,23 @@ class FieldError(Exception):
     """A field is missing or has the wrong type; the reader adds the file and the line."""
 
 
+_raw_decode: Final = json.JSONDecoder().raw_decode
+
+
+def parse(text: str) -> Json:
+    """What `json.loads` gives, at half its cost for short text. Raises as it does."""
+    value: Json
+    try:
+        value, end = _raw_decode(text)
+    except ValueError:
+        return json.loads(text)  # type: ignore[no-any-return]  # white space may come first
+    return value if end == len(text) or text[end:] == "\n" else json.loads(text)
+
+
 def parse_object(text: str) -> dict[str, Json]:
     """Decode one JSON object. Raises `FieldError` with the reason."""
     try:
-        value: Json = json.loads(text)
+        value = parse(text)
         if "\\ud" in text or "\\uD" in text:
             # Half of a surrogate pair is no text: it could not be printed.
             json.dumps(value, ensure_ascii=False).encode()
@@ -69,10 +82,11 @@ def decode(kind: type[T], given: Mapping[str, Json], required: Collection[str] =
 
     What has a default may be missing or null, unless it is `required`; other names are passed over.
     """
-    found = {}
-    for name, read, has_default in _plan(kind):  # type: ignore[arg-type]
-        value = given.get(name, MISSING)
-        if not has_default or name in required or (value is not MISSING and value is not None):
+    must, may = _plan(kind, tuple(required))  # type: ignore[arg-type]
+    found = {name: read(name, given.get(name, MISSING)) for name, read in must}
+    for name, read in may:
+        value = given.get(name)
+        if value is not None:
             found[name] = read(name, value)
     return kind(**found)
 
@@ -97,12 +111,18 @@ def text(given: Mapping[str, Json], name: str) -> str:
     return _SCALARS[str](name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
+_Plan = tuple[tuple[str, _Reader], ...]
+
+
 @cache
-def _plan(kind: type) -> tuple[tuple[str, _Reader, bool], ...]:
-    return tuple(
-        (field.name, _reader(field.type), field.default is not MISSING or field.default_factory is not MISSING)
-        for field in fields(kind)
-    )
+def _plan(kind: type, required: Collection[str]) -> tuple[_Plan, _Plan]:
+    """The fields that must be there, and those that may be missing or null."""
+    must: list[tuple[str, _Reader]] = []
+    may: list[tuple[str, _Reader]] = []
+    for field in fields(kind):
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        (may if has_default and field.name not in required else must).append((field.name, _reader(field.type)))
+    return tuple(must), tuple(may)
 
 
 def _reader(hint: Any) -> _Reader:

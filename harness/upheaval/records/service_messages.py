@@ -13,7 +13,7 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records.history import Function
-from upheaval.records.jsonfields import Json
+from upheaval.records.jsonfields import Json, parse
 from upheaval_node.errors import DecodeError, UsageError as NodeUsageError
 from upheaval_node.ports import Buffer
 from upheaval_node.service.services import encoding
@@ -170,8 +170,7 @@ def _decoded(value: bytes | None) -> Json:
     if value is None:
         return None
     try:
-        decoded: Json = json.loads(value)
+        return parse(value.decode())
     except (ValueError, RecursionError):
         # Somebody else's client: keep the bytes apart from every JSON value of ours.
         return {"bytes": value.hex()}
-    return decoded

@@ -1,6 +1,7 @@
 """Small JSON becomes dataclasses by the types of their fields; what does not fit is one line with file and field."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,9 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from hypothesis import given, strategies as st
 
 from upheaval.errors import UsageError
-from upheaval.records.jsonfields import Called, FieldError, Json, OneOf, Within, decode, read_file, read_values
+from upheaval.records.jsonfields import Called, FieldError, Json, OneOf, Within, decode, parse, read_file, read_values
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+)
 
 
 class Fruit(StrEnum):
@@ -99,3 +106,14 @@ def test_files_and_lines_are_named(tmp_path: Path) -> None:
     path.write_text(json.dumps({}))
     with pytest.raises(UsageError, match=r"inner\.json: field 'number' must be an integer, not missing"):
         read_file(Inner, path)
+
+
+@given(st.text(alphabet='{}[]":,0123456789eE+-. \n\\utrflsanN', max_size=12) | VALUES.map(json.dumps))
+def test_text_is_parsed_as_the_library_does(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(str(error))):
+            parse(text)
+    else:
+        assert json.dumps(parse(text)) == json.dumps(expected)
