@@ -145,7 +145,8 @@ class _Session:
     def join(self, begin: int, end: int, flags: int, payload: bytes) -> tuple[bytes, int] | None:
         """The message that has become whole by this part, and where it ends."""
         if len(self._parts) == PARTS_MAX:
-            del self._parts[min(self._parts)]
+            lost = min(self._parts)
+            self.given_up += self._parts.pop(lost)[0] - lost
         self._parts[begin] = end, flags, payload
         for first in [at for at, part in self._parts.items() if part[1] & FLAG_BEGIN]:
             at, chain = first, list[int]()

@@ -8,10 +8,9 @@ ended but for its process. This module knows no cluster.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol_events import OF_MODULE
+from upheaval.checkers.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import (
@@ -26,9 +25,6 @@ from upheaval.records import (
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_POSITION
-
-_DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"})
-"""The kinds of faults after which no process of a member is left."""
 
 
 @dataclass(slots=True)
@@ -166,7 +162,7 @@ def _kills(fault: FaultRecord, life: Life) -> bool:
     is_hit = life.member_id in fault.members and fault.component in (None, life.module)
     last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
     is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
-    return fault.is_proved and fault.what in _DEADLY and is_hit and is_then
+    return fault.is_proved and fault.what in DEADLY and is_hit and is_then
 
 
 def _require_orderly(life: Life, *, is_killed: bool) -> None:

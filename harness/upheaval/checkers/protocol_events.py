@@ -15,6 +15,8 @@ from upheaval.records.jsonfields import integer
 
 OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
+DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"})
+"""The kinds of faults after which nothing is left of the processes that they hit, and none of them told its end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol_events import OF_MODULE
+from upheaval.checkers.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.raised import SERVICE_ERROR
 from upheaval.checkers.trace_facts import ProcessLife, TracedError, TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
@@ -31,13 +31,11 @@ _OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})
 _OF_MEMBER: Final = frozenset({6, 7, 9})
 """Ends by what became of other parts of the member or of its cluster."""
 
-_DEADLY: Final = frozenset(
-    {"kill", "stop", "restart", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"}
-)
+_ENDING: Final = DEADLY | {"stop", "restart"}
 """The kinds of faults that end processes; an orderly stop that takes too long is a kill."""
 _HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
 """Those of them that take nothing from the next process: it must start."""
-_BREAKING: Final = _DEADLY | {"pause", "disk-full", "disk-slow"}
+_BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take a member what it needs to go on."""
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still find out that they cannot go on."""
@@ -50,8 +48,10 @@ _REBOOT_MS: Final = LONGEST_JUMP_MS + 1000
 
 _ORDINARY: Final = frozenset({"election", "commit position", "session", "node control", "tools"})
 """Kinds of errors that members report of what they are there to live with, and of what operators get wrong."""
-_ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup")
-"""Of strangers, who may send anything, and of operators."""
+_ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup", "WARN ")
+"""Of strangers, who may send anything, and of operators; and what Aeron calls a warning."""
+_UNFORESEEN: Final = "unforeseen "
+"""How the kind begins of an exception that is none of Aeron's own, in a member of Aeron's."""
 _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
 """What a member finds wrong in its own files."""
@@ -127,7 +127,7 @@ def _unexplained_end(
             return None
         # A fault names the services of a member together, `service`; their processes have numbers.
         names = (None, life.component, life.component.partition("-")[0])
-        deadly = [hit for hit in hits if hit.what in _DEADLY and hit.component in names]
+        deadly = [hit for hit in hits if hit.what in _ENDING and hit.component in names]
         if any(_covers(hit, life.last_ns, life.next_ns) for hit in deadly):
             return None
         if life.next_ns is None:
@@ -213,6 +213,10 @@ def _unexplained(
     if SERVICE_ERROR.fullmatch(kind):
         # A promise of its own.
         return None
+    where = f"{facts.name}:{error.line}: member {error.member_id} reported"
+    if kind.startswith(_UNFORESEEN):
+        detail = f"{where} an exception that nobody foresaw: {kind.removeprefix(_UNFORESEEN)}"
+        return Broken(Verdict.INVALID, detail, members=(error.member_id,))
     if kind in _STORED:
         is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
         is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
@@ -223,9 +227,7 @@ def _unexplained(
         )
     if is_explained:
         return None
-    detail = (
-        f"{facts.name}:{error.line}: member {error.member_id} reported an error of kind {kind!r} that no fault explains"
-    )
+    detail = f"{where} an error of kind {kind!r} that no fault explains"
     return Broken(Verdict.UNKNOWN, detail, members=(error.member_id,))
 
 

@@ -2,14 +2,15 @@
 
 An observer, apart from what breaks links: it looks at what came in at each proxy and at what went out. Of the
 positions that members report all the time, append and commit positions, a line each 100 ms is written for each link,
-and each that does not go on from the one before. A report is always written before a commit position that came later.
+and each that does not go on from the one before. Reports to a member and the commit positions that it sends are written
+in the order in which they passed.
 """
 
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from upheaval.records import LATE, ConsensusWriter, LinkSeen
 from upheaval_chaos.stream_tap import StreamTap
@@ -35,6 +36,7 @@ class ConsensusWatch:
     def __init__(self, path: Path, places: Iterable[ProxyPlace]) -> None:
         """Raises `EnvironmentFault` when the file cannot be opened."""
         self._writer = ConsensusWriter(path, time.monotonic_ns())
+        self._order = 0
         self._links = {place.name: LinkWatch(self, place) for place in places if place.channel == CONSENSUS}
 
     def watch_of(self, name: str) -> "LinkWatch | None":
@@ -83,11 +85,22 @@ class ConsensusWatch:
             link.received.write_kept()
             link.sent.write_kept()
 
-    def write_reports_to(self, member_id: int) -> None:
-        """What the followers of a member have reported to it."""
+    def reports_to(self, member_id: int) -> "list[_Report]":
+        """What the followers of a member have reported to it last, as far as it is kept back."""
+        sides = (link.sent for link in self._links.values() if link.place.target == member_id)
+        return [(side, report) for side in sides if (report := side.kept(_APPEND)) is not None]
+
+    def write_commits_of(self, member_id: int, order: int) -> None:
+        """What a member has sent before a message, and is kept back."""
         for link in self._links.values():
-            if link.place.target == member_id:
-                link.sent.write_kept(_APPEND)
+            commit = link.received.kept(_COMMIT) if link.place.source == member_id else None
+            if commit is not None and commit.order < order:
+                link.received.write_kept(_COMMIT)
+
+    def next_order(self) -> int:
+        """Of the next message that passes."""
+        self._order += 1
+        return self._order
 
 
 class LinkWatch:
@@ -116,46 +129,81 @@ class _Side:
         self._ns = 0
         self._watch = watch
         self._place = member_id, event, peer
-        self._kept: dict[int, tuple[int, bytes]] = {}
-        """By template, the position that was heard last and is not written, with its time."""
-        self._written: dict[int, tuple[int, bytes]] = {}
+        self._is_of_leader = event == TraceKind.SEND
+        self._kept: dict[int, _Passed] = {}
+        """By template, the position that was heard last and is not written."""
+        self._written: dict[int, _Passed] = {}
+        self._reports: list[_Report] = []
+        """Those that were kept back when the commit position passed that is."""
 
     def add(self, datagram: bytes, ns: int) -> None:
         """The next one, which passed at that time."""
         self._ns = ns
         self.tap.add(datagram)
 
+    def kept(self, template: int) -> "_Passed | None":
+        """The position that is kept back."""
+        return self._kept.get(template)
+
     def write_kept(self, *templates: int) -> None:
         """What was kept back, of all templates when none is named."""
         for template in templates or tuple(self._kept):
             kept = self._kept.pop(template, None)
             if kept is not None:
-                self._write(template, *kept)
+                self._write(template, kept, self._reports)
+
+    def write_report(self, report: "_Passed") -> None:
+        """A position that was kept back, unless it or a later one is written."""
+        if self._kept.get(_APPEND) is report:
+            del self._kept[_APPEND]
+        written = self._written.get(_APPEND)
+        if written is None or written.order < report.order:
+            self._write(_APPEND, report)
 
     def _take(self, payload: bytes, _session: int, _position: int, is_late: bool) -> None:
-        now_ns = self._ns
+        passed = _Passed(self._watch.next_order(), self._ns, payload)
         template = _TEMPLATE.unpack_from(payload)[1] if len(payload) >= _HEADER_LENGTH + _POSITION.size else -1
         if is_late or template not in (_APPEND, _COMMIT):
             self._watch.write_all()
-            self._write(template, now_ns, payload, is_late=is_late)
+            self._write(template, passed, is_late=is_late)
             return
         kept, written = self._kept.get(template), self._written.get(template)
-        if kept is not None and not _goes_on(kept[1], payload):
+        if kept is not None and not _goes_on(kept.payload, payload):
             self.write_kept(template)
-        elif written is not None and now_ns < written[0] + _INTERVAL_NS and _goes_on(written[1], payload):
-            self._kept[template] = now_ns, payload
+        elif written is not None and passed.ns < written.ns + _INTERVAL_NS and _goes_on(written.payload, payload):
+            self._kept[template] = passed
+            if template == _COMMIT and self._is_of_leader:
+                self._reports = self._watch.reports_to(self._place[0])
             return
         self._kept.pop(template, None)
-        self._write(template, now_ns, payload)
+        self._write(template, passed, self._watch.reports_to(self._place[0]))
 
-    def _write(self, template: int, ns: int, payload: bytes, *, is_late: bool = False) -> None:
-        if template in (_APPEND, _COMMIT):
-            self._written[template] = ns, payload
+    def _write(
+        self, template: int, passed: "_Passed", reports: "Iterable[_Report]" = (), *, is_late: bool = False
+    ) -> None:
+        """After what passed before it: the `reports` that a commit position counts, or what a member had committed."""
         member_id, event, peer = self._place
-        if template == _COMMIT and event == TraceKind.SEND:
-            self._watch.write_reports_to(member_id)
-        if not self._watch.write(ns, member_id, event, peer, payload, is_late=is_late):
+        if template == _COMMIT and self._is_of_leader:
+            for side, report in reports:
+                side.write_report(report)
+        elif template == _APPEND and not self._is_of_leader:
+            self._watch.write_commits_of(member_id, passed.order)
+        if template in (_APPEND, _COMMIT):
+            self._written[template] = passed
+        if not self._watch.write(passed.ns, member_id, event, peer, passed.payload, is_late=is_late):
             self.garbage += 1
+
+
+class _Passed(NamedTuple):
+    """A message; `order` is the how-manyth of its cluster."""
+
+    order: int
+    ns: int
+    payload: bytes
+
+
+_Report = tuple[_Side, _Passed]
+"""Of a follower, and where it passed."""
 
 
 def _goes_on(before: bytes, after: bytes) -> bool:

@@ -149,8 +149,12 @@ def judge(scenario: Scenario, run: RunFolder) -> Report:
     findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
     # Nothing else says as much.
     findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)
-    unchecked = (each for each in whole.unchecked if not scenario.promises or each.promise in wanted)
-    return Report(whole.run, tuple(findings), tuple(unchecked))
+    if not scenario.promises:
+        return Report(whole.run, tuple(findings), whole.unchecked)
+    # What a scenario is there to judge cannot be left out.
+    missing = (each for each in whole.unchecked if each.promise in scenario.promises)
+    findings += (Finding(each.promise, Verdict.UNKNOWN, f"not checked: {each.why}") for each in missing)
+    return Report(whole.run, tuple(findings), ())
 
 
 def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:

@@ -17,7 +17,7 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
-from upheaval.system.aeron_clients import AnyBridge, Bridge, BridgeClients, RunningBridge, egress_of
+from upheaval.system.aeron_clients import AnyBridge, Bridge, BridgeClients, Egress, RunningBridge
 from upheaval.system.aeron_companions import AeronCompanions
 from upheaval.system.aeron_files import (
     DIRECTORY,
@@ -278,8 +278,9 @@ class AeronSystem(AnswersAsJson):
         directory = shared_directory(way.run_id, f"client-{os.getpid()}-{next(_BRIDGES)}")
         names = [f"{endpoint}={address}" for endpoint, address in way.dialled.items()]
         *class_path, program = (way.client or _BRIDGE).split(":")
-        command = java_command(self.version, program, str(directory), egress_of(way), *names, services=class_path)
-        return Bridge(command, way.folder)
+        egress = Egress(way)
+        command = java_command(self.version, program, str(directory), egress.endpoint, *names, services=class_path)
+        return Bridge(command, way.folder, directory, egress)
 
 
 def _properties(plan: MemberPlan) -> Mapping[str, str]:

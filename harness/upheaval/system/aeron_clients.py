@@ -7,6 +7,7 @@ as offered when the bridge has it; one that the bridge could not hand on (`N`) i
 import contextlib
 import os
 import select
+import shutil
 import socket
 import struct
 import subprocess
@@ -42,9 +43,13 @@ _TOLD_LEADER, _ANSWER, _ERROR, _END, _GIVEN_BACK = b"LREDN"
 class Bridge:
     """The process of a bridge. `address` is where it listens. Implements `AnyBridge`."""
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        """Start it and wait until it listens. Raises `EnvironmentFault` when it does not."""
+    def __init__(self, command: Sequence[str], folder: Path, directory: Path, egress: "Egress") -> None:
+        """Start it and wait until it listens; `directory` and `egress` are its own until it is closed.
+
+        Raises `EnvironmentFault` when it does not start.
+        """
         self._log = folder / LOG_FILE
+        self._directory, self._egress = directory, egress
         with self._log.open("ab") as said:
             # In a session of its own: what interrupts its clients must not end the bridge before their sessions.
             self._process = subprocess.Popen(
@@ -67,6 +72,8 @@ class Bridge:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._egress.give_back()
 
     def _port(self) -> int:
         assert self._process.stdout is not None
@@ -121,24 +128,40 @@ def endpoints_text(way: WayIn) -> str:
     return ",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items())
 
 
-def egress_of(way: WayIn) -> str:
-    """Where members answer to a bridge. Raises `EnvironmentFault` when all places for that are taken."""
-    if not way.egress_endpoints:
-        return way.host
-    free = next((endpoint for endpoint in way.egress_endpoints if _is_free(endpoint)), None)
-    if free is None:
-        raise EnvironmentFault(f"{len(way.egress_endpoints)} programs are clients already: end one of them")
-    return free
+class Egress:
+    """Where members answer to one bridge: a host, and its sessions choose their ports, or one of the places of a run.
+
+    A place is taken by whoever has bound the TCP port of its number: a bridge binds the UDP port only while it has a
+    session.
+    """
+
+    def __init__(self, way: WayIn) -> None:
+        """Take a place. Raises `EnvironmentFault` when none is left."""
+        self._held: socket.socket | None = None
+        self.endpoint = way.host
+        for endpoint in way.egress_endpoints:
+            self._held = _bound(endpoint)
+            if self._held is not None:
+                self.endpoint = endpoint
+                return
+        if way.egress_endpoints:
+            raise EnvironmentFault(f"{len(way.egress_endpoints)} programs are clients already: end one of them")
+
+    def give_back(self) -> None:
+        """Another bridge may have it."""
+        if self._held is not None:
+            self._held.close()
 
 
-def _is_free(endpoint: str) -> bool:
+def _bound(endpoint: str) -> socket.socket | None:
     host, _, port = endpoint.rpartition(":")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((host, int(port)))
-        except OSError:
-            return False
-    return True
+    held = socket.socket()
+    try:
+        held.bind((host, int(port)))
+    except OSError:
+        held.close()
+        return None
+    return held
 
 
 def _line(pipe: IO[bytes], timeout_s: float) -> bytes:

@@ -74,12 +74,10 @@ def run(arguments: Sequence[str]) -> int:
         print(f"upheaval-aeron: {component}: no archive ran within {_DRIVER_TIMEOUT_S} s", file=sys.stderr)
         return ExitStatus.COMPONENT_LOST
     program = ("upheaval.Backup", str(properties)) if arguments else ("upheaval.Member", str(properties), component)
-    member = subprocess.Popen(java_line(_class_path(), *program))
-    signal.signal(signal.SIGTERM, lambda *_: member.terminate())
-    status = member.wait()
+    status = _status_of(java_line(_class_path(), *program))
     if has_driver:
         system.clean_up(_FOLDER)
-    return status if status >= 0 else 128 - status
+    return status
 
 
 def _run_bridge() -> int:
@@ -87,9 +85,25 @@ def _run_bridge() -> int:
     options = (f"-Dupheaval.bridge.port={_BRIDGE_PORT}",)
     program = ("upheaval.Bridge", _BRIDGE_DIRECTORY, socket.gethostname())
     # It ends with its standard input, of which a container may have none.
-    bridge = subprocess.Popen(java_line(_class_path(), *program, options=options), stdin=subprocess.PIPE)
-    signal.signal(signal.SIGTERM, lambda *_: bridge.terminate())
-    status = bridge.wait()
+    return _status_of(java_line(_class_path(), *program, options=options), stdin=subprocess.PIPE)
+
+
+def _status_of(command: Sequence[str], stdin: int | None = None) -> int:
+    """Of a program that is told to end when this one is, however early that is."""
+    is_told = False
+    program: subprocess.Popen[bytes] | None = None
+
+    def end(*_: object) -> None:
+        nonlocal is_told
+        is_told = True
+        if program is not None:
+            program.terminate()
+
+    signal.signal(signal.SIGTERM, end)
+    program = subprocess.Popen(command, stdin=stdin)
+    if is_told:
+        program.terminate()
+    status = program.wait()
     return status if status >= 0 else 128 - status
 
 

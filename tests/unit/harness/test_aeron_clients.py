@@ -13,7 +13,7 @@ from support.memory_network import MemoryNetwork
 from upheaval.errors import EnvironmentFault
 from upheaval.records import Operation, Outcome, SessionCause, decode_operation
 from upheaval.runtimes.ports import cluster_ports, egress_ports, member_ports
-from upheaval.system.aeron_clients import BridgeSession, egress_of
+from upheaval.system.aeron_clients import BridgeSession, Egress
 from upheaval.system.clients import WayIn
 from upheaval.workload import Load, WorkloadSettings, session_end
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
@@ -224,16 +224,21 @@ def way_in(egress_endpoints: Sequence[str]) -> WayIn:
 
 
 def test_each_bridge_takes_answers_at_a_place_that_no_other_has() -> None:
-    assert egress_of(way_in(())) == "here"
+    assert Egress(way_in(())).endpoint == "here"
     with ExitStack() as held:
-        taken = [held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2)]
-        for each in taken:
+        free = [held.enter_context(socket.socket()) for _ in range(2)]
+        for each in free:
             each.bind(("127.0.0.1", 0))
-        places = ["{}:{}".format(*each.getsockname()) for each in taken]
-        taken[1].close()
-        assert egress_of(way_in(places)) == places[1]
-        with pytest.raises(EnvironmentFault, match=r"^1 programs are clients already: end one of them$"):
-            egress_of(way_in(places[:1]))
+        places = ["{}:{}".format(*each.getsockname()) for each in free]
+    first, second = Egress(way_in(places)), Egress(way_in(places))
+    assert [first.endpoint, second.endpoint] == places
+    with pytest.raises(EnvironmentFault, match=r"^2 programs are clients already: end one of them$"):
+        Egress(way_in(places))
+    first.give_back()
+    again = Egress(way_in(places))
+    assert again.endpoint == places[0]
+    again.give_back()
+    second.give_back()
 
 
 def test_places_for_answers_are_ports_of_the_cluster_that_nothing_else_uses() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.consensus_frames import datagrams_of
 from upheaval.execution.consensus_watch import ConsensusWatch, LinkWatch
@@ -97,6 +98,42 @@ def test_positions_are_told_now_and_then_and_a_report_before_the_commit_that_cou
     assert [each[3] for _, each in commits] == [64, 576, 64, 192]
     for at, (_, _, _, position) in (commits[0], commits[1], commits[3]):
         assert (0, "receive", "AppendPosition", position) in told[:at]
+
+
+def test_a_report_does_not_cover_a_commit_that_passed_before_it(forwarded: Forwarded) -> None:
+    forwarded.carry(1, cm.AppendPosition(1, 64, 1, 0), cm.AppendPosition(1, 96, 1, 0))
+    forwarded.carry(0, cm.CommitPosition(1, 64, 0))
+    forwarded.ns = 1
+    forwarded.carry(0, cm.CommitPosition(1, 4096, 0))
+    forwarded.ns = 2
+    forwarded.carry(1, cm.AppendPosition(1, 4096, 1, 0))
+    told = [(event, position) for member, event, _, position in forwarded.close() if member == 0]
+    assert told.index(("receive", 96)) < told.index(("send", 4096)) < told.index(("receive", 4096))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.sampled_from([0, 60_000_000])), max_size=40))
+def test_what_is_written_is_in_the_order_in_which_it_passed(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[bool, int, int]]
+) -> None:
+    forwarded = Forwarded(tmp_path_factory.mktemp("run"))
+    reached = committed = 0
+    passed: dict[tuple[str, int | None], int] = {}
+    for turn, (is_report, ahead, pause_ns) in enumerate(steps):
+        forwarded.ns += pause_ns
+        if is_report:
+            reached += 32 * ahead
+            forwarded.carry(1, cm.AppendPosition(1, reached, 1, 0))
+            passed.setdefault(("receive", reached), turn)
+        else:
+            committed = max(committed, reached) + 32 * (ahead == 3)
+            forwarded.carry(0, cm.CommitPosition(1, committed, 0))
+            passed["send", committed] = turn
+    told = [(event, position) for member, event, _, position in forwarded.close() if member == 0]
+    commits = [(at, passed[each]) for at, each in enumerate(told) if each[0] == "send"]
+    for at, each in enumerate(told):
+        if each[0] == "receive":
+            assert all(passed[each] < commit for later, commit in commits if later > at)
 
 
 def test_a_position_that_goes_back_is_told(forwarded: Forwarded) -> None:

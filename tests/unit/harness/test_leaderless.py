@@ -103,6 +103,12 @@ def test_a_quorum_that_never_finds_a_leader_is_seen_without_the_next_one(tmp_pat
     )
 
 
+@pytest.mark.parametrize("component", ["all", "consensus"])
+def test_a_leader_without_its_module_leads_no_more(component: str, tmp_path: Path) -> None:
+    run = failover(tmp_path, 30, election(29))
+    assert judged(hit(run, "kill", 2, 28, component=component))[0] is Verdict.INVALID
+
+
 def test_a_leader_that_is_hit_in_part_still_leads(tmp_path: Path) -> None:
     run = failover(tmp_path / "cut", 30, election(29))
     assert judged(hit(run, "blackhole", 2, 28))[0] is Verdict.VALID

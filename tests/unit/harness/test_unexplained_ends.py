@@ -136,8 +136,8 @@ def test_a_kill_explains_no_start_that_is_refused_after_it(
     assert judged(tmp_path, [line(1), line(2, "role"), *again], ENDED, fault=kill) is verdict
 
 
-def erring(second: float) -> list[dict[str, Json]]:
-    told = {**line(second, "error"), "kind": "media-peer-1"}
+def erring(second: float, kind: str = "media-peer-1") -> list[dict[str, Json]]:
+    told = {**line(second, "error"), "kind": kind}
     return [line(1), {**line(2, "leadership_term"), "leadership_term_id": 0}, told, line(200, "role")]
 
 
@@ -165,3 +165,19 @@ def test_stalls_and_ends_of_processes_explain_errors_for_a_while(
     ended = [line(1), {**line(20, "process-end"), "status": 0}]
     assert judged(tmp_path / "ended", erring(second), ended) is Verdict.VALID
     assert judged(tmp_path / "alone", erring(second), [line(1)]) is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("kind", "in_peace", "in_trouble"),
+    [
+        ("WARN ClusterEvent", Verdict.VALID, Verdict.VALID),
+        ("ERROR ArchiveException", Verdict.UNKNOWN, Verdict.VALID),
+        ("unforeseen NullPointerException", Verdict.INVALID, Verdict.INVALID),
+    ],
+)
+def test_an_exception_that_is_none_of_aerons_own_is_explained_by_nothing(
+    kind: str, in_peace: Verdict, in_trouble: Verdict, tmp_path: Path
+) -> None:
+    cut = FaultRecord("blackhole", "links", 3 * S, 3 * S, heal_begin_ns=9 * S, heal_end_ns=9 * S, members=(1,))
+    assert judged(tmp_path / "peace", erring(4, kind)) is in_peace
+    assert judged(tmp_path / "trouble", erring(4, kind), fault=cut) is in_trouble

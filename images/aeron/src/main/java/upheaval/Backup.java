@@ -54,9 +54,9 @@ public final class Backup {
     private void run() throws IOException {
         final Path file = folder.resolve("trace.jsonl");
         final Trace trace = new Trace(file, NO_MEMBER, Component.ALL.traced(), settings.text("run.id"));
-        final MediaDriver.Context driver = driver();
-        final Archive.Context archive = archive();
-        final ClusterBackup.Context backup = backup();
+        final MediaDriver.Context driver = driver(trace);
+        final Archive.Context archive = archive(trace);
+        final ClusterBackup.Context backup = backup(trace);
         settings.requireAllRead();
         final String version = ConsensusModule.class.getPackage().getImplementationVersion();
         trace.event("process-start", "system", "aeron", "version", version);
@@ -76,7 +76,7 @@ public final class Backup {
         System.exit(status.code);
     }
 
-    private MediaDriver.Context driver() {
+    private MediaDriver.Context driver(final Trace trace) {
         return new MediaDriver.Context()
             .aeronDirectoryName(aeronDirectory)
             .threadingMode(ThreadingMode.SHARED)
@@ -84,11 +84,11 @@ public final class Backup {
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(false)
             .warnIfDirectoryExists(false)
-            .errorHandler(new Errors("driver", ending))
+            .errorHandler(Errors.of("driver", ending, trace))
             .terminationHook(() -> ending.onHook("driver"));
     }
 
-    private Archive.Context archive() {
+    private Archive.Context archive(final Trace trace) {
         final int syncLevel = settings.number("sync.level");
         return new Archive.Context()
             .aeronDirectoryName(aeronDirectory)
@@ -102,10 +102,10 @@ public final class Backup {
             .segmentFileLength(settings.number("segment.length"))
             .fileSyncLevel(syncLevel)
             .catalogFileSyncLevel(syncLevel)
-            .errorHandler(new Errors("archive", ending));
+            .errorHandler(Errors.of("archive", ending, trace));
     }
 
-    private ClusterBackup.Context backup() {
+    private ClusterBackup.Context backup(final Trace trace) {
         return new ClusterBackup.Context()
             .aeronDirectoryName(aeronDirectory)
             .clusterDir(folder.resolve("cluster").toFile())
@@ -127,7 +127,7 @@ public final class Backup {
             .clusterBackupCoolDownIntervalNs(settings.duration("cool.down.interval.ms"))
             .replicationProgressTimeoutNs(settings.duration("replication.progress.timeout.ms"))
             .idleStrategySupplier(StallWatch::idleStrategy)
-            .errorHandler(new Errors("backup", ending))
+            .errorHandler(Errors.of("backup", ending, trace))
             .terminationHook(() -> ending.onHook("backup"));
     }
 }

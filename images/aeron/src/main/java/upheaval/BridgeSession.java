@@ -136,7 +136,17 @@ final class BridgeSession implements Client.Listener {
         if (client != null && !client.isConnected()) {
             return false;
         }
-        final long result = client == null ? Publication.CLOSED : offerTo(client, frame);
+        final long result;
+        try {
+            result = client == null ? Publication.CLOSED : offerTo(client, frame);
+        } catch (final RuntimeException error) {
+            // Whether the cluster has it nobody knows, so it is not given back.
+            leave();
+            bye(Errors.text(error));
+            isOffering = false;
+            offered++;
+            return true;
+        }
         final long now = System.nanoTime();
         if (result < 0 && result != Publication.CLOSED && result != Publication.MAX_POSITION_EXCEEDED) {
             offeringSinceNs = isOffering ? offeringSinceNs : now;

@@ -25,6 +25,8 @@ public interface Client extends AutoCloseable {
      *
      * @return as {@link io.aeron.Publication#offer(DirectBuffer)}: what was back-pressured or found nobody is offered again
      *     for a second
+     * @throws IllegalArgumentException for a request that cannot be sent, and was not; any other exception ends the
+     *     session, and nobody knows what became of the request
      */
     long offer(DirectBuffer buffer, int offset, int length);
 

@@ -20,7 +20,10 @@ final class Components {
     private Archive archive;
     private ConsensusModule module;
 
-    private Components() {
+    private final ModuleWatch watch;
+
+    private Components(final ModuleWatch watch) {
+        this.watch = watch;
     }
 
     /** Starts what the process is to run, or throws and leaves none. {@code watch} is needed for the module. */
@@ -30,7 +33,7 @@ final class Components {
         final ModuleWatch watch,
         final List<ClusteredService> services,
         final Trace trace) {
-        final Components components = new Components();
+        final Components components = new Components(watch);
         try {
             if (component.hasArchive()) {
                 components.driver = MediaDriver.launch(contexts.driver());
@@ -54,6 +57,7 @@ final class Components {
     void close() {
         CloseHelper.quietCloseAll(services);
         CloseHelper.quietClose(module);
+        watch.closed();
         if (driver != null) {
             sleep();
         }

@@ -2,17 +2,40 @@ package upheaval;
 
 import io.aeron.cluster.service.ClusterTerminationException;
 import io.aeron.exceptions.AeronException;
+import java.util.HashSet;
+import java.util.Set;
 import org.agrona.ErrorHandler;
 import org.agrona.concurrent.AgentTerminationException;
 
-/** Where one component reports its errors: they go to stderr, and those that end it or will end it to {@link Ending}. */
+/**
+ * Where one component reports its errors: they go to stderr, the first of each kind to the trace, and those that end the
+ * component or will end it to {@link Ending}.
+ *
+ * <p>The kind of an error of Aeron's own is its category and its class. Of any other exception it is {@code unforeseen}
+ * and its class; that of a service is told by {@link TracedService}.
+ */
 final class Errors implements ErrorHandler {
     private final String component;
     private final Ending ending;
+    private final Trace trace;
+    private final boolean isOfService;
+    private final Set<String> told = new HashSet<>();
 
-    Errors(final String component, final Ending ending) {
+    private Errors(final String component, final Ending ending, final Trace trace, final boolean isOfService) {
         this.component = component;
         this.ending = ending;
+        this.trace = trace;
+        this.isOfService = isOfService;
+    }
+
+    /** Of a component of Aeron's alone. */
+    static Errors of(final String component, final Ending ending, final Trace trace) {
+        return new Errors(component, ending, trace, false);
+    }
+
+    /** Of a container, to which exceptions of the service go, too. */
+    static Errors ofService(final String component, final Ending ending, final Trace trace) {
+        return new Errors(component, ending, trace, true);
     }
 
     @Override
@@ -23,6 +46,7 @@ final class Errors implements ErrorHandler {
             ending.onTermination(component, text(error), expected);
             return;
         }
+        tell(error);
         if (error instanceof AeronException told && told.category() != AeronException.Category.FATAL) {
             return;
         }
@@ -32,6 +56,21 @@ final class Errors implements ErrorHandler {
         } else if (error instanceof Error) {
             ending.onDefect(component, text(error));
         }
+    }
+
+    private void tell(final Throwable error) {
+        final boolean isOfAeron = error instanceof AeronException;
+        if (!isOfAeron && isOfService) {
+            return;
+        }
+        final String what = isOfAeron ? ((AeronException)error).category().name() : "unforeseen";
+        final String kind = what + " " + error.getClass().getSimpleName();
+        synchronized (told) {
+            if (!told.add(kind)) {
+                return;
+            }
+        }
+        trace.event("error", "kind", kind, "text", component + ": " + text(error));
     }
 
     static String text(final Throwable error) {

@@ -40,7 +40,7 @@ final class MemberContexts {
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(false)
             .warnIfDirectoryExists(false)
-            .errorHandler(new Errors("driver", ending))
+            .errorHandler(Errors.of("driver", ending, watch.trace))
             .terminationHook(() -> ending.onHook("driver"));
         new Names(config.names).install(driver);
         return driver;
@@ -61,7 +61,7 @@ final class MemberContexts {
             .segmentFileLength(Math.max(SEGMENT_LENGTH, config.logTermLength))
             .fileSyncLevel(config.syncLevel)
             .catalogFileSyncLevel(config.syncLevel)
-            .errorHandler(new Errors("archive", ending));
+            .errorHandler(Errors.of("archive", ending, watch.trace));
     }
 
     /** Under that watch from its first duty cycle to its end. */
@@ -87,7 +87,7 @@ final class MemberContexts {
             .startupCanvassTimeoutNs(config.startupCanvassTimeoutNs)
             .terminationTimeoutNs(config.terminationTimeoutNs)
             .sessionTimeoutNs(config.sessionTimeoutNs)
-            .errorHandler(new Errors("module", ending))
+            .errorHandler(Errors.of("module", ending, watch.trace))
             .terminationHook(() -> {
                 watch.measureStall();
                 ending.onHook("module");
@@ -107,7 +107,7 @@ final class MemberContexts {
             .clusteredService(service)
             .idleStrategySupplier(() -> loopOf(Component.SERVICE))
             .snapshotChannel(SNAPSHOT_CHANNEL)
-            .errorHandler(new Errors(component, ending))
+            .errorHandler(Errors.ofService(component, ending, watch.trace))
             .terminationHook(() -> ending.onHook(component));
     }
 

@@ -48,6 +48,13 @@ final class ModuleWatch extends StallWatch {
         look();
     }
 
+    /** The module was closed, and looks after nothing any more. */
+    void closed() {
+        if (state != null) {
+            lookAtState(ConsensusModule.State.CLOSED);
+        }
+    }
+
     private void look() {
         if (!isOpen(module.electionStateCounter()) || !isOpen(module.leadershipTermIdCounter())) {
             return;

@@ -8,6 +8,7 @@ import io.aeron.cluster.service.Cluster;
 import io.aeron.cluster.service.ClusteredService;
 import io.aeron.logbuffer.Header;
 import java.util.concurrent.TimeUnit;
+import java.util.function.IntSupplier;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.AgentTerminationException;
 
@@ -103,12 +104,19 @@ final class TracedService implements ClusteredService {
 
     @Override
     public int doBackgroundWork(final long nowNs) {
-        return service.doBackgroundWork(nowNs);
+        return call("doBackgroundWork", () -> service.doBackgroundWork(nowNs));
     }
 
     private void call(final String name, final Runnable callback) {
-        try {
+        call(name, () -> {
             callback.run();
+            return 0;
+        });
+    }
+
+    private int call(final String name, final IntSupplier callback) {
+        try {
+            return callback.getAsInt();
         } catch (final AgentTerminationException end) {
             throw end;
         } catch (final RuntimeException | Error error) {
