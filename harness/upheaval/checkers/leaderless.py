@@ -42,9 +42,11 @@ def check_leaderless(
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
         f"a quorum that was well had no leader for {max(deaths, default=0) // MS} ms at most (allowed: "
-        f"{judge.failover_ns // MS} ms), after orderly ends of leaders for {max(ends, default=0) // MS} ms at most "
-        f"(allowed: {judge.succession_ns // MS} ms)"
+        f"{judge.failover_ns // MS} ms)"
     )
+    if ends:
+        allowed_ms = judge.succession_ns // MS
+        detail += f", after orderly ends of leaders for {max(ends) // MS} ms at most (allowed: {allowed_ms} ms)"
     return [Finding(Promise.LEADER_FOUND, Verdict.VALID, detail)]
 
 
