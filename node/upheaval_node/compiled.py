@@ -103,15 +103,17 @@ def why_unfit(index: Index) -> str:
     """Why extension modules cannot stand for the sources that are here; empty when they can."""
     if index.suffix not in EXTENSION_SUFFIXES:
         return f"compiled for another Python ({index.suffix})"
-    roots: dict[str, Path | None] = {}
+    packages: dict[str, dict[str, str]] = {}
     for name, expected in (*index.modules.items(), *index.read.items()):
-        package = name.partition(".")[0]
-        if package not in roots:
-            roots[package] = _folder_of(package)
-        root = roots[package]
-        # A member's image has no harness: what is not there does not run.
-        if root is not None and _digest_of(root, name) != expected:
-            return f"{name} has changed since it was compiled"
+        packages.setdefault(name.partition(".")[0], {})[name] = expected
+    for package, modules in packages.items():
+        root = _folder_of(package)
+        found = {} if root is None else {name: _digest_of(root, name) for name in modules}
+        # A member's image has no harness, or its public names alone: what is not there does not run.
+        if any(found.values()):
+            changed = next((name for name, expected in modules.items() if found[name] != expected), None)
+            if changed is not None:
+                return f"{changed} has changed since it was compiled"
     return ""
 
 

@@ -60,6 +60,8 @@ class Image:
     """Built and checked only when it is named."""
     aeron_version: str = ""
     """Whose jar, and our member program for it, the host puts into the context's `packages/`."""
+    takes_compiled: bool = False
+    """Whether the compiled modules of this machine go into it, when they are those of the sources."""
 
     @property
     def tag(self) -> str:
@@ -93,8 +95,9 @@ NODE: Final = Image(
     ("images/node", "node/upheaval_node", "harness/upheaval/__init__.py"),
     _PYTHON_IMAGE,
     PYTHON_BASE,
-    limit_mb=200,
+    limit_mb=240,
     imports=("upheaval_node", "upheaval"),
+    takes_compiled=True,
 )
 
 NODE_TEST: Final = Image(

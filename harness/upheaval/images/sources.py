@@ -13,12 +13,13 @@ from typing import IO, Final
 
 from upheaval.errors import UsageError
 from upheaval.images.catalogue import Image
+from upheaval_node.compiled import FOLDER, read_index, why_unfit
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PACKAGES: Final = "packages"
 """The folder of a context that holds the packages which the host fetched."""
-_MADE_HERE: Final = frozenset({"__pycache__", "_compiled"})
-"""Folders of what was made for this machine: an image may have another C library."""
+_MADE_HERE: Final = frozenset({"__pycache__", FOLDER.name})
+"""Folders of what was made for this machine."""
 
 
 def source_digest(image: Image) -> str:
@@ -39,7 +40,18 @@ def context_files(image: Image) -> list[Path]:
     """The repository's files in the image's context. Raises `UsageError` where there is no repository."""
     if not (ROOT / image.dockerfile).is_file():
         raise UsageError(f"{ROOT} has no {image.dockerfile}: images are built from a clone of the repository")
-    return _files_of(ROOT / name for name in image.context)
+    files = _files_of(ROOT / name for name in image.context)
+    if image.takes_compiled:
+        files += _compiled_files()
+    return files
+
+
+def _compiled_files() -> list[Path]:
+    """None where they are not those of the sources, or of another clone; a Dockerfile drops what it cannot load."""
+    index = read_index(FOLDER)
+    if index is None or why_unfit(index) or not FOLDER.is_relative_to(ROOT):
+        return []
+    return sorted(path for path in FOLDER.rglob("*") if path.is_file())
 
 
 def write_context(image: Image, packages: Path | None, file: IO[bytes]) -> None:

@@ -90,6 +90,12 @@ def test_a_source_that_is_gone_has_changed(folder: Path) -> None:
     assert CompiledModules(folder).form.why_pure == f"{PACKAGE}.constants has changed since it was compiled"
 
 
+def test_a_package_of_which_nothing_is_there_does_not_run(folder: Path) -> None:
+    (sources(folder) / "constants.py").unlink()
+    (sources(folder) / f"{LEAF}.py").unlink()
+    assert CompiledModules(folder).form == Form(1)
+
+
 def test_modules_for_another_python_do_not_run(folder: Path) -> None:
     write_index(folder, suffix=".cpython-27-other.so")
     finder = CompiledModules(folder)
