@@ -99,7 +99,7 @@ compiled-test: compiled ## The suites of compiled modules, on these, and SEEDS=1
 compiled-wheel: $(VENV)/.dev ## A wheel with the compiled modules, for this Python and platform, in dist
 	@$(BIN)/python tools/build_compiled.py --wheel dist
 
-bench: $(VENV)/.dev ## Measure beside etcd and PySyncObj; writes bench/results.json
+bench: $(VENV)/.dev ## Measure beside Aeron, etcd and PySyncObj, where they are; writes bench/results.json
 	@$(BIN)/python bench/run.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/profile.py
 

@@ -14,6 +14,7 @@ from random import SystemRandom
 import psutil
 
 from bench.figures import Figures, from_latencies
+from upheaval.records import OWN_SYSTEM
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
 from upheaval_node.client.operations import echo_request
@@ -37,9 +38,9 @@ _ID = struct.Struct("<q")
 _TAIL = echo_request(0, b"")[_ID.size :]
 
 
-def _body(length: int) -> bytes:
-    """A request of `length` bytes without its id."""
-    return echo_request(0, b"v" * (length - _ID.size - len(_TAIL)))[_ID.size :]
+def request_of(length: int) -> bytes:
+    """An echo request of `length` bytes, with the id 0 in its first eight."""
+    return echo_request(0, b"v" * (length - _ID.size - len(_TAIL)))
 
 
 class WindowLoad:
@@ -48,7 +49,7 @@ class WindowLoad:
     def __init__(self, client: ClusterClient, window: int, message_length: int = MESSAGE_LENGTH) -> None:
         self._client = client
         self._window = window
-        self._body = _body(message_length)
+        self._body = request_of(message_length)[_ID.size :]
         self._next_id = 1
         self._sent_ns: dict[int, int] = {}
         self.begin_ns = 0
@@ -123,13 +124,24 @@ class LoadClient:
 
 @contextlib.contextmanager
 def running_cluster(
-    *, profile: str, sync_level: int, service: str = "echo", members: int = 3, tls: Path | None = None
+    *,
+    profile: str,
+    sync_level: int,
+    service: str = "echo",
+    members: int = 3,
+    tls: Path | None = None,
+    system: str = OWN_SYSTEM,
 ) -> Iterator[ProcessCluster]:
     with tempfile.TemporaryDirectory(prefix="bench-upheaval-", dir="/var/tmp") as folder:
-        cluster = ProcessCluster.create(
-            Path(folder) / "run",
-            ClusterSpec(members=members, profile=profile, sync_level=sync_level, service=service, tls=str(tls or "")),
+        spec = ClusterSpec(
+            members=members,
+            profile=profile,
+            sync_level=sync_level,
+            service=service,
+            tls=str(tls or ""),
+            system=system,
         )
+        cluster = ProcessCluster.create(Path(folder) / "run", spec)
         cluster.up()
         try:
             yield cluster

@@ -1,4 +1,4 @@
-"""Measure our cluster beside etcd and PySyncObj in alternating rounds of one run; print a table, write results.json.
+"""Measure our cluster beside Aeron, etcd and PySyncObj in alternating rounds of one run: a table, and results.json.
 
 Only ratios between figures of one run mean anything on a shared machine.
 """
@@ -10,39 +10,50 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import own
 from bench.figures import Figures, median
-from bench.peers import etcd, pysyncobj
+from bench.peers import aeron, etcd, pysyncobj
+from upheaval_node.compiled import form
 
 RESULTS = Path(__file__).resolve().parent / "results.json"
 Contestant = Callable[[], Figures]
 
 
-def contestants(seconds: float, loader: Path | None) -> dict[str, Contestant]:
+def contestants(folder: Path, seconds: float) -> dict[str, Contestant]:
     """Everybody who takes part, by name; one round each in this order."""
+    has_aeron, has_etcd = (_takes_part(peer.missing()) for peer in (aeron, etcd))
+    java = aeron.build_loader(folder) if has_aeron else folder
     rows: dict[str, Contestant] = {}
     for window in (256, 1024):
         for level in (0, 1):
-            rows[f"upheaval, sync {level}, window {window}"] = lambda w=window, s=level: own.measure_throughput(  # type: ignore[misc]
-                w, seconds, sync_level=s
+            rows[f"upheaval, sync {level}, window {window}"] = partial(
+                own.measure_throughput, window, seconds, sync_level=level
             )
-        rows[f"PySyncObj, defaults, window {window}"] = lambda w=window: pysyncobj.measure(w, seconds, tuned=False)  # type: ignore[misc]
-        rows[f"PySyncObj, best ticks, window {window}"] = lambda w=window: pysyncobj.measure(w, seconds, tuned=True)  # type: ignore[misc]
-    if loader is not None:
-        rows["etcd, 256 clients"] = lambda: etcd.measure(loader, 256, seconds)
+            if has_aeron:
+                rows[f"Aeron, sync {level}, window {window}"] = partial(
+                    aeron.measure, java, window, seconds, sync_level=level
+                )
+        rows[f"PySyncObj, defaults, window {window}"] = partial(pysyncobj.measure, window, seconds, tuned=False)
+        rows[f"PySyncObj, best ticks, window {window}"] = partial(pysyncobj.measure, window, seconds, tuned=True)
+    if has_etcd:
+        rows["etcd, 256 clients"] = partial(etcd.measure, etcd.build_loader(folder), 256, seconds)
     return rows
 
 
-def throughput(rounds: int, seconds: float) -> dict[str, dict[str, float]]:
+def _takes_part(lack: str | None) -> bool:
+    if lack:
+        print(lack, file=sys.stderr)
+    return lack is None
+
+
+def throughput(rounds: int, seconds: float, wanted: str) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as folder:
-        lack = etcd.missing()
-        if lack:
-            print(lack, file=sys.stderr)
-        rows = contestants(seconds, None if lack else etcd.build_loader(Path(folder)))
+        rows = {name: row for name, row in contestants(Path(folder), seconds).items() if wanted in name}
         measured: dict[str, list[Figures]] = {name: [] for name in rows}
         for number in range(rounds):
             for name, measure in rows.items():
@@ -78,13 +89,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0, help="measured time of each round")
+    parser.add_argument("--only", metavar="TEXT", default="", help="rows with this in their names; writes no file")
     arguments = parser.parse_args()
-    results = throughput(arguments.rounds, arguments.seconds)
+    results = throughput(arguments.rounds, arguments.seconds, arguments.only)
+    if arguments.only:
+        print_table(results, {})
+        return 0
     other = times(arguments.rounds)
     print_table(results, other)
     document = {
         "date": time.strftime("%Y-%m-%d"),
         "python": platform.python_version(),
+        "node": str(form()),
         "rounds": arguments.rounds,
         "seconds": arguments.seconds,
         "throughput": results,

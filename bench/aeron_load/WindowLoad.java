@@ -1,0 +1,115 @@
+import io.aeron.CommonContext;
+import io.aeron.cluster.client.AeronCluster;
+import io.aeron.cluster.client.EgressListener;
+import io.aeron.driver.MediaDriver;
+import io.aeron.driver.ThreadingMode;
+import io.aeron.logbuffer.Header;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.concurrent.TimeUnit;
+import org.agrona.DirectBuffer;
+import org.agrona.collections.Long2LongHashMap;
+import org.agrona.concurrent.BackoffIdleStrategy;
+import org.agrona.concurrent.IdleStrategy;
+import org.agrona.concurrent.UnsafeBuffer;
+
+/**
+ * Keeps a window of requests in flight on one session of an Aeron cluster, and prints answers a second and their
+ * latencies: {@code WindowLoad INGRESS_ENDPOINTS REQUEST_HEX WINDOW WARM_UP_S SECONDS}. Request and answer begin with an id.
+ */
+public final class WindowLoad implements EgressListener {
+    private static final long NONE = -1;
+
+    private final UnsafeBuffer request;
+    private final int window;
+    private final Long2LongHashMap sentNs = new Long2LongHashMap(NONE);
+    private long[] latenciesNs = new long[1 << 16];
+    private int measured;
+    private long beginNs;
+    private long endNs;
+    private long nextId = 1;
+
+    private WindowLoad(final byte[] request, final int window) {
+        this.request = new UnsafeBuffer(request);
+        this.window = window;
+    }
+
+    public static void main(final String[] arguments) {
+        final byte[] request = HexFormat.of().parseHex(arguments[1]);
+        final WindowLoad load = new WindowLoad(request, Integer.parseInt(arguments[2]));
+        final MediaDriver.Context driver = new MediaDriver.Context()
+            .aeronDirectoryName(CommonContext.generateRandomDirName())
+            .threadingMode(ThreadingMode.SHARED)
+            .sharedIdleStrategy(idleStrategy())
+            .dirDeleteOnStart(true)
+            .dirDeleteOnShutdown(true);
+        try (MediaDriver running = MediaDriver.launch(driver);
+            AeronCluster cluster = AeronCluster.connect(new AeronCluster.Context()
+                .aeronDirectoryName(running.aeronDirectoryName())
+                .ingressChannel("aeron:udp?term-length=2m")
+                .ingressEndpoints(arguments[0])
+                .egressChannel("aeron:udp?endpoint=127.0.0.1:0")
+                .messageTimeoutNs(TimeUnit.SECONDS.toNanos(20))
+                .egressListener(load))) {
+            load.run(cluster, seconds(arguments[3]), seconds(arguments[4]));
+        }
+        load.print();
+    }
+
+    private static IdleStrategy idleStrategy() {
+        return new BackoffIdleStrategy(10, 5, 1_000, TimeUnit.MILLISECONDS.toNanos(1));
+    }
+
+    private static long seconds(final String text) {
+        return (long)(Double.parseDouble(text) * 1e9);
+    }
+
+    private void run(final AeronCluster cluster, final long warmUpNs, final long durationNs) {
+        final IdleStrategy idleStrategy = idleStrategy();
+        beginNs = System.nanoTime() + warmUpNs;
+        endNs = beginNs + durationNs;
+        while (System.nanoTime() < endNs) {
+            int work = cluster.pollEgress();
+            while (sentNs.size() < window) {
+                request.putLong(0, nextId, ByteOrder.LITTLE_ENDIAN);
+                if (cluster.offer(request, 0, request.capacity()) < 0) {
+                    break;
+                }
+                sentNs.put(nextId++, System.nanoTime());
+                work++;
+            }
+            idleStrategy.idle(work);
+        }
+    }
+
+    @Override
+    public void onMessage(
+        final long clusterSessionId,
+        final long timestamp,
+        final DirectBuffer buffer,
+        final int offset,
+        final int length,
+        final Header header) {
+        final long now = System.nanoTime();
+        final long sent = sentNs.remove(buffer.getLong(offset, ByteOrder.LITTLE_ENDIAN));
+        if (sent == NONE || sent < beginNs || now > endNs) {
+            return;
+        }
+        if (measured == latenciesNs.length) {
+            latenciesNs = Arrays.copyOf(latenciesNs, 2 * measured);
+        }
+        latenciesNs[measured++] = now - sent;
+    }
+
+    private void print() {
+        final long[] ordered = Arrays.copyOf(latenciesNs, measured);
+        Arrays.sort(ordered);
+        System.out.printf("{\"per_second\": %f, \"p50_ms\": %f, \"p99_ms\": %f}%n",
+            measured * 1e9 / (endNs - beginNs), at(ordered, 0.5), at(ordered, 0.99));
+    }
+
+    private static double at(final long[] ordered, final double share) {
+        return ordered[Math.min(ordered.length - 1, (int)(ordered.length * share))] / 1e6;
+    }
+}
