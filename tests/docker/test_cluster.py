@@ -10,15 +10,18 @@ import pytest
 
 from support.docker_runs import left_of
 from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.records import FORCED_END
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.system import LEADER, ClusterSpec
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.errors import NodeError
+from upheaval_node.trace_kinds import TraceKind
 
 SHOUTING = """
 from upheaval_node.service.api import ClusteredService
+from upheaval_node.trace_kinds import TraceKind
 
 
 class Shouting(ClusteredService):
@@ -141,6 +144,18 @@ def test_what_fails_ends_what_it_started_and_nothing_else(cluster: DockerCluster
     assert [cluster.member(member_id).incarnation() for member_id in (1, 2)] == kept
     cluster.member(0).node.start()
     cluster.wait_until_caught_up(0)
+
+
+def test_a_cluster_that_was_given_up_tells_who_ended_its_members(
+    tmp_path: Path, node_image: str, engine: Client
+) -> None:
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image))
+    with contextlib.suppress(KeyboardInterrupt), cluster.all_or_nothing():
+        cluster.up()
+        raise KeyboardInterrupt
+    assert left_of(engine, cluster.config.run_id) == []
+    assert [(each.what, list(each.members)) for each in cluster.run.read_controls()] == [(FORCED_END, ["0"])]
+    assert any(event.event == TraceKind.PROCESS_START for event in cluster.run.member(0).read_trace())
 
 
 def test_containers_go_though_the_faults_cannot_be_written(tmp_path: Path, node_image: str, engine: Client) -> None:

@@ -379,18 +379,24 @@ class DockerCluster(LiveCluster[DockerMember]):
         try:
             yield
         except BaseException:
-            if before:
-                begin_ns = self.now_ns()
-                victims = [member.member_id for member in self.members if member.incarnation() - before]
-                self.for_all(lambda member: member.node.kill_all_but(before))
-                for companion in self.companions():
-                    companion.node.kill_all_but(before)
-                self.run.add_forced_end(victims, begin_ns, self.now_ns(), "what they were started for failed")
-            else:
-                with contextlib.suppress(HarnessError):
-                    self.collect()
-                self._remove()
+            try:
+                self._kill_all_but(before)
+                if not before:
+                    with contextlib.suppress(HarnessError):
+                        self.collect()
+            finally:
+                if not before:
+                    self._remove()
             raise
+
+    def _kill_all_but(self, before: frozenset[str]) -> None:
+        """And a word of it in the run."""
+        begin_ns = self.now_ns()
+        victims = [member.member_id for member in self.members if member.incarnation() - before]
+        self.for_all(lambda member: member.node.kill_all_but(before))
+        for companion in self.companions():
+            companion.node.kill_all_but(before)
+        self.run.add_forced_end(victims, begin_ns, self.now_ns(), "what they were started for failed")
 
     def _remove(self) -> None:
         labels.remove_run(self.client, self.config.run_id)
