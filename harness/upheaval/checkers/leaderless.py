@@ -10,7 +10,7 @@ from typing import Final
 
 from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol_events import DEADLY, OF_MODULE, quorum_of
+from upheaval.checkers.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.spans import MemberSpans, Span
 from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
@@ -18,6 +18,8 @@ from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, NEVER_NS
 
+_DEATHS: Final = frozenset({"kill", "power-cut"})
+"""The kinds of faults that strike when they are put in; of others nobody knows when, or whether, they ended a leader."""
 _PAUSE: Final = "pause"
 
 
@@ -53,7 +55,7 @@ def check_leaderless(
 def _silences(run: RunFolder) -> Iterator[Trouble]:
     """When members were dead or stood still, so that none of them could say that it ceased to lead."""
     for fault in run.read_faults():
-        if fault.component in (None, *OF_MODULE) and (fault.what in DEADLY or fault.what == _PAUSE):
+        if fault.component in (None, *OF_MODULE) and fault.what in (*_DEATHS, _PAUSE):
             end_ns = fault.heal_end_ns if fault.what == _PAUSE else None
             yield Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members)
 

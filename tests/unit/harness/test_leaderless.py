@@ -112,6 +112,8 @@ def test_a_leader_without_its_module_leads_no_more(component: str, tmp_path: Pat
 def test_a_leader_that_is_hit_in_part_still_leads(tmp_path: Path) -> None:
     run = failover(tmp_path / "cut", 30, election(29))
     assert judged(hit(run, "blackhole", 2, 28))[0] is Verdict.VALID
+    run = failover(tmp_path / "armed", 30, election(29))
+    assert judged(hit(run, "die-in-change", 2, 28))[0] is Verdict.VALID
     run = failover(tmp_path / "component", 30, election(29))
     assert judged(hit(run, "kill", 2, 28, component="service"))[0] is Verdict.VALID
 
