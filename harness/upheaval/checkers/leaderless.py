@@ -19,7 +19,7 @@ from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, NEVER_NS
 
 _DEATHS: Final = frozenset({"kill", "power-cut"})
-"""The kinds of faults that strike when they are put in; of others nobody knows when, or whether, they ended a leader."""
+"""Those that strike when they are put in; of others nobody knows when, or whether, they ended a leader."""
 _PAUSE: Final = "pause"
 
 
