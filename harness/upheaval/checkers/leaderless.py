@@ -29,8 +29,11 @@ def check_leaderless(
     """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
     if manifest.members < 2 or not any(member.led for member in members):
         return []
-    judge = _Judge(manifest, members, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})
-    silences = list(_silences(run))
+    silences = sorted(_silences(run), key=lambda each: each.begin_ns)
+    there = [
+        (each.member_id, *part) for member in members for each in member.there for part in _without(each, silences)
+    ]
+    judge = _Judge(manifest, there, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})
     leads = sorted(each for member in members for span in member.led for each in _without(span, silences))
     until_ns = max(member.last_ns for member in members)
     deaths = [judge.longest(since_ns, to_ns, None) for since_ns, to_ns in _between(leads, until_ns)]
@@ -53,7 +56,7 @@ def check_leaderless(
 
 
 def _silences(run: RunFolder) -> Iterator[Trouble]:
-    """When members were dead or stood still, so that none of them could say that it ceased to lead."""
+    """When members were dead or stood still, so that none of them could say that it led no more or was not there."""
     for fault in run.read_faults():
         if fault.component in (None, *OF_MODULE) and fault.what in (*_DEATHS, _PAUSE):
             end_ns = fault.heal_end_ns if fault.what == _PAUSE else None
@@ -61,9 +64,9 @@ def _silences(run: RunFolder) -> Iterator[Trouble]:
 
 
 def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int]]:
-    """The parts of the time in which the member led that lie outside of all of these."""
+    """The parts of that time of a member that lie outside of all of these."""
     begin_ns = span.begin_ns
-    for silence in sorted(silences, key=lambda each: each.begin_ns):
+    for silence in silences:
         if silence.begin_ns >= span.begin_ns and silence.hits(span.member_id, begin_ns, span.end_ns):
             yield begin_ns, max(begin_ns, silence.begin_ns)
             begin_ns = max(begin_ns, silence.end_ns)
@@ -84,7 +87,7 @@ class _Judge:
     def __init__(
         self,
         manifest: Manifest,
-        members: Sequence[MemberSpans],
+        there: Sequence[tuple[int, int, int]],
         troubles: Sequence[Trouble],
         stalls: Mapping[int, Sequence[tuple[int, int]]],
     ) -> None:
@@ -94,23 +97,21 @@ class _Judge:
         self.succession_ns = self.failover_ns - timeouts.leader_heartbeat_ns
         self._quorum = quorum_of(manifest.members)
         self._stalls = stalls
-        self._well = [
-            (member.member_id, *times)
-            for member in members
-            for span in member.there
-            for times in self._times(span, troubles)
-        ]
+        troubles = sorted(troubles, key=lambda each: each.begin_ns)
+        self._well = [(each[0], *times) for each in there for times in self._times(*each, troubles)]
 
-    def _times(self, span: Span, troubles: Sequence[Trouble]) -> Iterator[tuple[int, int]]:
+    def _times(
+        self, member_id: int, begin_ns: int, end_ns: int, troubles: Sequence[Trouble]
+    ) -> Iterator[tuple[int, int]]:
         """When the member was there and had got over what it had had before."""
-        since_ns = span.begin_ns
-        for trouble in sorted(troubles, key=lambda each: each.begin_ns):
-            if trouble.hits(span.member_id, since_ns - self.failover_ns, span.end_ns):
+        since_ns = begin_ns
+        for trouble in troubles:
+            if trouble.hits(member_id, since_ns - self.failover_ns, end_ns):
                 if trouble.begin_ns > since_ns:
                     yield since_ns, trouble.begin_ns
                 since_ns = max(since_ns, trouble.end_ns + self.failover_ns)
-        if since_ns < span.end_ns:
-            yield since_ns, span.end_ns
+        if since_ns < end_ns:
+            yield since_ns, end_ns
 
     def longest(self, begin_ns: int, end_ns: int, last: Span | None) -> int:
         """How long one quorum was well at a stretch in that time without a leader, or after the orderly end of one.

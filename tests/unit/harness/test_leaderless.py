@@ -118,6 +118,16 @@ def test_a_leader_that_is_hit_in_part_still_leads(tmp_path: Path) -> None:
     assert judged(hit(run, "kill", 2, 28, component="service"))[0] is Verdict.VALID
 
 
+def test_members_that_are_started_late_are_not_well_before(tmp_path: Path) -> None:
+    """What started them need not have waited until they ran."""
+    run = failover(tmp_path, 30)
+    for member_id in range(3):
+        started = line(20, "process-start") + election(21) + elected(22, 1)
+        run.member(member_id).trace.write_text(line(0, "process-start") + elected(1, 0) + started)
+        hit(run, "kill", 2, 3, member_id=member_id)
+    assert judged(run)[0] is Verdict.VALID
+
+
 def test_what_stalls_explain_is_unknown(tmp_path: Path) -> None:
     stall = line(8, "loop-stall", stall_ns=2_000_000_000)
     assert judged(failover(tmp_path / "then", 8, election(2), others=(stall,)))[0] is Verdict.UNKNOWN
