@@ -54,6 +54,8 @@ def _takes_part(lack: str | None) -> bool:
 def throughput(rounds: int, seconds: float, wanted: str) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as folder:
         rows = {name: row for name, row in contestants(Path(folder), seconds).items() if wanted in name}
+        if not rows:
+            raise SystemExit(f"bench: no row has {wanted!r} in its name")
         measured: dict[str, list[Figures]] = {name: [] for name in rows}
         for number in range(rounds):
             for name, measure in rows.items():

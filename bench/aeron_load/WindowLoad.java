@@ -7,6 +7,7 @@ import io.aeron.logbuffer.Header;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.HexFormat;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import org.agrona.DirectBuffer;
 import org.agrona.collections.Long2LongHashMap;
@@ -105,7 +106,7 @@ public final class WindowLoad implements EgressListener {
     private void print() {
         final long[] ordered = Arrays.copyOf(latenciesNs, measured);
         Arrays.sort(ordered);
-        System.out.printf("{\"per_second\": %f, \"p50_ms\": %f, \"p99_ms\": %f}%n",
+        System.out.printf(Locale.ROOT, "{\"per_second\": %f, \"p50_ms\": %f, \"p99_ms\": %f}%n",
             measured * 1e9 / (endNs - beginNs), at(ordered, 0.5), at(ordered, 0.99));
     }
 

@@ -99,14 +99,16 @@ def digest(source: bytes) -> str:
     return hashlib.sha256(source).hexdigest()
 
 
-def why_unfit(index: Index) -> str:
-    """Why extension modules cannot stand for the sources that are here; empty when they can."""
+def why_unfit(index: Index, only: str = "") -> str:
+    """Why extension modules cannot stand for the sources that are here, of one package `only`; empty when they can."""
     if index.suffix not in EXTENSION_SUFFIXES:
         return f"compiled for another Python ({index.suffix})"
     packages: dict[str, dict[str, str]] = {}
     for name, expected in (*index.modules.items(), *index.read.items()):
         packages.setdefault(name.partition(".")[0], {})[name] = expected
     for package, modules in packages.items():
+        if only not in ("", package):
+            continue
         root = _folder_of(package)
         found = {} if root is None else {name: _digest_of(root, name) for name in modules}
         # A member's image has no harness, or its public names alone: what is not there does not run.

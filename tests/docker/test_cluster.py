@@ -21,7 +21,6 @@ from upheaval_node.trace_kinds import TraceKind
 
 SHOUTING = """
 from upheaval_node.service.api import ClusteredService
-from upheaval_node.trace_kinds import TraceKind
 
 
 class Shouting(ClusteredService):

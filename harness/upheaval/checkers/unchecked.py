@@ -1,10 +1,10 @@
 """Which promises a run says nothing about, and why: what was not looked at is no evidence that all is well."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Unchecked
+from upheaval.checkers.verdict import Finding, Unchecked, Verdict
 
 _NO_WHOLE_LOG: Final = "no log is there from its beginning"
 
@@ -43,3 +43,9 @@ def unchecked(findings: Sequence[Finding]) -> tuple[Unchecked, ...]:
     has_whole_log = not judged.isdisjoint(_OF_LOG)
     whys = {promise: why if has_whole_log else _NO_WHOLE_LOG for promise, why in _OF_LOG.items()}
     return tuple(Unchecked(promise, why) for promise, why in {**whys, **_OF_RUN}.items() if promise not in judged)
+
+
+def left_out(named: Collection[str], unchecked: Iterable[Unchecked]) -> Iterator[Finding]:
+    """What somebody named as what a run is there to judge, and nobody can check, is unknown."""
+    missing = (each for each in unchecked if each.promise in named)
+    return (Finding(each.promise, Verdict.UNKNOWN, f"not checked: {each.why}") for each in missing)

@@ -12,6 +12,7 @@ from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
+from upheaval.checkers.unchecked import left_out
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import RESULT_FILE, ScenarioResult, read_result
@@ -79,8 +80,7 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
     whole = verify_run(folder)
     wanted_promises = (Promise.RUN_ENDED, *wanted.promises)
     findings += [finding for finding in whole.findings if finding.promise in wanted_promises]
-    unchecked = tuple(each for each in whole.unchecked if each.promise in wanted_promises)
-    report = Report(whole.run, tuple(findings), unchecked)
+    report = Report(whole.run, (*findings, *left_out(wanted.promises, whole.unchecked)), ())
     result = ScenarioResult(wanted.name, SIMULATED, seed, report, performer.digest())
     write_atomically(RunFolder(folder).scenario_file, wanted.text)
     write_atomically(folder / RESULT_FILE, result.to_json())

@@ -11,6 +11,7 @@ from typing import Final
 
 from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.run import verify_run
+from upheaval.checkers.unchecked import left_out
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cluster import companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
@@ -151,10 +152,7 @@ def judge(scenario: Scenario, run: RunFolder) -> Report:
     findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)
     if not scenario.promises:
         return Report(whole.run, tuple(findings), whole.unchecked)
-    # What a scenario is there to judge cannot be left out.
-    missing = (each for each in whole.unchecked if each.promise in scenario.promises)
-    findings += (Finding(each.promise, Verdict.UNKNOWN, f"not checked: {each.why}") for each in missing)
-    return Report(whole.run, tuple(findings), ())
+    return Report(whole.run, (*findings, *left_out(scenario.promises, whole.unchecked)), ())
 
 
 def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:

@@ -105,7 +105,7 @@ NODE_TEST: Final = Image(
     ("images/node-test", "chaos/upheaval_chaos"),
     NODE.tag,
     None,
-    limit_mb=210,
+    limit_mb=250,
     parent=NODE,
     imports=("upheaval_node", "upheaval", "upheaval_chaos"),
     is_on_demand=True,

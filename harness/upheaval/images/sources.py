@@ -49,7 +49,7 @@ def context_files(image: Image) -> list[Path]:
 def _compiled_files() -> list[Path]:
     """None where they are not those of the sources, or of another clone; a Dockerfile drops what it cannot load."""
     index = read_index(FOLDER)
-    if index is None or why_unfit(index) or not FOLDER.is_relative_to(ROOT):
+    if index is None or why_unfit(index, FOLDER.parent.name) or not FOLDER.is_relative_to(ROOT):
         return []
     return sorted(path for path in FOLDER.rglob("*") if path.is_file())
 

@@ -279,8 +279,12 @@ class AeronSystem(AnswersAsJson):
         names = [f"{endpoint}={address}" for endpoint, address in way.dialled.items()]
         *class_path, program = (way.client or _BRIDGE).split(":")
         egress = Egress(way)
-        command = java_command(self.version, program, str(directory), egress.endpoint, *names, services=class_path)
-        return Bridge(command, way.folder, directory, egress)
+        try:
+            command = java_command(self.version, program, str(directory), egress.endpoint, *names, services=class_path)
+            return Bridge(command, way.folder, directory, egress)
+        except BaseException:
+            egress.give_back()
+            raise
 
 
 def _properties(plan: MemberPlan) -> Mapping[str, str]:

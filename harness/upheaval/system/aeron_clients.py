@@ -131,8 +131,8 @@ def endpoints_text(way: WayIn) -> str:
 class Egress:
     """Where members answer to one bridge: a host, and its sessions choose their ports, or one of the places of a run.
 
-    A place is taken by whoever has bound the TCP port of its number: a bridge binds the UDP port only while it has a
-    session.
+    A place is taken by whoever has bound the TCP port of its number, because a bridge binds the UDP port only while it
+    has a session; and by a bridge that has one, though whoever had started it is gone.
     """
 
     def __init__(self, way: WayIn) -> None:
@@ -158,6 +158,8 @@ def _bound(endpoint: str) -> socket.socket | None:
     held = socket.socket()
     try:
         held.bind((host, int(port)))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((host, int(port)))
     except OSError:
         held.close()
         return None

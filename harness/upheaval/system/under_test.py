@@ -6,6 +6,7 @@ system; another one is another object of the same shape, which `systems` finds b
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from upheaval_chaos.planted.bug import bug_named
 from upheaval_chaos.target import CHANNELS, INGRESS, DatagramFaultKind, LinkFaultKind
 from upheaval_node import __version__
 from upheaval_node.client.driving import ClientOptions
+from upheaval_node.compiled import VARIABLE
 from upheaval_node.errors import NodeError
 from upheaval_node.files import layout
 from upheaval_node.runtime import control
@@ -364,8 +366,10 @@ class UpheavalNode(AnswersAsJson):
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        """What a container is told: the configuration, the run, the planted bug."""
+        """What a container is told: the configuration, the run, the planted bug, and which form of the node to run."""
         environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
+        if VARIABLE in os.environ:
+            environment[VARIABLE] = os.environ[VARIABLE]
         return environment if plan.spec.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.spec.planted}
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:

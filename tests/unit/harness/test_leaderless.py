@@ -10,7 +10,7 @@ from upheaval.checkers.spans import spans_of
 from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Manifest, RunFolder
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 
 S = 10**9
 
@@ -47,10 +47,18 @@ def failover(path: Path, next_second: float, *last: str, others: tuple[str, ...]
 
 
 def hit(
-    run: RunFolder, what: str, begin: float, end: float, member_id: int = 0, component: str | None = None
+    run: RunFolder,
+    what: str,
+    begin: float,
+    end: float,
+    member_id: int = 0,
+    component: str | None = None,
+    *,
+    is_seen: bool = True,
 ) -> RunFolder:
     begin_ns, end_ns = int(begin * S), int(end * S)
-    record = FaultRecord(what, "", begin_ns, begin_ns, end_ns, end_ns, members=(member_id,), component=component)
+    proof = Proof(holds=is_seen, evidence="")
+    record = FaultRecord(what, "", begin_ns, begin_ns, end_ns, end_ns, proof, members=(member_id,), component=component)
     run.add_fault(record)
     return run
 
@@ -112,6 +120,8 @@ def test_a_leader_without_its_module_leads_no_more(component: str, tmp_path: Pat
 def test_a_leader_that_is_hit_in_part_still_leads(tmp_path: Path) -> None:
     run = failover(tmp_path / "cut", 30, election(29))
     assert judged(hit(run, "blackhole", 2, 28))[0] is Verdict.VALID
+    run = failover(tmp_path / "unproved", 30, election(29))
+    assert judged(hit(run, "kill", 2, 28, is_seen=False))[0] is Verdict.VALID
     run = failover(tmp_path / "armed", 30, election(29))
     assert judged(hit(run, "die-in-change", 2, 28))[0] is Verdict.VALID
     run = failover(tmp_path / "component", 30, election(29))

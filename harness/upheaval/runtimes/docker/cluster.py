@@ -380,9 +380,11 @@ class DockerCluster(LiveCluster[DockerMember]):
             yield
         except BaseException:
             try:
-                self._kill_all_but(before)
-                if not before:
-                    with contextlib.suppress(HarnessError):
+                # What failed is told, and not what this runs into.
+                with contextlib.suppress(HarnessError):
+                    self._kill_all_but(before)
+                with contextlib.suppress(HarnessError):
+                    if not before:
                         self.collect()
             finally:
                 if not before:
@@ -393,10 +395,12 @@ class DockerCluster(LiveCluster[DockerMember]):
         """And a word of it in the run."""
         begin_ns = self.now_ns()
         victims = [member.member_id for member in self.members if member.incarnation() - before]
-        self.for_all(lambda member: member.node.kill_all_but(before))
-        for companion in self.companions():
-            companion.node.kill_all_but(before)
-        self.run.add_forced_end(victims, begin_ns, self.now_ns(), "what they were started for failed")
+        try:
+            self.for_all(lambda member: member.node.kill_all_but(before))
+            for companion in self.companions():
+                companion.node.kill_all_but(before)
+        finally:
+            self.run.add_forced_end(victims, begin_ns, self.now_ns(), "what they were started for failed")
 
     def _remove(self) -> None:
         labels.remove_run(self.client, self.config.run_id)

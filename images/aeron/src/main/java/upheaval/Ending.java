@@ -54,6 +54,11 @@ final class Ending {
         }
     }
 
+    /** Whether there is a reason to end. */
+    boolean hasBegun() {
+        return begun.getCount() == 0;
+    }
+
     /** Wait until there is a reason to end. */
     void await() throws InterruptedException {
         begun.await();

@@ -12,7 +12,8 @@ import org.agrona.concurrent.AgentTerminationException;
  * component or will end it to {@link Ending}.
  *
  * <p>The kind of an error of Aeron's own is its category and its class. Of any other exception it is {@code unforeseen}
- * and its class; that of a service is told by {@link TracedService}.
+ * and its class; that of a service is told by {@link TracedService}, and one of a component that is interrupted at its end is
+ * none.
  */
 final class Errors implements ErrorHandler {
     private final String component;
@@ -60,7 +61,7 @@ final class Errors implements ErrorHandler {
 
     private void tell(final Throwable error) {
         final boolean isOfAeron = error instanceof AeronException;
-        if (!isOfAeron && isOfService) {
+        if (!isOfAeron && (isOfService || ending.hasBegun())) {
             return;
         }
         final String what = isOfAeron ? ((AeronException)error).category().name() : "unforeseen";

@@ -51,11 +51,17 @@ public final class Trace implements AutoCloseable {
     }
 
     private void write(final byte[] line) {
+        // An interrupted thread that writes closes the file for all.
+        final boolean isInterrupted = Thread.interrupted();
         try {
             isTorn = file.write(ByteBuffer.wrap(line)) < line.length;
             lostEvents = isTorn ? lostEvents + 1 : 0;
         } catch (final IOException full) {
             lostEvents++;
+        } finally {
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
