@@ -83,7 +83,7 @@ def assert_told(member: JavaMember) -> None:
     assert states.count("INIT") == states.count("LEADER_READY") == states.count("CLOSED") == 2
     assert [(each["old"], each["new"]) for each in trace if each["event"] == "role"] == [("FOLLOWER", "LEADER")] * 2
     module = [each["new"] for each in trace if each["event"] == "module_state"]
-    assert module == ["ACTIVE", "SNAPSHOT", "ACTIVE", "ACTIVE"]
+    assert module == ["ACTIVE", "SNAPSHOT", "ACTIVE", "CLOSED", "ACTIVE", "CLOSED"]
     times = [each["ts"] for each in trace]
     assert times == sorted(times)
     snapshots = snapshot_entries(member.folder / "cluster" / "recording.log")
