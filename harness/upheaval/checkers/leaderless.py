@@ -29,13 +29,13 @@ def check_leaderless(
     """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
     if manifest.members < 2 or not any(member.led for member in members):
         return []
-    silences = sorted(_silences(run, is_certain=False), key=lambda each: each.begin_ns)
-    certain = sorted(_silences(run, is_certain=True), key=lambda each: each.begin_ns)
+    silences = _silences(run)
     there = [
         (each.member_id, *part) for member in members for each in member.there for part in _without(each, silences)
     ]
     judge = _Judge(manifest, there, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})
-    leads = sorted(each for member in members for span in member.led for each in _without(span, certain))
+    seen = _silences(run, is_seen=True)
+    leads = sorted(each for member in members for span in member.led for each in _without(span, seen))
     until_ns = max(member.last_ns for member in members)
     deaths = [judge.longest(since_ns, to_ns, None) for since_ns, to_ns in _between(leads, until_ns)]
     ends = [
@@ -56,17 +56,15 @@ def check_leaderless(
     return [Finding(Promise.LEADER_FOUND, Verdict.VALID, detail)]
 
 
-def _silences(run: RunFolder, *, is_certain: bool) -> Iterator[Trouble]:
-    """When members were dead or stood still, so that none of them could say that it led no more or was not there.
-
-    Or may have been, when it `is_certain` of none.
-    """
+def _silences(run: RunFolder, *, is_seen: bool = False) -> list[Trouble]:
+    """When members may have been dead or stood still, and could not say so; those alone of which it `is_seen`."""
+    found = []
     for fault in run.read_faults():
-        if is_certain and not (fault.inject_proof is not None and fault.inject_proof.holds):
-            continue
-        if fault.component in (None, *OF_MODULE) and fault.what in (*_DEATHS, _PAUSE):
+        is_proved = fault.inject_proof is not None and fault.inject_proof.holds
+        if fault.component in (None, *OF_MODULE) and fault.what in (*_DEATHS, _PAUSE) and (is_proved or not is_seen):
             end_ns = fault.heal_end_ns if fault.what == _PAUSE else None
-            yield Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members)
+            found.append(Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members))
+    return sorted(found, key=lambda each: each.begin_ns)
 
 
 def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int]]:

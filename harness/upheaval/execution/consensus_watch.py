@@ -150,7 +150,7 @@ class _Side:
         for template in templates or tuple(self._kept):
             kept = self._kept.pop(template, None)
             if kept is not None:
-                self._write(template, kept, self._reports)
+                self._write(template, kept, self._reports if template == _COMMIT else ())
 
     def write_report(self, report: "_Passed") -> None:
         """A position that was kept back, unless it or a later one is written."""
@@ -167,26 +167,27 @@ class _Side:
             self._watch.write_all()
             self._write(template, passed, is_late=is_late)
             return
+        is_commit = template == _COMMIT and self._is_of_leader
+        reports = self._watch.reports_to(self._place[0]) if is_commit else []
         kept, written = self._kept.get(template), self._written.get(template)
         if kept is not None and not _goes_on(kept.payload, payload):
             self.write_kept(template)
         elif written is not None and passed.ns < written.ns + _INTERVAL_NS and _goes_on(written.payload, payload):
             self._kept[template] = passed
-            if template == _COMMIT and self._is_of_leader:
-                self._reports = self._watch.reports_to(self._place[0])
+            if is_commit:
+                self._reports = reports
             return
         self._kept.pop(template, None)
-        self._write(template, passed, self._watch.reports_to(self._place[0]))
+        self._write(template, passed, reports)
 
     def _write(
         self, template: int, passed: "_Passed", reports: "Iterable[_Report]" = (), *, is_late: bool = False
     ) -> None:
         """After what passed before it: the `reports` that a commit position counts, or what a member had committed."""
         member_id, event, peer = self._place
-        if template == _COMMIT and self._is_of_leader:
-            for side, report in reports:
-                side.write_report(report)
-        elif template == _APPEND and not self._is_of_leader:
+        for side, report in reports:
+            side.write_report(report)
+        if template == _APPEND and not self._is_of_leader:
             self._watch.write_commits_of(member_id, passed.order)
         if template in (_APPEND, _COMMIT):
             self._written[template] = passed

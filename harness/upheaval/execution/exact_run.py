@@ -80,7 +80,9 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
     whole = verify_run(folder)
     wanted_promises = (Promise.RUN_ENDED, *wanted.promises)
     findings += [finding for finding in whole.findings if finding.promise in wanted_promises]
-    report = Report(whole.run, (*findings, *left_out(wanted.promises, whole.unchecked)), ())
+    findings += left_out(wanted.promises, whole.unchecked)
+    unchecked = tuple(each for each in whole.unchecked if each.promise is Promise.RUN_ENDED)
+    report = Report(whole.run, tuple(findings), unchecked)
     result = ScenarioResult(wanted.name, SIMULATED, seed, report, performer.digest())
     write_atomically(RunFolder(folder).scenario_file, wanted.text)
     write_atomically(folder / RESULT_FILE, result.to_json())

@@ -150,9 +150,10 @@ def judge(scenario: Scenario, run: RunFolder) -> Report:
     findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
     # Nothing else says as much.
     findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)
-    if not scenario.promises:
-        return Report(whole.run, tuple(findings), whole.unchecked)
-    return Report(whole.run, (*findings, *left_out(scenario.promises, whole.unchecked)), ())
+    findings += left_out(scenario.promises, whole.unchecked)
+    judged = {finding.promise for finding in findings}
+    unchecked = (each for each in whole.unchecked if not scenario.promises or each.promise in wanted - judged)
+    return Report(whole.run, tuple(findings), tuple(unchecked))
 
 
 def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.consensus_frames import datagrams_of
 from upheaval.execution.consensus_watch import ConsensusWatch, LinkWatch
@@ -111,7 +111,7 @@ def test_a_report_does_not_cover_a_commit_that_passed_before_it(forwarded: Forwa
     assert told.index(("receive", 96)) < told.index(("send", 4096)) < told.index(("receive", 4096))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.sampled_from([0, 60_000_000])), max_size=40))
 def test_what_is_written_is_in_the_order_in_which_it_passed(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[bool, int, int]]
