@@ -13,6 +13,7 @@ import pytest
 
 from support.java_members import (
     LEADER,
+    PROVOKED,
     TIMEOUT_S,
     Bridge,
     BridgeSession,
@@ -148,6 +149,28 @@ def test_what_a_service_raises_is_traced_and_the_log_goes_on(tmp_path: Path) -> 
         assert raised[0]["log_position"] > 0
 
 
+def test_what_a_service_raises_between_messages_is_traced(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0", service=PROVOKED) as member, Bridge(tmp_path) as bridge:
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session:
+            session.tell(b"O", b"background")
+            member.wait(lambda: member.count("service-raised") > 0, "nothing is traced")
+            assert member.last("service-raised")["callback"] == "doBackgroundWork"
+            session.tell(b"O", b"still here")
+            assert session.hear() == (b"R", b"still here")
+
+
+def test_a_trace_is_not_ended_by_a_thread_that_is_interrupted(tmp_path: Path) -> None:
+    """Its container ends by that, and with it the member; how, the trace still has."""
+    with JavaMember(tmp_path / "member-0", service=PROVOKED) as member, Bridge(tmp_path) as bridge:
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session:
+            session.tell(b"O", b"interrupted")
+            assert member.ended() == 7, member.last_lines()
+        assert member.last("service-raised")["error"] == "IllegalStateException: interrupted"
+        assert member.last("process-end")["status"] == 7
+
+
 def test_a_member_that_cannot_start_says_why_and_the_running_one_goes_on(tmp_path: Path) -> None:
     with JavaMember(tmp_path / "member-0") as member, JavaMember(tmp_path / "second") as second:
         member.start_and_lead()
@@ -276,6 +299,7 @@ def test_a_session_goes_on_with_the_new_leader(tmp_path: Path) -> None:
             assert session.ask(Request(2, Operation.READ, "k")).value == b"kept"
         for member in rest:
             assert_follows(member, [leader.id, successor.id])
+            assert "WARN ClusterEvent" in {each["kind"] for each in member.trace() if each["event"] == "error"}
         assert [member.stop() for member in rest] == [0, 0]
 
 
@@ -322,3 +346,16 @@ def test_a_bridge_gives_back_what_no_cluster_takes(tmp_path: Path) -> None:
         lost.close()
         assert bridge.end() == 0
         assert not bridge.aeron.exists()
+
+
+@pytest.mark.parametrize("where", ["offer", "poll"])
+def test_an_exception_of_one_client_ends_its_session_alone(where: str, tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0") as member, Bridge(tmp_path, provoked=True) as bridge:
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session, bridge.session(member.ingress) as other:
+            session.tell(b"O", where.encode())
+            assert session.hear() == (b"D", f"java.lang.IllegalStateException: {where}".encode())
+            session.tell(b"O", b"after")
+            assert session.hear() == (b"N", _LONG.pack(2))
+            assert other.ask(Request(1, Operation.ECHO, "", b"still here")).value == b"still here"
+        assert bridge.end() == 0

@@ -28,11 +28,13 @@ _OPENS: Final = (
 _SMALL: Final = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LENGTH: Final = struct.Struct("<i")
 LEADER: Final = struct.Struct("<qiq")
+PROVOKED: Final = "upheaval.ProvokedService"
+"""The service that throws where a message tells it to."""
 
 
-def program(name: str, *arguments: str, version: str = VERSION) -> list[str]:
-    """What runs a class of `images/aeron`."""
-    class_path = f"{jar(version)}:{member_classes(version)}"
+def program(name: str, *arguments: str, version: str = VERSION, tests: bool = False) -> list[str]:
+    """What runs a class of `images/aeron`, with those of its tests where wanted."""
+    class_path = f"{jar(version)}:{member_classes(version, tests=tests)}"
     return ["java", *_OPENS, *_SMALL, "-cp", class_path, f"upheaval.{name}", *arguments]
 
 
@@ -82,7 +84,7 @@ class JavaMember:
         self.folder.mkdir(exist_ok=True)
         file = self.folder / "member.properties"
         file.write_text(properties_text(self.properties), encoding="utf-8")
-        command = program("Member", str(file), version=self.version)
+        command = program("Member", str(file), version=self.version, tests=self.properties["service"] == PROVOKED)
         with (self.folder / "all.log").open("ab") as log, (self.folder / "out").open("ab") as out:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
 
@@ -201,13 +203,14 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 
 class Bridge:
-    """The bridge program. Ends with the `with`."""
+    """The bridge program, or `provoked` that of the tests. Ends with the `with`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, provoked: bool = False) -> None:
         self.aeron = aeron_directory(folder / "bridge")
         self._log = folder / "bridge.log"
         with self._log.open("ab") as log:
-            command = program("Bridge", str(self.aeron), "127.0.0.1")
+            name = "ProvokedBridge" if provoked else "Bridge"
+            command = program(name, str(self.aeron), "127.0.0.1", tests=provoked)
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         assert self.process.stdout is not None
         said = self.process.stdout.readline().split()

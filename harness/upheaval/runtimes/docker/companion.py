@@ -118,6 +118,5 @@ class DockerCompanion(LiveCompanion[DockerNode]):
             labels=self._engine_run.labels,
             volume_labels=self._engine_run.cleaning.labels,
             restore=self.folder if self.folder.is_dir() else None,
-            health_command=self._system.companions.health_command,
         )
         start_container(self._engine_run.client, container_plan, self._system)

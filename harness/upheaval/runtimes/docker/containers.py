@@ -19,13 +19,14 @@ from upheaval.runtimes.docker.own_source import own_source_filter
 from upheaval.runtimes.ports import HOST
 from upheaval.security import policy as security
 from upheaval.system import SOURCE_FOLDER, SystemInContainers
-from upheaval_node.types import S
 
 # Of 4096 small networks one is drawn: the engine's default pools run out after some thirty.
 _SUBNETS: Final = "10.213.0.0/16"
 _PREFIX_LENGTH: Final = 28
 _ATTEMPTS: Final = 50
 _PIDS_LIMIT: Final = 256
+NO_HEALTH_CHECK: Final[Mapping[str, Sequence[str]]] = {"test": ["NONE"]}
+"""Nobody reads the engine's checks of these containers, and each costs a process beside the members."""
 ALL: Final = "all"
 """The component of a container that holds a whole member."""
 MEMBER_USER: Final = 10001
@@ -50,8 +51,7 @@ class Place:
 class ContainerPlan:
     """One container of a member, or of a companion; `who` it is for people, `own_labels` beside those of the run.
 
-    `place` is the name of another container where it shares the network of that. `health_command` None leaves the
-    image's own.
+    `place` is the name of another container where it shares the network of that.
 
     `volume_labels` are those that testcontainers gives to containers and networks by itself.
     Into a new volume go the folder `source` (a user's own service) and all of `restore` (what the member wrote before).
@@ -71,7 +71,6 @@ class ContainerPlan:
     ignored: Sequence[str] = ()
     """What is left out of `source`, see `own_source`."""
     restore: Path | None = None
-    health_command: Sequence[str] | None = None
 
 
 def network_name(run_id: str) -> str:
@@ -141,7 +140,7 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemInContain
             .with_name(plan.name)
             .with_envs(**plan.environment)
             .with_command(list(plan.arguments))
-            .with_kwargs(**_limits(system), **_health_check(plan.health_command), **settings, labels=labels)
+            .with_kwargs(**_limits(system), healthcheck=NO_HEALTH_CHECK, **settings, labels=labels)
             .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
@@ -232,14 +231,6 @@ def place_settings(client: Client, place: Place | str, system: SystemInContainer
         bind = HOST if engine_host(client) == HOST else "0.0.0.0"
         settings["ports"] = {f"{system.ports[0]}/tcp": (bind, place.ingress_host_port)}
     return settings
-
-
-def _health_check(command: Sequence[str] | None) -> dict[str, Any]:
-    """In place of the image's own, with its times; in nanoseconds, as the engine wants them."""
-    if command is None:
-        return {}
-    times = {"interval": 2 * S, "timeout": 5 * S, "start_period": 10 * S, "retries": 3}
-    return {"healthcheck": {"test": ["CMD", *command], **times}}
 
 
 def network_of(network: str | None, alias: str, address: str | None = None) -> dict[str, Any]:

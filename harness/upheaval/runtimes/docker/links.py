@@ -20,7 +20,7 @@ from typing import Any, Final
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.cluster import DockerCluster
-from upheaval.runtimes.docker.containers import member_hosts, network_name, network_of
+from upheaval.runtimes.docker.containers import NO_HEALTH_CHECK, member_hosts, network_name, network_of
 from upheaval.runtimes.docker.engine import engine_errors, engine_host, require_image
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.system import port_in_container
@@ -178,6 +178,7 @@ class DockerLinks(ToxicInjector):
                     labels=dict(cluster.engine_run.labels),
                     read_only=True,
                     cap_drop=["ALL"],
+                    healthcheck=NO_HEALTH_CHECK,
                     init=True,
                 )
             )

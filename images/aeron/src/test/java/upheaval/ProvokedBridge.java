@@ -1,0 +1,52 @@
+package upheaval;
+
+import org.agrona.DirectBuffer;
+
+/** A bridge whose clients throw in {@code offer}, or in the next {@code poll}, where a request of that text tells them to. */
+public final class ProvokedBridge {
+    private ProvokedBridge() {
+    }
+
+    /** As {@link Bridge}. */
+    public static void main(final String[] arguments) throws Exception {
+        Bridge.run(arguments, (context, listener) -> new Provoked(new ClusterClient(context, listener)));
+    }
+
+    private static final class Provoked implements Client {
+        private final Client client;
+        private boolean isPollDue;
+
+        Provoked(final Client client) {
+            this.client = client;
+        }
+
+        @Override
+        public int poll() {
+            if (isPollDue) {
+                throw new IllegalStateException("poll");
+            }
+            return client.poll();
+        }
+
+        @Override
+        public boolean isConnected() {
+            return client.isConnected();
+        }
+
+        @Override
+        public long offer(final DirectBuffer buffer, final int offset, final int length) {
+            switch (buffer.getStringWithoutLengthAscii(offset, length)) {
+                case "offer" -> throw new IllegalStateException("offer");
+                case "poll" -> isPollDue = true;
+                default -> {
+                }
+            }
+            return client.offer(buffer, offset, length);
+        }
+
+        @Override
+        public void close() {
+            client.close();
+        }
+    }
+}
