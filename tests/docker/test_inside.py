@@ -1,7 +1,10 @@
-"""Commands in containers whose output gets lost: a command that prints nothing the first time stands for the engine."""
+"""Commands in containers whose output gets lost: a command that prints nothing the first time stands for the engine.
+And eyes, which are asked again and again.
+"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,20 +12,16 @@ from support.built_images import running
 from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.runtimes.docker.eye import Eye
 from upheaval.runtimes.docker.inside import ContainerEnded, run_inside, run_silent
-from upheaval.system import ClusterSpec, UpheavalNode
+from upheaval.system import ClusterSpec
+from upheaval.waits import wait_until
 
 LOST_ONCE = "test -e /tmp/{mark} || { touch /tmp/{mark}; exit 0; }; "
 
 
 def lost_once(mark: str, command: str) -> tuple[str, ...]:
     return ("sh", "-c", LOST_ONCE.replace("{mark}", mark) + command)
-
-
-class Forgetful(UpheavalNode):
-    """A node whose first answer to each question gets lost."""
-
-    status_command: Sequence[str] = lost_once("status", "exec " + " ".join(UpheavalNode.status_command))
 
 
 @pytest.fixture
@@ -34,12 +33,12 @@ def container(engine: Client, node_image: str) -> Iterator[object]:
         yield running_one
 
 
-def test_what_got_lost_is_asked_again(container: object) -> None:
+def test_what_got_lost_is_asked_again(container: Any) -> None:
     assert run_inside(container, lost_once("x", "echo said"), "asking") == (0, "said")
     assert run_inside(container, ("sh", "-c", "exit 3"), "asking") == (3, "")
 
 
-def test_what_gets_lost_each_time_is_unknown(container: object) -> None:
+def test_what_gets_lost_each_time_is_unknown(container: Any) -> None:
     with pytest.raises(UnknownOutcome, match="asking: what was said got lost in the engine") as raised:
         run_inside(container, ("true",), "asking")
     assert not isinstance(raised.value, ContainerEnded)
@@ -48,13 +47,53 @@ def test_what_gets_lost_each_time_is_unknown(container: object) -> None:
     assert run_silent(container, ("true",), "filtering") == (0, "")
 
 
+def looking_of(container: Any) -> list[str]:
+    """The eyes in a container, by their command lines."""
+    return [line[-1] for line in container.top()["Processes"] if "read" in line[-1]]
+
+
+def test_an_eye_says_a_line_whenever_it_is_asked(container: Any) -> None:
+    eye = Eye(("sh", "-c", 'n=0; while read line; do n=$((n+1)); echo "said $n"; done'), "asking")
+    assert [eye.ask(container) for _ in range(3)] == ["said 1", "said 2", "said 3"]
+    assert len(looking_of(container)) == 1
+    eye.close()
+    wait_until(lambda: not looking_of(container), timeout_s=20, describe=lambda: str(looking_of(container)))
+    assert eye.ask(container) == "said 1"
+    eye.close()
+
+
+def test_an_eye_of_a_container_that_does_not_go_on_says_so(container: Any) -> None:
+    """Paused between the look at the container and the answer, ended, and begun again."""
+    eye = Eye(("sh", "-c", "while read line; do echo said; done"), "asking")
+    assert eye.ask(container) == "said"
+    container.pause()
+    with pytest.raises(ContainerEnded):
+        eye.ask(container)
+    container.unpause()
+    container.reload()
+    assert eye.ask(container) == "said"
+    container.kill()
+    with pytest.raises(ContainerEnded):
+        eye.ask(container)
+    container.start()
+    container.reload()
+    assert eye.ask(container) == "said"
+    eye.close()
+    mute = Eye(("sh", "-c", "read line"), "asking")
+    with pytest.raises(ContainerEnded, match="asking: it does not run, or does not say"):
+        mute.ask(container)
+
+
 def test_a_member_whose_answer_got_lost_is_not_dead(tmp_path: Path, node_image: str, engine: Client) -> None:
     cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image))
     try:
         cluster.up()
-        cluster.system = Forgetful()
-        assert cluster.status()[0].alive
         container = cluster.member(0).node.container()
+        command = " ".join(cluster.system.status_command)
+        eye = Eye(lost_once("status", f"exec {command}"), "asking")
+        assert cluster.system.parse_status(0, eye.ask(container)).alive
+        eye.close()
+        assert cluster.status()[0].alive
         cluster.member(0).pause()
         assert not cluster.status()[0].alive
         with pytest.raises(ContainerEnded):

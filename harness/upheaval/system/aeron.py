@@ -96,7 +96,7 @@ class AeronSystem(AnswersAsJson):
     metrics_port = 9006
     shared_memory = "256m"
     folder = PurePosixPath(FOLDER_IN_CONTAINER)
-    status_command: Sequence[str] = (*INSIDE, "status")
+    status_command: Sequence[str] = (*INSIDE, "status", "--repeat")
     tool_command: Sequence[str] = (*INSIDE, "tool")
     channels = (INGRESS, *CHANNELS)
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)

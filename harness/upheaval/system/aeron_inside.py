@@ -1,7 +1,7 @@
 """What runs in the container of a member of Aeron's: the member, and what is asked of it there.
 
-`python -m upheaval.system.aeron_inside status | health | control [COMMAND] | backup | tool WORD...` prints what the
-harness outside reads. The container's environment says which member it is, and of which run.
+`python -m upheaval.system.aeron_inside status [--repeat] | health | control [COMMAND] | backup | tool
+WORD...` prints what the harness outside reads. The container's environment says which member it is, and of which run.
 """
 
 import json
@@ -32,6 +32,7 @@ _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
 _MEMBER: Final = "{member}"
 """Stands for the member's id in a text that several members share."""
 _USAGE: Final = 2
+_WORDS: Final = "usage: status [--repeat] | health | control [COMMAND] | backup [--json FOLDER] | tool WORD..."
 _BRIDGE: Final = "bridge"
 _BRIDGE_PORT: Final = 9100
 _BRIDGE_DIRECTORY: Final = "/dev/shm/upheaval-bridge"
@@ -154,6 +155,9 @@ def main(arguments: Sequence[str]) -> int:
     match list(arguments):
         case ["status"]:
             print(_shown_status())
+        case ["status", "--repeat"]:
+            for _ in sys.stdin:
+                print(_shown_status(), flush=True)
         case ["health"]:
             return 0 if _is_well() else 1
         case ["control", *command] if len(command) < 2:
@@ -167,7 +171,7 @@ def main(arguments: Sequence[str]) -> int:
             options = parse(words)
             return finish(options, lambda: AeronSystem().tool(options, Path(IN_IMAGE, JAR)), "upheaval tool")
         case _:
-            print("usage: status | health | control [COMMAND] | backup [--json FOLDER] | tool WORD...", file=sys.stderr)
+            print(_WORDS, file=sys.stderr)
             return _USAGE
     return 0
 

@@ -181,7 +181,7 @@ class SystemInContainers(SystemUnderTest, Protocol):
 
     @property
     def status_command(self) -> Sequence[str]:
-        """A command inside the container that prints what `parse_status` reads."""
+        """A command inside the container that prints what `parse_status` reads, for each line of its standard input."""
 
     @property
     def tool_command(self) -> Sequence[str]:
@@ -259,7 +259,7 @@ class UpheavalNode(AnswersAsJson):
     metrics_port = 9006
     shared_memory = ""
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
-    status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
+    status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json", "--repeat")
     tool_command: Sequence[str] = ("python3", "-m", "upheaval_node.tool")
 
     def check(self, spec: ClusterSpec) -> None:

@@ -1,7 +1,7 @@
-"""`python -m upheaval_node.runtime.health [--json] [FOLDER]`: what a member's own counters say, read from its folder.
+"""`python -m upheaval_node.runtime.health [--json] [--repeat] [FOLDER]`: what a member's own counters say.
 
-The health check of the container image, and the eye of every runtime that cannot map the member's files itself. Reads
-only. Exit status 0: a live member whose consensus module publishes a role; 1: anything else.
+Read from its folder. The health check of the container image, and the eye of every runtime that cannot map the member's
+files itself. Reads only. Exit status 0: a live member whose consensus module publishes a role; 1: anything else.
 """
 
 import argparse
@@ -77,16 +77,20 @@ def _or_none_yet(value: int | None) -> int:
 
 
 def say_health(prog: str, kind: str, read: Callable[[str], Mapping[str, object]], word: str) -> int:
-    """Print one line about the node in the folder that the command line names: `word` is what a healthy one has.
+    """Print one line about the node in the folder that the command line names, or with `--repeat` one for each line of
+    standard input: `word` is what a healthy one has.
 
     Returns the exit status.
     """
     parser = argparse.ArgumentParser(prog=prog, description=f"Say how the {kind} of a folder is.")
     parser.add_argument("--json", action="store_true", help="all fields as one JSON object")
+    parser.add_argument("--repeat", action="store_true", help="say it again for each line of standard input")
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
     options = parser.parse_args()
-    health = read(options.folder)
-    print(json.dumps(health) if options.json else f"{health.get(word) or f'no {word} yet'}")
+    health: Mapping[str, object] = {}
+    for _ in sys.stdin if options.repeat else ("",):
+        health = read(options.folder)
+        print(json.dumps(health) if options.json else f"{health.get(word) or f'no {word} yet'}", flush=True)
     return 0 if is_healthy(health, word) else 1
 
 

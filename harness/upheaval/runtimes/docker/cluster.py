@@ -37,6 +37,7 @@ from upheaval.runtimes.docker.engine import (
     require_image,
 )
 from upheaval.runtimes.docker.engine_run import EngineRun
+from upheaval.runtimes.docker.eye import Eye
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
 from upheaval.runtimes.docker.node import POLL_INTERVAL_S, DockerNode
 from upheaval.runtimes.docker.reaper import choose_cleaning
@@ -70,6 +71,7 @@ class DockerMember(LiveMember[DockerNode]):
         node = DockerNode(f"member {member_id}", cluster.client, names, self._make, self._bring_copies)
         super().__init__(cluster, member_id, node)
         self._cluster = cluster
+        self._eye = Eye(cluster.system.status_command, f"asking {node.name}")
 
     @property
     def ingress_address(self) -> str:
@@ -83,10 +85,9 @@ class DockerMember(LiveMember[DockerNode]):
         """What the member says about itself. One that is down, paused or about to end says nothing."""
         system = self._cluster.system
         try:
-            _, text = self.node.run_inside(system.status_command, stderr=False)
+            return system.parse_status(self.member_id, self._eye.ask(self.node.container()))
         except ContainerEnded:
             return MemberStatus(self.member_id, alive=False)
-        return system.parse_status(self.member_id, text)
 
     def control_status(self) -> ControlStatus:
         """As the member answers to a command inside its container."""
@@ -95,6 +96,10 @@ class DockerMember(LiveMember[DockerNode]):
     def exit_status(self, incarnation: str) -> int | None:
         """As the engine tells it; None when it runs, or was made anew since."""
         return self.node.exit_status(incarnation)
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._eye.close()
 
     def _ask(self, command: str | None) -> tuple[str, ControlStatus]:
         """Let the member take an admin command, or none, and say how it is; of one that is down its files say what they
@@ -369,6 +374,8 @@ class DockerCluster(LiveCluster[DockerMember]):
     def close(self) -> None:
         """The connections to the engine."""
         super().close()
+        for member in self.members:
+            member.close()
         self.client.close()
 
     @contextlib.contextmanager

@@ -12,7 +12,7 @@ from upheaval.runtimes.docker.inside import ATTEMPTS, run_inside
 from upheaval.runtimes.node import STOP_TIMEOUT_S, wait_until_whole_or_gone
 
 POLL_INTERVAL_S: Final = 0.05
-"""How often containers are looked at: it costs a process in each."""
+"""How often containers are looked at: the engine is asked about each."""
 _PAUSE_ATTEMPTS: Final = 5
 
 

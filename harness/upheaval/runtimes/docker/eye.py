@@ -1,0 +1,135 @@
+"""A process inside a container that says one line whenever it is asked: looking then costs no start of a process, which
+would take the processor from whom it looks at.
+
+It reads its standard input and ends with that. This module knows no members.
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.runtimes.docker.container_state import incarnation_of
+from upheaval.runtimes.docker.engine import engine_errors
+from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
+
+_SLICE_S: Final = 2.0
+"""After so long without an answer the container is looked at: it may have been paused."""
+_SLICES: Final = 30
+_QUESTION: Final = b"\n"
+_FRAME: Final = struct.Struct(">B3xI")
+"""Stream and length, before each piece of what a process in a container says."""
+
+
+class Eye:
+    """What is asked of one container; for several threads."""
+
+    def __init__(self, command: Sequence[str], doing: str) -> None:
+        self._command = command
+        self._doing = doing
+        self._lock = threading.Lock()
+        self._looking: _Looking | None = None
+
+    def ask(self, container: Any) -> str:
+        """The answer of the process in this life of the container, which is begun when there is none.
+
+        Raises `ContainerEnded`, also when the process ends instead of answering, `UnknownOutcome` when it says nothing
+        for a minute, and `EnvironmentFault` when the engine cannot be used.
+        """
+        with self._lock:
+            for _ in range(ATTEMPTS):
+                if container is None or container.status != "running":
+                    break
+                if self._looking is None or self._looking.incarnation != incarnation_of(container):
+                    self._close()
+                    self._looking = self._begin(container)
+                try:
+                    return self._answer(self._looking, container)
+                except (EOFError, OSError):
+                    self._close()
+                    with engine_errors(self._doing):
+                        container.reload()
+            self._close()
+            raise ContainerEnded(f"{self._doing}: it does not run, or does not say")
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._close()
+
+    def _begin(self, container: Any) -> "_Looking":
+        import docker
+
+        try:
+            with engine_errors(self._doing):
+                return _Looking(container, self._command)
+        except EnvironmentFault as fault:
+            # It may have ended or been paused since we looked.
+            if isinstance(fault.__cause__, docker.errors.APIError):
+                raise ContainerEnded(str(fault)) from fault
+            raise
+
+    def _answer(self, looking: "_Looking", container: Any) -> str:
+        looking.send(_QUESTION)
+        for _ in range(_SLICES):
+            with contextlib.suppress(TimeoutError):
+                return looking.line()
+            with engine_errors(self._doing):
+                container.reload()
+            if container.status != "running":
+                raise EOFError
+        self._close()
+        raise UnknownOutcome(f"{self._doing}: no answer within {_SLICES * _SLICE_S:g} s")
+
+    def _close(self) -> None:
+        if self._looking is not None:
+            self._looking.close()
+            self._looking = None
+
+
+class _Looking:
+    """The process in one life of a container: its standard input and output."""
+
+    def __init__(self, container: Any, command: Sequence[str]) -> None:
+        self.incarnation = incarnation_of(container)
+        api = container.client.api
+        made = api.exec_create(container.id, list(command), stdin=True, stderr=False)
+        # A socket, or a file that has one: which it is depends on the engine's address.
+        self._stream = api.exec_start(made["Id"], socket=True)
+        self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
+        self._socket.settimeout(_SLICE_S)
+        self._frames = bytearray()
+        self._said = bytearray()
+
+    def send(self, question: bytes) -> None:
+        self._socket.sendall(question)
+
+    def line(self) -> str:
+        """The next line. Raises `EOFError` at the end, and `TimeoutError`, after which it can be asked for again."""
+        while b"\n" not in self._said:
+            piece = self._socket.recv(65536)
+            if not piece:
+                raise EOFError
+            self._frames += piece
+            self._take_frames()
+        line, _, rest = self._said.partition(b"\n")
+        self._said = rest
+        return line.decode("utf-8", "replace")
+
+    def _take_frames(self) -> None:
+        while len(self._frames) >= _FRAME.size:
+            _, length = _FRAME.unpack_from(self._frames)
+            end = _FRAME.size + length
+            if len(self._frames) < end:
+                return
+            self._said += self._frames[_FRAME.size : end]
+            del self._frames[:end]
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._stream.close()
+        self._socket.close()
