@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from support.built_images import running
-from upheaval.errors import UnknownOutcome
+from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.docker.eye import Eye
@@ -17,6 +18,7 @@ from upheaval.runtimes.docker.inside import ContainerEnded, run_inside, run_sile
 from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 
+COUNTING = 'n=0; while read line; do n=$((n+1)); echo "said $n"; done'
 LOST_ONCE = "test -e /tmp/{mark} || { touch /tmp/{mark}; exit 0; }; "
 
 
@@ -53,7 +55,7 @@ def looking_of(container: Any) -> list[str]:
 
 
 def test_an_eye_says_a_line_whenever_it_is_asked(container: Any) -> None:
-    eye = Eye(("sh", "-c", 'n=0; while read line; do n=$((n+1)); echo "said $n"; done'), "asking")
+    eye = Eye(("sh", "-c", COUNTING), "asking")
     assert [eye.ask(container) for _ in range(3)] == ["said 1", "said 2", "said 3"]
     assert len(looking_of(container)) == 1
     eye.close()
@@ -64,24 +66,46 @@ def test_an_eye_says_a_line_whenever_it_is_asked(container: Any) -> None:
 
 def test_an_eye_of_a_container_that_does_not_go_on_says_so(container: Any) -> None:
     """Paused between the look at the container and the answer, ended, and begun again."""
-    eye = Eye(("sh", "-c", "while read line; do echo said; done"), "asking")
-    assert eye.ask(container) == "said"
+    eye = Eye(("sh", "-c", COUNTING), "asking")
+    assert eye.ask(container) == "said 1"
     container.pause()
     with pytest.raises(ContainerEnded):
         eye.ask(container)
     container.unpause()
     container.reload()
-    assert eye.ask(container) == "said"
+    assert [eye.ask(container) for _ in range(2)] == ["said 1", "said 2"]
     container.kill()
     with pytest.raises(ContainerEnded):
         eye.ask(container)
     container.start()
     container.reload()
-    assert eye.ask(container) == "said"
-    eye.close()
-    mute = Eye(("sh", "-c", "read line"), "asking")
-    with pytest.raises(ContainerEnded, match="asking: it does not run, or does not say"):
-        mute.ask(container)
+    assert eye.ask(container) == "said 1"
+    container.remove(force=True)
+    with pytest.raises(ContainerEnded):
+        eye.ask(container)
+
+
+def test_an_eye_that_never_says_one_line_is_no_dead_container(container: Any) -> None:
+    for command in ("read line", "read line; echo one; echo two; read line"):
+        eye = Eye(("sh", "-c", command), "asking")
+        with pytest.raises(UnknownOutcome, match="asking: no answer from `sh -c read line") as raised:
+            eye.ask(container)
+        assert not isinstance(raised.value, ContainerEnded)
+
+
+def test_an_answer_that_comes_late_is_not_taken_for_another(container: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine refuses a look at the container while its process takes its time."""
+    slow = Eye(("sh", "-c", COUNTING.replace("echo", "test -e /tmp/told || sleep 4; echo")), "asking")
+
+    def refuse() -> None:
+        raise requests.exceptions.ReadTimeout
+
+    monkeypatch.setattr(container, "reload", refuse)
+    with pytest.raises(EnvironmentFault, match="does not answer"):
+        slow.ask(container)
+    container.exec_run(["touch", "/tmp/told"])
+    assert [slow.ask(container) for _ in range(2)] == ["said 1", "said 2"]
+    slow.close()
 
 
 def test_a_member_whose_answer_got_lost_is_not_dead(tmp_path: Path, node_image: str, engine: Client) -> None:

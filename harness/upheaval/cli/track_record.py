@@ -9,7 +9,7 @@ from typing import Final
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.run import perform
 from upheaval.cli.tables import table
-from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, Tries, known_bugs, tries_of
 from upheaval.records import write_atomically
 from upheaval.runtimes.opening import DOCKER, PROCESS
@@ -32,20 +32,14 @@ was broken, or something could not be judged: they are in *runs* only.
 The issues and pull requests are those of `aeron-io/aeron`. The scenarios lie in `harness/upheaval/scenarios/known`;
 one of them by itself is `upheaval run aeron-ISSUE --runtime {runtime} --system aeron:VERSION`. A bug that is not found
 in every run depends on which of two messages is first; then the rate is one of the machine, too.
-
-## Tried and not found
-
-On two cores at a load of 3 to 13, an earlier series of 1601 found nothing in three tries of 1.44.1: two were unknown,
-because members recorded stalls for as long as answers were late, and one got no load before its time was over. Of
-1.46.9 two were valid, and one was invalid before its fault: elections followed each other up to term 13, and
-`evidence-bound` and `commits-kept` were broken. Why is not known. The rows of 1601 above are of a machine that did
-nothing else.
 """
 
 
 def track_record(options: argparse.Namespace) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
     kept = {} if options.write is None else _rows_of(options.write, options.runtime)
+    if options.dir is not None:
+        _require_free(options)
     done = [
         _run(bug, version, options.runtime, options.tries, options.dir)
         for bug in known_bugs(options.issues)
@@ -70,20 +64,35 @@ def page(done: Sequence[Tries], kept: Mapping[int, Sequence[str]], runtime: str 
 
 
 def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
-    """The rows of a page of that runtime by their issues; none of one that is not there."""
+    """The rows of a page by their issues; none of one that is not there. Raises `UsageError` for another runtime's."""
     rows: dict[int, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         issue = line.removeprefix("| ").partition(" ")[0]
-        is_of_runtime = (f"--runtime {DOCKER}" in line) == (runtime == DOCKER)
-        if line.startswith("| ") and issue.isdecimal() and is_of_runtime:
+        if line.startswith("| ") and issue.isdecimal():
+            if (f"--runtime {DOCKER}" in line) != (runtime == DOCKER):
+                raise UsageError(f"{path} has rows of another runtime than {runtime}: write into another file")
             rows.setdefault(int(issue), []).append(line)
     return rows
+
+
+def _require_free(options: argparse.Namespace) -> None:
+    """Raises `UsageError` for a run that is there already, before the first one."""
+    for bug in known_bugs(options.issues):
+        for version in bug.versions:
+            for number in range(1, options.tries + 1):
+                place = _place(options.dir, bug, version, number)
+                if place.is_dir() and any(place.iterdir()):
+                    raise UsageError(f"{place} has something in it: name another --dir, or remove it")
+
+
+def _place(folder: Path, bug: KnownBug, version: str, number: int) -> Path:
+    return folder / f"{bug.issue}-{version}-{number}"
 
 
 def _run(bug: KnownBug, version: str, runtime: str, tries: int, folder: Path | None) -> Tries:
     reports, failures = [], []
     for number in range(1, tries + 1):
-        place = None if folder is None else folder / f"{bug.issue}-{version}-{number}"
+        place = None if folder is None else _place(folder, bug, version, number)
         scenario = bug.scenario(version)
         try:
             with run_folder(place, f"{scenario.name}-{version}") as path:

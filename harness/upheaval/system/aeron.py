@@ -219,7 +219,8 @@ class AeronSystem(AnswersAsJson):
         pids = {component: pid}
         if component != _WHOLE:
             # Those of other containers have ids that mean nothing here.
-            pids = {each.component: each.pid for each in processes_of(run_id) if each.member_id == member_id}
+            others = [each for each in processes_of(run_id) if each.member_id == member_id]
+            pids = {each.component: each.pid for each in others} | pids
             if not all(is_running(folder, each) for each in COMPONENTS):
                 return MemberStatus(member_id, alive=False, pids=pids)
         status = MemberStatus(member_id, alive=True, pids=pids)

@@ -123,6 +123,23 @@ def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
     assert after[count:] == before[count:]
 
 
+def test_what_would_be_lost_is_refused_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written = tmp_path / "page.md"
+    text = page([tries_of(BUG, version, [CAUGHT]) for version in BUG.versions], {})
+    written.write_text(text)
+    options = ["--dir", str(tmp_path / "runs"), "--write", str(written)]
+    assert main(["track-record", "--runtime", "docker", *options]) == 2
+    assert f"{written} has rows of another runtime than docker: write into another file" in capsys.readouterr().err
+    last = KNOWN_BUGS[-1]
+    folder = tmp_path / "runs" / f"{last.issue}-{last.versions[-1]}-3"
+    folder.mkdir(parents=True)
+    (folder / "history.jsonl").touch()
+    assert main(["track-record", *options]) == 2
+    assert f"{folder} has something in it: name another --dir" in capsys.readouterr().err
+    assert list((tmp_path / "runs").iterdir()) == [folder]
+    assert written.read_text() == text
+
+
 def versions() -> list[tuple[str, str]]:
     return [(str(bug.issue), version) for bug in KNOWN_BUGS for version in bug.versions]
 

@@ -47,17 +47,21 @@ def read_file(container: Any, source: str) -> bytes:
     """The bytes of one file of a container, running or not; none when it is not there."""
     import docker
 
+    doing = f"reading {source} of {container.name}"
     try:
-        with tempfile.TemporaryFile() as spool:
-            chunks, _ = container.get_archive(source)
+        with tempfile.TemporaryFile() as spool, engine_errors(doing):
+            try:
+                chunks, _ = container.get_archive(source)
+            except docker.errors.NotFound:
+                return b""
             for chunk in chunks:
                 spool.write(chunk)
             spool.seek(0)
             with tarfile.open(fileobj=spool) as archive:
                 found = next((archive.extractfile(entry) for entry in archive if entry.isreg()), None)
                 return b"" if found is None else found.read()
-    except (docker.errors.APIError, OSError, tarfile.TarError):
-        return b""
+    except (OSError, tarfile.TarError) as error:
+        raise EnvironmentFault(f"{doing}: {error}") from error
 
 
 def collect_output(container: Any, target: Path) -> None:

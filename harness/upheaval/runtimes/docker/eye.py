@@ -11,14 +11,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker.container_state import incarnation_of
-from upheaval.runtimes.docker.engine import engine_errors
-from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
+from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, ended_errors
 
 _SLICE_S: Final = 2.0
 """After so long without an answer the container is looked at: it may have been paused."""
-_SLICES: Final = 30
+_SLICES: Final = 10
 _QUESTION: Final = b"\n"
 _FRAME: Final = struct.Struct(">B3xI")
 """Stream and length, before each piece of what a process in a container says."""
@@ -36,58 +35,57 @@ class Eye:
     def ask(self, container: Any) -> str:
         """The answer of the process in this life of the container, which is begun when there is none.
 
-        Raises `ContainerEnded`, also when the process ends instead of answering, `UnknownOutcome` when it says nothing
-        for a minute, and `EnvironmentFault` when the engine cannot be used.
+        Raises `ContainerEnded` when the container does not run or not go on, `UnknownOutcome` when the process says
+        nothing or ends each time, and `EnvironmentFault` when the engine cannot be used.
         """
         with self._lock:
             for _ in range(ATTEMPTS):
                 if container is None or container.status != "running":
-                    break
-                if self._looking is None or self._looking.incarnation != incarnation_of(container):
                     self._close()
-                    self._looking = self._begin(container)
+                    raise ContainerEnded(f"{self._doing}: it does not run")
                 try:
-                    return self._answer(self._looking, container)
-                except (EOFError, OSError):
-                    self._close()
-                    with engine_errors(self._doing):
+                    return self._answer(container)
+                except _Silent:
+                    with ended_errors(self._doing):
                         container.reload()
-            self._close()
-            raise ContainerEnded(f"{self._doing}: it does not run, or does not say")
+        raise UnknownOutcome(f"{self._doing}: no answer from `{' '.join(self._command)}` inside")
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
             self._close()
 
-    def _begin(self, container: Any) -> "_Looking":
-        import docker
-
+    def _answer(self, container: Any) -> str:
+        """From the process that there is. One that has not answered is asked nothing more: it might answer then."""
         try:
-            with engine_errors(self._doing):
-                return _Looking(container, self._command)
-        except EnvironmentFault as fault:
-            # It may have ended or been paused since we looked.
-            if isinstance(fault.__cause__, docker.errors.APIError):
-                raise ContainerEnded(str(fault)) from fault
+            if self._looking is None or self._looking.incarnation != incarnation_of(container):
+                self._close()
+                with ended_errors(self._doing):
+                    self._looking = _Looking(container, self._command)
+            self._looking.send(_QUESTION)
+            for _ in range(_SLICES):
+                with contextlib.suppress(TimeoutError):
+                    return self._looking.line()
+                with ended_errors(self._doing):
+                    container.reload()
+                if container.status != "running":
+                    break
+            raise _Silent
+        except (EOFError, OSError):
+            self._close()
+            raise _Silent from None
+        except BaseException:
+            self._close()
             raise
-
-    def _answer(self, looking: "_Looking", container: Any) -> str:
-        looking.send(_QUESTION)
-        for _ in range(_SLICES):
-            with contextlib.suppress(TimeoutError):
-                return looking.line()
-            with engine_errors(self._doing):
-                container.reload()
-            if container.status != "running":
-                raise EOFError
-        self._close()
-        raise UnknownOutcome(f"{self._doing}: no answer within {_SLICES * _SLICE_S:g} s")
 
     def _close(self) -> None:
         if self._looking is not None:
             self._looking.close()
             self._looking = None
+
+
+class _Silent(Exception):
+    """The process has ended, or says nothing."""
 
 
 class _Looking:
@@ -108,7 +106,9 @@ class _Looking:
         self._socket.sendall(question)
 
     def line(self) -> str:
-        """The next line. Raises `EOFError` at the end, and `TimeoutError`, after which it can be asked for again."""
+        """The answer. Raises `EOFError` at the end or for more than a line, and `TimeoutError`, after which it can be
+        asked for again.
+        """
         while b"\n" not in self._said:
             piece = self._socket.recv(65536)
             if not piece:
@@ -116,7 +116,9 @@ class _Looking:
             self._frames += piece
             self._take_frames()
         line, _, rest = self._said.partition(b"\n")
-        self._said = rest
+        if rest:
+            raise EOFError
+        self._said.clear()
         return line.decode("utf-8", "replace")
 
     def _take_frames(self) -> None:
@@ -133,3 +135,7 @@ class _Looking:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._stream.close()
         self._socket.close()
+        # Of an engine at https the answer holds the socket open.
+        answer = getattr(self._stream, "_response", None)
+        if answer is not None:
+            answer.close()

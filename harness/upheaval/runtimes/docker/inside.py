@@ -4,7 +4,8 @@ The engine loses the output of a short command now and then: nothing has come, a
 asks a command that always prints something asks again. This module knows no members.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome
@@ -34,16 +35,24 @@ def run_inside(
 
 def run_silent(container: Any, command: Sequence[str], doing: str, *, stderr: bool = True) -> tuple[int, str]:
     """The same, once, for a command that prints nothing when it succeeds."""
-    import docker
-
     if container is None or container.status != "running":
         raise ContainerEnded(f"{doing}: it does not run")
+    with ended_errors(doing):
+        status, output = container.exec_run(list(command), stderr=stderr)
+    return status or 0, (output or b"").decode("utf-8", "replace").strip()
+
+
+@contextlib.contextmanager
+def ended_errors(doing: str) -> Iterator[None]:
+    """What the engine refuses because the container has ended or been paused since it was looked at becomes
+    `ContainerEnded`, anything else `EnvironmentFault`.
+    """
+    import docker
+
     try:
         with engine_errors(doing):
-            status, output = container.exec_run(list(command), stderr=stderr)
+            yield
     except EnvironmentFault as fault:
-        # It may have ended or been paused since we looked.
         if isinstance(fault.__cause__, docker.errors.APIError):
             raise ContainerEnded(str(fault)) from fault
         raise
-    return status or 0, (output or b"").decode("utf-8", "replace").strip()

@@ -145,7 +145,7 @@ class DockerNode:
 
 
 def _pause(container: Any) -> None:
-    """Freeze a container. That fails now and then while processes come and go in it, such as its health check."""
+    """Freeze a container. That fails now and then while processes come and go in it, such as a command from outside."""
     import docker
 
     for attempt in range(_PAUSE_ATTEMPTS):

@@ -4,6 +4,7 @@ import io.aeron.cluster.service.ClusterTerminationException;
 import io.aeron.exceptions.AeronException;
 import java.util.HashSet;
 import java.util.Set;
+import java.util.function.Predicate;
 import org.agrona.ErrorHandler;
 import org.agrona.concurrent.AgentTerminationException;
 
@@ -12,31 +13,32 @@ import org.agrona.concurrent.AgentTerminationException;
  * component or will end it to {@link Ending}.
  *
  * <p>The kind of an error of Aeron's own is its category and its class. Of any other exception it is {@code unforeseen}
- * and its class; that of a service is told by {@link TracedService}, and one of a component that is interrupted at its end is
- * none.
+ * and its class; one of a service that {@link TracedService} has told is not told again, and one of a component that is
+ * interrupted at its end is none.
  */
 final class Errors implements ErrorHandler {
     private final String component;
     private final Ending ending;
     private final Trace trace;
-    private final boolean isOfService;
+    private final Predicate<Throwable> isTold;
     private final Set<String> told = new HashSet<>();
 
-    private Errors(final String component, final Ending ending, final Trace trace, final boolean isOfService) {
+    private Errors(final String component, final Ending ending, final Trace trace, final Predicate<Throwable> isTold) {
         this.component = component;
         this.ending = ending;
         this.trace = trace;
-        this.isOfService = isOfService;
+        this.isTold = isTold;
     }
 
     /** Of a component of Aeron's alone. */
     static Errors of(final String component, final Ending ending, final Trace trace) {
-        return new Errors(component, ending, trace, false);
+        return new Errors(component, ending, trace, error -> false);
     }
 
-    /** Of a container, to which exceptions of the service go, too. */
-    static Errors ofService(final String component, final Ending ending, final Trace trace) {
-        return new Errors(component, ending, trace, true);
+    /** Of the container of that service, whose exceptions come here, too. */
+    static Errors ofService(
+        final String component, final Ending ending, final Trace trace, final TracedService service) {
+        return new Errors(component, ending, trace, service::hasTold);
     }
 
     @Override
@@ -61,7 +63,7 @@ final class Errors implements ErrorHandler {
 
     private void tell(final Throwable error) {
         final boolean isOfAeron = error instanceof AeronException;
-        if (!isOfAeron && (isOfService || ending.hasBegun())) {
+        if (!isOfAeron && (isTold.test(error) || ending.hasBegun())) {
             return;
         }
         final String what = isOfAeron ? ((AeronException)error).category().name() : "unforeseen";

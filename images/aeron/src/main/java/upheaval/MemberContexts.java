@@ -4,7 +4,6 @@ import io.aeron.archive.Archive;
 import io.aeron.archive.ArchiveThreadingMode;
 import io.aeron.archive.client.AeronArchive;
 import io.aeron.cluster.ConsensusModule;
-import io.aeron.cluster.service.ClusteredService;
 import io.aeron.cluster.service.ClusteredServiceContainer;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
@@ -96,7 +95,7 @@ final class MemberContexts {
         return module;
     }
 
-    ClusteredServiceContainer.Context service(final int serviceId, final ClusteredService service) {
+    ClusteredServiceContainer.Context service(final int serviceId, final TracedService service) {
         final String component = "service-" + serviceId;
         return new ClusteredServiceContainer.Context()
             .aeronDirectoryName(config.aeronDirectory)
@@ -107,7 +106,7 @@ final class MemberContexts {
             .clusteredService(service)
             .idleStrategySupplier(() -> loopOf(Component.SERVICE))
             .snapshotChannel(SNAPSHOT_CHANNEL)
-            .errorHandler(Errors.ofService(component, ending, watch.trace))
+            .errorHandler(Errors.ofService(component, ending, watch.trace, service))
             .terminationHook(() -> ending.onHook(component));
     }
 

@@ -22,6 +22,7 @@ final class TracedService implements ClusteredService {
     private final int serviceId;
     private final RaisedExceptions raised;
     private Cluster cluster;
+    private volatile Throwable told;
 
     TracedService(final ClusteredService service, final Trace trace, final int serviceId) {
         this.service = service;
@@ -107,6 +108,11 @@ final class TracedService implements ClusteredService {
         return call("doBackgroundWork", () -> service.doBackgroundWork(nowNs));
     }
 
+    /** Whether that came out of the service last, or what caused it. */
+    boolean hasTold(final Throwable error) {
+        return error != null && (error == told || hasTold(error.getCause()));
+    }
+
     private void call(final String name, final Runnable callback) {
         call(name, () -> {
             callback.run();
@@ -119,8 +125,10 @@ final class TracedService implements ClusteredService {
             return callback.getAsInt();
         } catch (final AgentTerminationException end) {
             throw end;
-        } catch (final RuntimeException | Error error) {
+        } catch (final Throwable error) {
+            // A checked one that was thrown as if it were none is no other.
             raised.tell(name, cluster.logPosition(), error);
+            told = error;
             throw error;
         }
     }
