@@ -149,15 +149,24 @@ def test_what_a_service_raises_is_traced_and_the_log_goes_on(tmp_path: Path) -> 
         assert raised[0]["log_position"] > 0
 
 
-def test_what_a_service_raises_between_messages_is_traced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("message", "callback", "error"),
+    [
+        (b"background", "doBackgroundWork", "IllegalStateException: background"),
+        (b"checked", "onSessionMessage", "IOException: checked"),
+    ],
+)
+def test_whatever_a_service_raises_is_traced_once(message: bytes, callback: str, error: str, tmp_path: Path) -> None:
     with JavaMember(tmp_path / "member-0", service=PROVOKED) as member, Bridge(tmp_path) as bridge:
         member.start_and_lead()
         with bridge.session(member.ingress) as session:
-            session.tell(b"O", b"background")
+            session.tell(b"O", message)
             member.wait(lambda: member.count("service-raised") > 0, "nothing is traced")
-            assert member.last("service-raised")["callback"] == "doBackgroundWork"
+            raised = member.last("service-raised")
+            assert (raised["callback"], raised["error"]) == (callback, error)
             session.tell(b"O", b"still here")
             assert session.hear() == (b"R", b"still here")
+        assert member.count("error") == 0
 
 
 def test_a_trace_is_not_ended_by_a_thread_that_is_interrupted(tmp_path: Path) -> None:

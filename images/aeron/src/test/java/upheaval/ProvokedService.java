@@ -7,9 +7,14 @@ import io.aeron.cluster.service.ClientSession;
 import io.aeron.cluster.service.Cluster;
 import io.aeron.cluster.service.ClusteredService;
 import io.aeron.logbuffer.Header;
+import java.io.IOException;
 import org.agrona.DirectBuffer;
+import org.agrona.LangUtil;
 
-/** Throws where a message tells it to: {@code background}, or {@code interrupted}, in a thread that has been. */
+/**
+ * Throws where a message tells it to: {@code background}, {@code checked}, or {@code interrupted}, in a
+ * thread that has been.
+ */
 public final class ProvokedService implements ClusteredService {
     private boolean isBackgroundDue;
 
@@ -35,6 +40,7 @@ public final class ProvokedService implements ClusteredService {
         final Header header) {
         switch (buffer.getStringWithoutLengthAscii(offset, length)) {
             case "background" -> isBackgroundDue = true;
+            case "checked" -> LangUtil.rethrowUnchecked(new IOException("checked"));
             case "interrupted" -> {
                 Thread.currentThread().interrupt();
                 throw new IllegalStateException("interrupted");
