@@ -80,17 +80,36 @@ def test_an_eye_of_a_container_that_does_not_go_on_says_so(container: Any) -> No
     container.start()
     container.reload()
     assert eye.ask(container) == "said 1"
-    container.remove(force=True)
+    eye.close()
+
+
+def test_a_container_that_is_gone_has_ended(engine: Client, node_image: str) -> None:
+    one = engine.containers.run(node_image, ["600"], entrypoint="sleep", network_mode="none", detach=True)
+    eye = Eye(("sh", "-c", COUNTING), "asking")
+    try:
+        one.reload()
+        assert eye.ask(one) == "said 1"
+    finally:
+        one.remove(force=True)
     with pytest.raises(ContainerEnded):
-        eye.ask(container)
+        eye.ask(one)
 
 
 def test_an_eye_that_never_says_one_line_is_no_dead_container(container: Any) -> None:
-    for command in ("read line", "read line; echo one; echo two; read line"):
+    for command in ("read line", "read line; printf 'one\\ntwo\\n'; read line"):
         eye = Eye(("sh", "-c", command), "asking")
         with pytest.raises(UnknownOutcome, match="asking: no answer from `sh -c read line") as raised:
             eye.ask(container)
         assert not isinstance(raised.value, ContainerEnded)
+
+
+def test_what_a_process_says_unasked_is_no_answer(container: Any) -> None:
+    eye = Eye(("sh", "-c", COUNTING.replace("; done", "; sleep 0.2; echo more; touch /tmp/more; done")), "asking")
+    assert eye.ask(container) == "said 1"
+    more = ["test", "-e", "/tmp/more"]
+    wait_until(lambda: container.exec_run(more).exit_code == 0, timeout_s=20, describe=lambda: "it says no more")
+    assert eye.ask(container) == "said 1"
+    eye.close()
 
 
 def test_an_answer_that_comes_late_is_not_taken_for_another(container: Any, monkeypatch: pytest.MonkeyPatch) -> None:

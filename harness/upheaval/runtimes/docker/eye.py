@@ -103,6 +103,16 @@ class _Looking:
         self._said = bytearray()
 
     def send(self, question: bytes) -> None:
+        """Raises `EOFError` for a process that has said something without being asked, or has ended."""
+        self._socket.setblocking(False)
+        try:
+            self._socket.recv(1)
+        except BlockingIOError:
+            pass
+        else:
+            raise EOFError
+        finally:
+            self._socket.settimeout(_SLICE_S)
         self._socket.sendall(question)
 
     def line(self) -> str:
@@ -133,9 +143,9 @@ class _Looking:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._stream.close()
-        self._socket.close()
         # Of an engine at https the answer holds the socket open.
         answer = getattr(self._stream, "_response", None)
         if answer is not None:
             answer.close()
+        self._stream.close()
+        self._socket.close()
