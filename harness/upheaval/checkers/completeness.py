@@ -50,15 +50,17 @@ class TermLogs:
 
     def has_committed_before_it(self, position: int, term: int) -> bool:
         """Whether a later term than that has committed what lies before its begin up to there: the log is of the term,
-        and who committed it need not be. Terms between them may have begun further back, and come to nothing.
+        and who committed it need not be. Terms between them may have begun further back, and come to nothing: one that has
+        committed more than it began with took the place of that log.
         """
-        return any(
-            later > term
-            and base.position >= position
-            and later in self.committed
-            and self.committed[later].position >= position
-            for later, base in self.bases.items()
-        )
+        for later in sorted(self.bases.keys() & self.committed.keys()):
+            base, committed = self.bases[later].position, self.committed[later].position
+            if later > term and base >= position:
+                if committed >= position:
+                    return True
+            elif later > term and committed > base:
+                return False
+        return False
 
     def said(self) -> str:
         """What the promise rests on, when nothing broke it."""

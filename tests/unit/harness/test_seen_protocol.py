@@ -65,9 +65,11 @@ def test_elections_are_those_that_members_would_have_traced(tmp_path: Path) -> N
     assert Outcome.LEADS in {each.outcome for each in found}
 
 
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_an_old_log_that_a_later_leader_commits_is_not_of_its_own_term(is_committed: bool) -> None:
-    """Between its term and the later one there was one that began further back, and came to nothing."""
+@pytest.mark.parametrize(
+    ("is_committed", "reported"), [(True, 100), (False, 100), (True, 150)], ids=["committed", "not", "after another"]
+)
+def test_an_old_log_that_a_later_leader_commits_is_not_of_its_own_term(is_committed: bool, reported: int) -> None:
+    """Between its term and the later one there was one that began further back, and came to nothing, or did not."""
     rules, number = SeenCommits(3), count(1)
 
     def tell(member: int, kind: str, **fields: Json) -> None:
@@ -77,10 +79,14 @@ def test_an_old_log_that_a_later_leader_commits_is_not_of_its_own_term(is_commit
     for term, leader, base in ((1, 1, 100), (2, 0, 200)):
         led = {"leadership_term_id": term, "leader_member_id": leader}
         tell(leader, "send", message="NewLeadershipTerm", **led, term_base_log_position=base)
+    between = {"leadership_term_id": 1, "log_position": reported}
+    tell(1, "receive", message="AppendPosition", **between, follower_member_id=2, flags=0)
+    tell(1, "send", message="CommitPosition", **between, leader_member_id=1)
     report = {"leadership_term_id": 2, "follower_member_id": 2, "log_position": 200, "flags": 0}
     tell(0, "receive", message="AppendPosition", **report)
     if is_committed:
         tell(0, "send", message="CommitPosition", leadership_term_id=2, leader_member_id=0, log_position=200)
+    if is_committed and reported == 100:
         tell(2, "election_state", state="FOLLOWER_READY", leadership_term_id=0, log_position=200)
     else:
         with pytest.raises(Broken, match=r"term 1 begins at 100 .* below 200, which was committed in term 0"):
