@@ -50,8 +50,8 @@ class TermLogs:
 
     def has_committed_before_it(self, position: int, term: int) -> bool:
         """Whether a later term than that has committed what lies before its begin up to there: the log is of the term,
-        and who committed it need not be. Terms between them may have begun further back, and come to nothing: one that has
-        committed more than it began with took the place of that log.
+        and who committed it need not be. Terms between them may have begun further back, and come to nothing: one that
+        has committed more than it began with took the place of that log.
         """
         for later in sorted(self.bases.keys() & self.committed.keys()):
             base, committed = self.bases[later].position, self.committed[later].position

@@ -88,8 +88,8 @@ def judged(
         for request, is_right, expected in found:
             if not is_right:
                 got = _bytes(answers[request.position])
-                wrong = {"position": request.position, "request": _shown(request.payload)}
-                return {"wrong": {**wrong, "expected": expected, "got": _shown(got)}}
+                wrong = {"position": request.position, "request": shown_value(request.payload)}
+                return {"wrong": {**wrong, "expected": expected, "got": shown_value(got)}}
             right += 1
     except _Failed as failed:
         return {"why": failed.args[0], "position": failed.args[1]}
@@ -116,7 +116,7 @@ def _answers_of_model(
             is_right = bool(instances[key].agrees(request, expected, _bytes(answers[position]) or b""))
         except Exception as error:
             raise _Failed(f"raised {shown_error(error)}, at position {position}", position) from error
-        yield request, is_right, _shown(expected)
+        yield request, is_right, shown_value(expected)
 
 
 def _tell_event(instances: Any, message: LoggedMessage) -> None:
@@ -147,7 +147,7 @@ def _answers_of_service(
         heard[session_id] += replay.heard(session_id)
         request, told_it = open_requests.pop(session_id, None), heard.pop(session_id)
         if request is not None and request.position in answers:
-            expected = _shown(told_it[0]) if told_it else "nothing"
+            expected = shown_value(told_it[0]) if told_it else "nothing"
             yield request, _bytes(answers[request.position]) in told_it, expected
 
     for message in log:
@@ -185,7 +185,7 @@ def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Told:
         if said is False:
             kept, detail = False, "it returned False"
         elif said is not None and said is not True:
-            kept, detail = None, f"it returned {_shown(said)}: expected nothing, True or False"
+            kept, detail = None, f"it returned {shown_value(said)}: expected nothing, True or False"
     except AssertionError as error:
         kept, detail = False, shown_error(error)
     except _Failed as failed:
@@ -237,11 +237,13 @@ def _bytes(answer: str | None) -> bytes | None:
     return None if answer is None else answer_bytes(answer)
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """In one line of a terminal: what cannot be printed is escaped."""
     if isinstance(value, bytes | bytearray | memoryview):
         text = bytes(value).decode("utf-8", "backslashreplace")
     else:
         text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + " .."
 
 

@@ -70,7 +70,8 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mappi
         kept = getattr(cluster.config, name)
         if value != kept:
             option = name.replace("_", "-")
-            raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: remove --{option}")
+            mend = f"remove --{option}, or name another --dir"
+            raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: {mend}")
     if options.tls is not None and not cluster.config.tls:
         raise UsageError(f"{options.dir} holds a cluster without --tls: remove --tls")
     if options.credentials is not None and not cluster.config.credentials:

@@ -79,7 +79,10 @@ class Bridge:
         assert self._process.stdout is not None
         line = _line(self._process.stdout, _START_TIMEOUT_S)
         if not line.startswith(_READY):
-            why = f"status {self._process.wait()}" if not line and self._process.poll() is not None else f"{line!r}"
+            self._process.kill()
+            self._process.wait()
+            words = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
+            why = next((word.strip() for word in reversed(words) if word.strip()), f"it said {line!r}")
             raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {self._log})")
         return int(line[len(_READY) :])
 

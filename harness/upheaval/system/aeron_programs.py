@@ -79,7 +79,7 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
     library = jar(version)
     sources = sorted((SOURCES / "src").rglob("*.java")) if tests else sorted((SOURCES / "src/main").rglob("*.java"))
     if not sources:
-        raise EnvironmentFault(f"{SOURCES} has no sources: members of Aeron are run from a clone of the repository")
+        raise EnvironmentFault(f"{SOURCES} has no sources: members of Aeron need `pip install -e` of a clone")
     told = hashlib.sha256()
     for source in sources:
         told.update(f"{source.relative_to(SOURCES)}\0".encode() + source.read_bytes() + b"\0")

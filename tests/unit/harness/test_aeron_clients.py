@@ -13,7 +13,7 @@ from support.memory_network import MemoryNetwork
 from upheaval.errors import EnvironmentFault
 from upheaval.records import Operation, Outcome, SessionCause, decode_operation
 from upheaval.runtimes.ports import cluster_ports, egress_ports, member_ports
-from upheaval.system.aeron_clients import BridgeSession, Egress
+from upheaval.system.aeron_clients import Bridge as BridgeProcess, BridgeSession, Egress
 from upheaval.system.clients import WayIn
 from upheaval.workload import Load, WorkloadSettings, session_end
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
@@ -221,6 +221,20 @@ def test_a_session_that_never_opened_has_no_end() -> None:
 
 def way_in(egress_endpoints: Sequence[str]) -> WayIn:
     return WayIn("7f", Path(), {0: "a:1"}, StaticResolver(), "here", egress_endpoints)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo Error: >&2; echo Caused by: no such class >&2; exit 1", "Caused by: no such class"),
+        ("echo hello; exec sleep 60", r"it said b'hello\n'"),
+        ("exit 0", "it said b''"),
+    ],
+)
+def test_a_bridge_that_does_not_start_says_why(script: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault) as raised:
+        BridgeProcess(["sh", "-c", script], tmp_path, tmp_path / "driver", Egress(way_in(())))
+    assert str(raised.value) == f"the bridge for clients does not start: {why} (see {tmp_path}/bridge.log)"
 
 
 def test_each_bridge_takes_answers_at_a_place_that_no_other_has() -> None:

@@ -15,7 +15,7 @@ from support.services.fenced_promises import stays_small
 from upheaval.checkers import own_process
 from upheaval.checkers.calls import CallEntry
 from upheaval.checkers.own_model import judge_answers
-from upheaval.checkers.own_model_process import judge, judged
+from upheaval.checkers.own_model_process import judge, judged, shown_value
 from upheaval.checkers.placed_calls import place_calls
 from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.replay import LoggedMessage
@@ -221,6 +221,10 @@ def test_a_model_hears_of_sessions_that_close_and_of_timers() -> None:
 )
 def test_answers_are_bytes_text_or_json(answer: bytes, expected: Any, agrees: bool) -> None:
     assert says(answer, expected) is agrees
+
+
+def test_binary_requests_are_shown_in_one_line_of_a_terminal() -> None:
+    assert [shown_value(each) for each in (b")\0\x1b\n\xff", "ü\t", b"plain")] == [r")\x00\x1b\n\xff", r"ü\t", "plain"]
 
 
 def test_answers_stand_in_the_history_byte_for_byte() -> None:

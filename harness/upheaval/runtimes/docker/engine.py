@@ -125,8 +125,10 @@ def require_image(client: Client, tag: str) -> str:
     try:
         return str(client.images.get(tag).id)
     except docker.errors.ImageNotFound:
-        name = tag.removeprefix("upheaval/").partition(":")[0]
-        build = "upheaval images build" + (f" {name}" if tag.startswith("upheaval/") else "")
+        name, _, version = tag.removeprefix("upheaval/").partition(":")
+        build = f"upheaval images build {name}" if tag.startswith("upheaval/") else f"docker build -t {tag}"
+        if name == "aeron":
+            build += f" --aeron-version {version}"
         raise EnvironmentFault(f"the image {tag} is missing: build it with `{build}`") from None
     except docker.errors.DockerException as error:
         raise EnvironmentFault(f"cannot look for the image {tag}: {_explain(error)}") from error
