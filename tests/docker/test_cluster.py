@@ -43,6 +43,22 @@ def test_members_are_confined_and_labelled(cluster: DockerCluster) -> None:
         assert container.labels["upheaval.run-id"] == cluster.config.run_id
         assert container.labels["upheaval.harness-pid"].isdigit()
         assert container.labels["upheaval.harness-start"].isdigit()
+        assert container.attrs["Config"]["Healthcheck"]["Test"] == ["NONE"]
+
+
+def test_whoever_looks_at_a_member_looks_no_longer_than_it_is_open(cluster: DockerCluster) -> None:
+    container = cluster.member(0).node.container()
+    assert container is not None
+
+    def looking() -> int:
+        return sum("--repeat" in line[-1] for line in container.top()["Processes"])
+
+    other = DockerCluster.open(cluster.folder)
+    before = looking()
+    assert other.member(0).status().alive
+    assert looking() == before + 1
+    other.close()
+    wait_until(lambda: looking() == before, timeout_s=20, describe=lambda: f"{looking()} processes look at it")
 
 
 def test_a_killed_leader_is_replaced_and_returns_with_its_log(cluster: DockerCluster) -> None:

@@ -29,7 +29,7 @@ def test_a_leader_dies_under_load_and_the_run_is_judged(load: LoadCommands) -> N
     cluster = DockerCluster.open(load.folder)
     assert cluster.config.max_sessions >= 24
     kill_the_leader(cluster)
-    cluster.client.close()
+    cluster.close()
     result = finish(process, 0)
     assert result["verdict"] == "valid"
     assert require_agreement(result) >= 100

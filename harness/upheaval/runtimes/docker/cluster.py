@@ -410,6 +410,8 @@ class DockerCluster(LiveCluster[DockerMember]):
             self.run.add_forced_end(victims, begin_ns, self.now_ns(), "what they were started for failed")
 
     def _remove(self) -> None:
+        for member in self.members:
+            member.close()
         labels.remove_run(self.client, self.config.run_id)
 
 
