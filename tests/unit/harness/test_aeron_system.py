@@ -159,7 +159,7 @@ def test_without_its_sources_one_line_says_so(monkeypatch: pytest.MonkeyPatch, t
     (tmp_path / "a.jar").touch()
     monkeypatch.setattr(aeron_programs, "SOURCES", tmp_path)
     monkeypatch.setattr(aeron_programs, "jar", lambda _version: tmp_path / "a.jar")
-    with pytest.raises(EnvironmentFault, match="run from a clone of the repository"):
+    with pytest.raises(EnvironmentFault, match="members of Aeron need `pip install -e` of a clone"):
         aeron_programs.member_classes.__wrapped__("1.51.0")
 
 
