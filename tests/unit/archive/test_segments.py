@@ -202,14 +202,28 @@ def test_a_tail_that_is_cut_anywhere_is_recovered_to_a_whole_frame(
     end = write(storage, entry, written)
     # A write stops at a sector: what lies past it never reached the disk.
     cut = data.draw(st.integers(0, end // 512)) * 512
-    lose_from(storage, entry, cut)
+    boundaries = [96, *(boundary for _, boundary in written)]
+    is_of_full_one = min(b for b in boundaries if b >= cut) % segment_length == 0
+    lose_from(storage, entry, cut, is_next_made=not is_of_full_one and data.draw(st.booleans()))
 
     recovered = recover_and_cut(storage, entry).stop_position
-    boundaries = [96, *(boundary for _, boundary in written)]
     assert recovered in boundaries
     assert recovered == max([96, *(b for b in boundaries if lies_before(b, cut, written))])
     read_all(storage, entry, recovered)
     check_tail_is_clean(storage, entry, recovered)
+
+
+@pytest.mark.parametrize("cut", range(TERM - 1024, TERM, 512))
+def test_a_torn_frame_that_would_fill_a_segment_is_cut(cut: int) -> None:
+    storage = MemoryStorage()
+    entry = recording()
+    first, last = TERM % 1408, TERM - 1408
+    whole = ((frame(end - 1408, b"x" * 1376), end) for end in range(first + 1408, TERM + 1, 1408))
+    write(storage, entry, [(frame(0, b"x" * (first - 32)), first), *whole])
+    lose_from(storage, entry, cut)
+
+    assert recover_and_cut(storage, entry).stop_position == last
+    check_tail_is_clean(storage, entry, last)
 
 
 def lies_before(boundary: int, cut: int, written: list[tuple[bytes, int]]) -> bool:
@@ -226,9 +240,15 @@ def stored_part_lost(boundary: int, cut: int, last: bytes) -> bool:
     return bool(last[len(last) - (boundary - cut) :].strip(b"\0")) if boundary - cut < len(last) else True
 
 
-def lose_from(storage: MemoryStorage, entry: RecordingEntry, position: int) -> None:
+def lose_from(storage: MemoryStorage, entry: RecordingEntry, position: int, *, is_next_made: bool = False) -> None:
+    """What was written past the position is gone, and so are the segments after it, unless the next `is_next_made`. A
+    segment is made when the one before is full and durable; at sync level 0 nothing is, and no promise outlives power.
+    """
     for base in segment_bases(storage, "archive", entry.recording_id):
         path = f"archive/{segment_file_name(entry.recording_id, base)}"
+        if base > position and not is_next_made:
+            storage.remove(path)
+            continue
         content = storage.content(path)
         keep = min(max(position - base, 0), len(content))
         storage.put(path, content[:keep].ljust(len(content), b"\0"))
