@@ -1,4 +1,4 @@
-"""`python -m upheaval_node.runtime.backup_health [--json] [FOLDER]`: what a backup's own counters say, from its folder.
+"""`python -m upheaval_node.runtime.backup_health [--json] [--repeat] [FOLDER]`: what a backup's own counters say.
 
 The health check of a container that runs a backup, and the eye of every runtime that cannot read the backup's files
 itself. Reads only. Exit status 0: a live backup that publishes a state; 1: anything else.

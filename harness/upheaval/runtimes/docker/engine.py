@@ -125,11 +125,7 @@ def require_image(client: Client, tag: str) -> str:
     try:
         return str(client.images.get(tag).id)
     except docker.errors.ImageNotFound:
-        name, _, version = tag.removeprefix("upheaval/").partition(":")
-        build = f"upheaval images build {name}" if tag.startswith("upheaval/") else f"docker build -t {tag}"
-        if name == "aeron":
-            build += f" --aeron-version {version}"
-        raise EnvironmentFault(f"the image {tag} is missing: build it with `{build}`") from None
+        raise EnvironmentFault(f"the image {tag} is missing: build it with `{_build_command(tag)}`") from None
     except docker.errors.DockerException as error:
         raise EnvironmentFault(f"cannot look for the image {tag}: {_explain(error)}") from error
 
@@ -144,6 +140,14 @@ def inspect(client: Client, tag: str) -> dict[str, Any] | None:
         except docker.errors.ImageNotFound:
             return None
     return attributes
+
+
+def _build_command(tag: str) -> str:
+    """What makes an image: one of ours, of which that of Aeron is of the version in its tag, or a user's own."""
+    if not tag.startswith("upheaval/"):
+        return f"docker build -t {tag}"
+    name, _, version = tag.removeprefix("upheaval/").partition(":")
+    return f"upheaval images build {name}" + (f" --aeron-version {version}" if name == "aeron" else "")
 
 
 def _explain(error: Exception) -> str:
