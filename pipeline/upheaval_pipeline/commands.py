@@ -1,16 +1,17 @@
-"""What `verify`, `measure`, `ingest` and `query` do on Spark. Whether Spark is there is found out before anything of it
-is imported.
+"""What `verify`, `measure`, `watch`, `ingest` and `query` do on Spark. Whether Spark is there is found out before
+anything of it is imported.
 """
 
 import argparse
 import json
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from upheaval.cli import report, verify
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
-from upheaval.records import RunFolder
+from upheaval.records import RunFolder, owned_folder
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
 if TYPE_CHECKING:
@@ -54,6 +55,24 @@ def measure_on_spark(options: argparse.Namespace) -> int:
             names = _runs(lake, options)
             measured = list(measure_lake(spark, lake, names))
     return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Follow a run until it has ended."""
+    run = RunFolder(options.dir)
+    run_id = run.read_manifest().run_id
+    require_spark()
+    from upheaval_pipeline.interrupts import held_back
+    from upheaval_pipeline.watch import SETTINGS, Watch, open_checkpoint
+    from upheaval_pipeline.watch_output import Lines, Objects
+
+    output = Objects() if options.json else Lines()
+    with ExitStack() as stack:
+        checkpoint = options.checkpoint or stack.enter_context(owned_folder("watch")) / "checkpoint"
+        progress = open_checkpoint(checkpoint, run_id)
+        spark = stack.enter_context(session(settings=SETTINGS))
+        interrupted = stack.enter_context(held_back())
+        return Watch(run, checkpoint, progress, output).follow(spark, interrupted).exit_status
 
 
 def ingest(options: argparse.Namespace) -> int:

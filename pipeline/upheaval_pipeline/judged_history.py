@@ -161,12 +161,10 @@ def grouped(joined: DataFrame) -> DataFrame:
     state = (
         F.when(F.col("sent_line").isNull(), UNRECORDED).when(F.col("sent_outcome") == "ok", ANSWERED).otherwise(OPEN)
     )
-    space = F.when(f.isin("append", "list"), LIST).when(f == "echo", ECHO).otherwise(REGISTER)
-    group = F.when(f == "echo", (F.col("id") % ECHO_GROUPS).cast("string")).otherwise(F.col("key"))
     return joined.where("position IS NOT NULL").select(
         "run",
-        space.cast("byte").alias("space"),
-        group.alias("group"),
+        space_of(f).cast("byte").alias("space"),
+        group_of(f, F.col("id"), F.col("key")).alias("group"),
         "position",
         "id",
         _code(f).alias("op"),
@@ -178,6 +176,16 @@ def grouped(joined: DataFrame) -> DataFrame:
         F.when(F.col("sent_key") != F.col("key"), F.col("sent_key")).alias("sent_key"),
         F.when(F.col("sent_f") != f, _code(F.col("sent_f"))).alias("sent_op"),
     )
+
+
+def space_of(function: Any) -> Any:
+    """The name space of the key of an operation."""
+    return F.when(function.isin("append", "list"), LIST).when(function == "echo", ECHO).otherwise(REGISTER)
+
+
+def group_of(function: Any, operation: Any, key: Any) -> Any:
+    """What is judged together in a name space: a key; echoes have none and are spread by their ids."""
+    return F.when(function == "echo", (operation % ECHO_GROUPS).cast("string")).otherwise(key)
 
 
 def _code(function: Any) -> Any:

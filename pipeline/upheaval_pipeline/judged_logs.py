@@ -3,10 +3,9 @@
 This module knows nothing of histories.
 """
 
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.checkers import run as in_process
@@ -16,6 +15,7 @@ from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RunTables
 
 POSITION_RANGE = 1 << 18
+ANNOUNCES = "type = 'NewLeadershipTermEvent'"
 _FRAMES = "kind IN ('frame', 'message', 'padding')"
 _UNFRAGMENTED = 0xC0
 _HEADER = ("length", "flags", "kind", "stream_id", "term_id", "reserved")
@@ -59,36 +59,45 @@ def missing(tables: RunTables) -> DataFrame:
 
 def leaders(tables: RunTables, reach: Reach) -> DataFrame:
     """Claims in the order of `upheaval.checkers.run`: the first one of each term, and the first of another leader."""
-    announced = (F.col("event") == TraceKind.LEADERSHIP_TERM) | F.col("message").isin(*in_process.LEADER_MESSAGES)
-    trace = tables.trace.where("leadership_term_id IS NOT NULL").withColumn("term", F.col("leadership_term_id"))
-    line = F.format_string("member-%d/trace.jsonl:%d", "member", "line")
-    events = tables.recording.where("type = 'NewLeadershipTermEvent'").join(F.broadcast(reach.logs), ["run", "member"])
-    logged = events.where("end_position <= log_end").withColumn(
-        "term", F.get_json_object("fields", "$.leadership_term_id").cast("long")
-    )
-    place = F.format_string("log of member %d at position %d", "member", "end_position")
-    claims = [
-        _claims(logged, F.get_json_object("fields", "$.leader_member_id"), (0, "end_position", 0), place),
-        _claims(trace.where(F.col("role") == in_process.ROLE_LEADER), F.col("member"), (1, "line", 0), line),
-        _claims(
-            trace.where(announced).dropna(subset=["leader_member_id"]), F.col("leader_member_id"), (1, "line", 1), line
-        ),
-    ]
-    by_leader = (
-        reduce(DataFrame.union, claims).groupBy("run", "term", "claim.leader").agg(F.min("claim").alias("claim"))
-    )
+    events = tables.recording.where(ANNOUNCES).join(F.broadcast(reach.logs), ["run", "member"])
+    logged = events.where("end_position <= log_end").select("run", logged_claim().alias("claim"))
+    found = logged.union(tables.trace.select("run", F.explode(traced_claims()).alias("claim")))
+    found = found.where("claim.term IS NOT NULL").select("run", "claim.term", "claim")
+    by_leader = found.groupBy("run", "term", "claim.leader").agg(F.min("claim").alias("claim"))
     by_term = by_leader.groupBy("run", "term").agg(F.slice(F.sort_array(F.collect_list("claim")), 1, 2).alias("claims"))
     return by_term.select(*evidence("term", F.size("claims"), F.to_json("claims"), F.col("term")))
 
 
-def _claims(rows: DataFrame, leader: Any, order: tuple[int, str, int], source: Any) -> DataFrame:
-    """Claims with what they are ordered by: logs before traces, then members, then places."""
+def logged_claim() -> Column:
+    """What a row of a recording that announces a term says of its leader."""
+    term, leader = (
+        F.get_json_object("fields", f"$.{name}").cast("long") for name in ("leadership_term_id", "leader_member_id")
+    )
+    place = F.format_string("log of member %d at position %d", "member", "end_position")
+    return _claim(term, leader, (0, "end_position", 0), place)
+
+
+def traced_claims() -> Column:
+    """What a row of a trace says of who led a term: an array."""
+    term, leader = F.col("leadership_term_id"), F.col("leader_member_id")
+    announced = (F.col("event") == TraceKind.LEADERSHIP_TERM) | F.col("message").isin(*in_process.LEADER_MESSAGES)
+    line = F.format_string("member-%d/trace.jsonl:%d", "member", "line")
+    leads = term.isNotNull() & (F.col("role") == in_process.ROLE_LEADER)
+    names = term.isNotNull() & announced & leader.isNotNull()
+    claims = (
+        F.when(leads, _claim(term, F.col("member"), (1, "line", 0), line)),
+        F.when(names, _claim(term, leader, (1, "line", 1), line)),
+    )
+    return F.array_compact(F.array(*claims))
+
+
+def _claim(term: Column, leader: Column, order: tuple[int, str, int], source: Column) -> Column:
+    """With what claims are ordered by: logs before traces, then members, then places."""
     kind, place, number = order
     by = F.array(
         F.lit(kind).cast("long"), F.col("member").cast("long"), F.col(place).cast("long"), F.lit(number).cast("long")
     )
-    claim = F.struct(by.alias("by"), leader.cast("long").alias("leader"), source.alias("source"))
-    return rows.select("run", "term", claim.alias("claim"))
+    return F.struct(by.alias("by"), leader.cast("long").alias("leader"), source.alias("source"), term.alias("term"))
 
 
 def difference(tables: RunTables, reach: Reach) -> DataFrame:

@@ -155,10 +155,12 @@ def _told(proof: Proof | None) -> dict[str, Any] | None:
     return None if proof is None else {"holds": proof.holds, "evidence": text(proof.evidence)}
 
 
-def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
-    """The events of a member."""
+def trace_rows(
+    folder: Path, run: str, member: int, begin: int = 0, end: int | None = None, lines_before: int = 0
+) -> Iterator[Row]:
+    """The events of a member, of a part of its trace that begins and ends with whole lines."""
     path = RunFolder(folder).member(member).trace
-    for number, entry in _entries(path, torn_start=TRACE_START):
+    for number, entry in _entries(read_lines(path, begin, end), torn_start=TRACE_START, first=lines_before + 1):
         if isinstance(entry, FieldError):
             yield _reject(TRACE, (run, member), path, number, entry)
             continue
@@ -169,7 +171,7 @@ def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
 def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Row]:
     """What one file of a protocol trace holds."""
     path = RunFolder(folder).member(member).path / name
-    for number, entry in _entries(path):
+    for number, entry in _entries(read_lines(path)):
         if isinstance(entry, FieldError):
             yield _reject(PROTOCOL, (run, member, name), path, number, entry)
             continue
@@ -185,12 +187,14 @@ def _entry_row(columns: str, place: Mapping[str, Any], entry: Mapping[str, Json]
     )
 
 
-def _entries(path: Path, *, torn_start: bytes | None = None) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
+def _entries(
+    lines: _Lines, *, torn_start: bytes | None = None, first: int = 1
+) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
     """The lines of a trace with their numbers: the fields of each, or what is wrong with it.
 
     A last line that its writer did not finish is left out, as everywhere, and others that begin with `torn_start`.
     """
-    for number, (_, line) in enumerate(read_lines(path), start=1):
+    for number, (_, line) in enumerate(lines, start=first):
         if not line.endswith(b"\n"):
             return
         try:

@@ -158,11 +158,7 @@ def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
             assert operation.complete_ns is not None
             judged += 1
             if is_modelled and not same(operation.result, expected):
-                return _invalid(
-                    Promise.LINEARIZABLE,
-                    f"{operation} at position {entry.position}: the log before it gives {expected!r}",
-                    entry,
-                )
+                return wrong_result(operation, entry.position, expected)
             if latest is not None and operation.complete_ns < latest.invoke_ns:
                 return overtaken(operation, entry.position, latest.id)
         if latest is None or operation.invoke_ns > latest.invoke_ns:
@@ -173,6 +169,12 @@ def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
 def all_agree(judged: int) -> Finding:
     """The finding when the log explains every result."""
     return Finding(Promise.LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
+
+
+def wrong_result(operation: Operation, position: int, expected: Json) -> Finding:
+    """The finding on an operation that was answered otherwise than the log before it says."""
+    detail = f"{operation} at position {position}: the log before it gives {expected!r}"
+    return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=position, operation=operation.id)
 
 
 def overtaken(operation: Operation, position: int, later_id: int) -> Finding:

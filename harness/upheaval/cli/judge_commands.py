@@ -1,5 +1,5 @@
-"""The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `trace`, `logs`,
-`ingest`, `query`.
+"""The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `watch`, `trace`,
+`logs`, `ingest`, `query`.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from upheaval.cli.parsing import (
     NOTATIONS,
     Commands,
     above_zero,
+    add_cluster,
     add_json,
     moment,
 )
@@ -47,6 +48,7 @@ def add_commands(commands: Commands) -> None:
     measure.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     add_json(measure)
     _add_lake(measure)
+    _add_watch(commands)
     _add_trace(commands)
     _add_logs(commands)
     ingest = commands.add(
@@ -96,6 +98,22 @@ def _add_check(commands: Commands) -> None:
         help=f"configurations to visit for each key before it gives up (default {CONFIGURATIONS_MAX})",
     )
     add_json(check)
+
+
+def _add_watch(commands: Commands) -> None:
+    watch = commands.add(
+        "watch",
+        "follow a run while it goes on, and say what is broken so far (Spark)",
+        lazy("upheaval_pipeline.commands:watch"),
+    )
+    add_cluster(watch)
+    watch.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="keep there how far it is, so that it goes on after its own end (default: a temporary folder)",
+    )
+    add_json(watch, "print one object a line")
 
 
 def _add_trace(commands: Commands) -> None:

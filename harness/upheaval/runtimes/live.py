@@ -48,6 +48,7 @@ from upheaval.system import (
     system_named,
     with_leaders,
 )
+from upheaval.system.process_table import boot_id
 from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
@@ -538,15 +539,8 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         source_digest=source_digest(source, spec.service),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
-        boot_id=_boot_id(),
+        boot_id=boot_id(),
         version=spec.version,
         system=spec.system,
         planted=spec.planted,
     )
-
-
-def _boot_id() -> str:
-    """Tells apart monotonic clocks that started at different times."""
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return ""

@@ -23,6 +23,7 @@ from upheaval.system.member_control import (
     read_control as read_control,
 )
 from upheaval.system.member_status import (
+    last_commit_position as last_commit_position,
     log_recording_id as log_recording_id,
     member_pids as member_pids,
     status_from_counters as status_from_counters,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from upheaval.system.aeron_files import counters_file, driver_pid
 from upheaval.system.process_table import process_of
 from upheaval.system.status import LEADER, ROLES, MemberStatus
 from upheaval_node import counters as counter_types
@@ -90,6 +91,17 @@ def read_counters(path: Path, driver_pid: int) -> Counters | None:
         count = len(metadata) // METADATA_LENGTH
         values = bytearray(os.pread(fd, count * VALUE_LENGTH, header.counters_values_offset))
     return Counters(memoryview(values), memoryview(metadata))
+
+
+def last_commit_position(folder: Path) -> int:
+    """The position that a node knew to be committed when it was last heard of, alive or not; -1 when nobody can tell."""
+    path = counters_file(folder) or folder / layout.CNC
+    try:
+        counters = read_counters(path, driver_pid(path))
+    except (OSError, NodeError):
+        return -1
+    position = None if counters is None else _value(counters, counter_types.COMMIT_POSITION)
+    return -1 if position is None else position
 
 
 def status_from_counters(status: MemberStatus, counters: Counters, recording_id: int | None) -> MemberStatus:

@@ -150,3 +150,10 @@ def context_switches(pid: int) -> int:
             lines = (thread / "status").read_text(encoding="ascii", errors="replace").splitlines()
             count += sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
     return count
+
+
+def boot_id() -> str:
+    """Tells apart monotonic clocks that started at different times."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
