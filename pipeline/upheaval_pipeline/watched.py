@@ -52,7 +52,8 @@ def watched(spark: SparkSession, folder: Path, members: int) -> DataFrame:
 def _of_history(history: DataFrame) -> DataFrame:
     """What clients were told, but for calls, whose operations the log does not name."""
     ns = F.coalesce("complete_ns", "invoke_ns")
-    timed = history.withColumn("at", F.timestamp_micros(F.floor(ns / 1000))).withWatermark(
+    # What is not after a watermark is late, and the first one is 0.
+    timed = history.withColumn("at", F.timestamp_micros(F.floor(ns / 1000) + 1)).withWatermark(
         "at", f"{LATE_MS} milliseconds"
     )
     is_answer = (F.col("outcome") == Outcome.OK.value) & (F.col("f") != Function.CALL.value) & (F.col("position") > 0)
