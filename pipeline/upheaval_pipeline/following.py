@@ -66,29 +66,28 @@ def more_frames(member: MemberFolder, position: int, committed: int, limit: int 
     position = begin = max(position, log.start_position)
     while position < committed and (limit is None or position - begin < limit):
         base = _base(log.start_position, log.term_length, log.segment_length, position)
-        length = min(_BLOCK, base + log.segment_length - position)
-        end = position
-        while end == position and length <= base + log.segment_length - position:
-            try:
-                with (member.archive / f"{log.recording_id}-{base}.rec").open("rb") as stream:
-                    stream.seek(position - base)
-                    data = stream.read(length)
-            except OSError:
-                return position
-            end = _whole_messages(data, position, terms, committed)
-            length *= 4
+        path = member.archive / f"{log.recording_id}-{base}.rec"
+        left = min(committed, base + log.segment_length) - position
+        end = _whole_messages(path, base, position, min(left, _BLOCK), terms)
+        if end == position and left > _BLOCK:
+            end = _whole_messages(path, base, position, left, terms)
         if end == position:
             return position
         position = end
     return position
 
 
-def _whole_messages(data: bytes, position: int, terms: Terms, committed: int) -> int:
-    """The end of the last message that lies in `data` as a whole and is committed."""
+def _whole_messages(path: Path, base: int, position: int, length: int, terms: Terms) -> int:
+    """The end of the last message that lies as a whole in so many bytes from a position on."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(position - base)
+            data = stream.read(length)
+    except OSError:
+        return position
     frames, _ = whole_frames(data, position, terms)
-    ends = frames.offsets + frames.aligned + position
-    whole = np.flatnonzero(frames.ends_message & (ends <= committed))
-    return int(ends[whole[-1]]) if len(whole) else position
+    last = np.flatnonzero(frames.ends_message)
+    return position + int((frames.offsets + frames.aligned)[last[-1]]) if len(last) else position
 
 
 def _base(start_position: int, term_length: int, segment_length: int, position: int) -> int:

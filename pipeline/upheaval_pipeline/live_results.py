@@ -39,6 +39,7 @@ class Key:
 
     def judge(self, facts: Iterable[Fact], moment: Moment) -> Told:
         """What more is known of the key."""
+        self.give_up(moment.watermark_ms)
         told = Told()
         frames: dict[int, Fact] = {}
         for fact in facts:

@@ -5,9 +5,10 @@ Spark reads the files, brings what belongs together to one task and keeps the st
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -156,73 +157,80 @@ def _judged(
     members: int, key: tuple[str, str], frames: Iterator[pd.DataFrame], state: GroupState
 ) -> Iterator[pd.DataFrame]:
     """What Spark's tasks run on a group: the state is read, the facts are judged, the state is kept."""
-    judge, group = key
-    kept: Any = state.get[0] if state.exists else None
-    if state.hasTimedOut:
-        told = _TIMED_OUT[judge](kept, state)
-    else:
-        facts = [fact for frame in frames for fact in _rows(frame)]
-        told = _JUDGES[judge](members, group, kept, facts, state)
+    judge, name = key
+    group = _Group(name, members, state.get[0] if state.exists else None, state)
+    told = _GIVE_UP[judge](group) if state.hasTimedOut else _JUDGES[judge](group, _read(frames))
     text = told.to_json()
     if text is not None:
         yield pd.DataFrame({"told": [text]})
 
 
-def _rows(frame: pd.DataFrame) -> Iterator[Fact]:
-    columns = [frame[name].tolist() for name in Fact._fields]
-    return (Fact(*row) for row in zip(*columns, strict=True))
+def _read(frames: Iterator[pd.DataFrame]) -> list[Fact]:
+    columns = ([frame[name].tolist() for name in Fact._fields] for frame in frames)
+    return [Fact(*row) for each in columns for row in zip(*each, strict=True)]
 
 
-def _moment(facts: list[Fact], state: GroupState) -> Moment:
-    newest_ns = max(fact.ns for fact in facts)
-    return Moment(state.getCurrentWatermarkMs(), newest_ns // 1_000_000)
+@dataclass(frozen=True)
+class _Group:
+    """What is judged together, and what is known of it."""
+
+    name: str
+    members: int
+    kept: str | None
+    """The state as JSON; None of a new group."""
+    state: GroupState
+
+    def moment(self, facts: list[Fact]) -> Moment:
+        return Moment(self.state.getCurrentWatermarkMs(), max(fact.ns for fact in facts) // 1_000_000)
+
+    def keep(self, known: str, until_ms: int | None = None) -> None:
+        """For ever, or until the history's time has come there."""
+        self.state.update((known,))
+        if until_ms is not None:
+            self.state.setTimeoutTimestamp(until_ms)
 
 
-def _judge_range(members: int, group: str, kept: str | None, facts: list[Fact], state: GroupState) -> Told:
-    known = live_ranges.range_of(members, kept)
-    told = known.judge(int(group), facts)
-    state.update((known.to_json(),))
-    state.setTimeoutTimestamp(_moment(facts, state).patience_ms)
+def _judge_range(group: _Group, facts: list[Fact]) -> Told:
+    known = live_ranges.range_of(group.members, group.kept)
+    told = known.judge(int(group.name), facts)
+    group.keep(known.to_json(), group.moment(facts).patience_ms)
     return told
 
 
-def _judge_result(members: int, group: str, kept: str | None, facts: list[Fact], state: GroupState) -> Told:  # noqa: ARG001
-    known = live_results.key_of(kept)
-    told = known.judge(facts, _moment(facts, state))
-    _keep_key(known, state)
+def _judge_result(group: _Group, facts: list[Fact]) -> Told:
+    known = live_results.key_of(group.kept)
+    told = known.judge(facts, group.moment(facts))
+    group.keep(known.to_json(), known.waits_until_ms)
     return told
 
 
-def _keep_key(known: live_results.Key, state: GroupState) -> None:
-    watermark_ms = state.getCurrentWatermarkMs()
-    known.give_up(watermark_ms)
-    state.update((known.to_json(),))
-    until_ms = known.waits_until_ms
-    if until_ms is not None:
-        state.setTimeoutTimestamp(until_ms)
-
-
-def _judge_term(members: int, group: str, kept: str | None, facts: list[Fact], state: GroupState) -> Told:  # noqa: ARG001
-    known = live_terms.term_of(kept)
-    told = known.judge(int(group), facts)
-    state.update((known.to_json(),))
+def _judge_term(group: _Group, facts: list[Fact]) -> Told:
+    known = live_terms.term_of(group.kept)
+    told = known.judge(int(group.name), facts)
+    group.keep(known.to_json())
     return told
 
 
-def _judge_bad(members: int, group: str, kept: str | None, facts: list[Fact], state: GroupState) -> Told:  # noqa: ARG001
-    return Told(unreadable=[group])
+def _judge_bad(group: _Group, _: list[Fact]) -> Told:
+    return Told(unreadable=[group.name])
 
 
-def _drop_range(kept: str, state: GroupState) -> Told:
-    state.remove()
-    return Told(given_up=len(live_ranges.range_of(0, kept).answers))
+def _give_up_range(group: _Group) -> Told:
+    group.state.remove()
+    return Told(given_up=len(live_ranges.range_of(group.members, group.kept).answers))
 
 
-def _drop_waiting(kept: str, state: GroupState) -> Told:
-    _keep_key(live_results.key_of(kept), state)
+def _give_up_result(group: _Group) -> Told:
+    known = live_results.key_of(group.kept)
+    known.give_up(group.state.getCurrentWatermarkMs())
+    group.keep(known.to_json(), known.waits_until_ms)
     return Told()
 
 
-_Judge = Callable[[int, str, str | None, list[Fact], GroupState], Told]
-_JUDGES: dict[str, _Judge] = {RANGE: _judge_range, RESULT: _judge_result, TERM: _judge_term, BAD: _judge_bad}
-_TIMED_OUT: dict[str, Callable[[str, GroupState], Told]] = {RANGE: _drop_range, RESULT: _drop_waiting}
+_JUDGES: Final[Mapping[str, Callable[[_Group, list[Fact]], Told]]] = {
+    RANGE: _judge_range,
+    RESULT: _judge_result,
+    TERM: _judge_term,
+    BAD: _judge_bad,
+}
+_GIVE_UP: Final[Mapping[str, Callable[[_Group], Told]]] = {RANGE: _give_up_range, RESULT: _give_up_result}
