@@ -29,7 +29,11 @@ from upheaval_pipeline.following import committed_positions, more_frames, more_l
 from upheaval_pipeline.watch_output import Output, Status
 from upheaval_pipeline.watched import watched
 
-SETTINGS: Final = {"spark.sql.shuffle.partitions": "4"}
+SETTINGS: Final = {
+    "spark.sql.shuffle.partitions": "4",
+    # Each batch writes down all states that it changes.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
 JUDGED: Final = (
     Promise.ONE_LEADER_A_TERM,
     Promise.LOGS_EQUAL,
@@ -198,7 +202,8 @@ class Watch:
         if not commits:
             return [{}, {}, {}]
         lines = (folder / "offsets" / str(max(commits))).read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines[-3:]]
+        # After version and settings a line a source; "-" of one that has had nothing yet.
+        return [{} if line == "-" else json.loads(line) for line in lines[-3:]]
 
     def _unread(self, history: Mapping[str, Any], committed: Mapping[int, int], read: Mapping[int, int]) -> int:
         path = self._run.history_file
@@ -214,7 +219,8 @@ class Watch:
     ) -> bool:
         traces = ((self._run.member(member).trace, trace.get(str(member), {}).get("bytes", 0)) for member in committed)
         lines = [(self._run.history_file, history.get("bytes", 0)), *traces]
-        return any(more_lines(path, offset, 1)[1] != offset for path, offset in lines) or any(
+        ranges = (more_lines(path, offset, 1) for path, offset in lines)
+        return any(end > begin for begin, end, _ in ranges) or any(
             more_frames(self._run.member(member), read[member], position, 1) != read[member]
             for member, position in committed.items()
         )

@@ -18,9 +18,9 @@ from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.records import Function, RunFolder
+from upheaval.records import Function, RunFolder, seal
 from upheaval.waits import wait_until
-from upheaval_pipeline.watch import open_checkpoint
+from upheaval_pipeline.watch import IN_VOLUMES, open_checkpoint
 
 OPERATIONS = 1200
 
@@ -133,6 +133,23 @@ def test_an_answer_past_all_logs_is_lost(spark: Any, tmp_path: Path) -> None:
         assert watch.said.broken == {Promise.ACKNOWLEDGED_NOT_LOST}
 
 
+def in_containers(run: BuiltRun) -> None:
+    run.manifest = replace(run.manifest, runtime="docker")
+
+
+def test_logs_in_volumes_are_judged_when_the_run_is_collected(spark: Any, tmp_path: Path) -> None:
+    growing = grown(tmp_path, in_containers)
+    with watching(spark, growing.run.path, tmp_path / "checkpoint") as watch:
+        growing.put_history(1)
+        watch.until_waiting(answers(growing.run))
+        assert IN_VOLUMES in watch.said.notes
+        growing.end()
+        watch.until_followed(answers(growing.run))
+        assert watch.thread.is_alive()
+        seal(growing.run)
+        assert watch.until_over() is Verdict.VALID, watch.said
+
+
 def test_it_goes_on_where_it_was_killed(tmp_path: Path) -> None:
     growing = grown(tmp_path, stale_read)
     options = ("--dir", str(growing.run.path), "--checkpoint", str(tmp_path / "checkpoint"))
@@ -164,6 +181,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     growing = grown(tmp_path)
+    growing.end()
     open_checkpoint(tmp_path / "checkpoint", "another")
     assert main(["watch", "--dir", str(growing.run.path), "--checkpoint", str(tmp_path / "checkpoint")]) == 2
     said = capsys.readouterr().err

@@ -81,6 +81,10 @@ class Watching:
         """Wait until so many were, and nobody waits for its place in the log."""
         self._until(lambda: self._status.followed >= operations and not self._status.waiting, f"{operations} followed")
 
+    def until_waiting(self, operations: int) -> None:
+        """Wait until so many wait for their place in the log."""
+        self._until(lambda: self._status.waiting >= operations, f"{operations} waiting")
+
     def until_read(self, member: int, position: int) -> None:
         self._until(lambda: self._status.read.get(member, 0) >= position, f"member {member} read up to {position}")
 
