@@ -229,9 +229,9 @@ class Watch:
         """What only the end of the run shows, and the verdict. Raises `UsageError` for lines that make no sense."""
         _, recording, _ = self._offsets()
         read = {member: recording.get(str(member), 0) for member in range(self._manifest.members)}
-        if self._progress.waiting:
+        unknown = self._not_read(read)
+        if self._progress.waiting and self._manifest.converge is not None and not unknown:
             self._past_the_logs(spark, max(read.values()))
-        unknown = [*self._not_read(read)]
         left = self._progress.waiting + self._progress.given_up
         if left:
             unknown.append(f"{left} answers were not found out about: the log was not read at their positions")
@@ -256,7 +256,7 @@ class Watch:
     def _not_read(self, read: Mapping[int, int]) -> list[str]:
         finals = () if self._manifest.converge is None else self._manifest.converge.members
         short = [
-            f"the log of member {final.member_id} was read up to position {read[final.member_id]} of "
+            f"the log of member {final.member_id} was read up to position {read.get(final.member_id, 0)} of "
             f"{final.commit_position}"
             for final in finals
             if read.get(final.member_id, 0) < final.commit_position
