@@ -12,6 +12,7 @@ from support.bad_runs.binding import (
     a_recording_is_of_another_session,
     a_vote_is_for_a_term_that_nobody_knows,
     the_first_term_is_gone,
+    the_last_term_ends_where_it_begins,
     the_next_term_has_no_frame_yet,
 )
 from upheaval.checkers.promises import Promise
@@ -71,6 +72,14 @@ def test_aeron_gives_a_recording_the_session_of_a_term_before_that_has_a_frame(t
     a_recording_is_of_another_session(tmp_path)
     assert "has session 5" in verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND).detail
     the_next_term_has_no_frame_yet(tmp_path)
+    finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
+    assert finding.verdict is Verdict.VALID, finding.detail
+
+
+def test_a_member_may_lose_the_log_where_its_last_term_begins_and_find_the_same_leader_again(tmp_path: Path) -> None:
+    copy_of_good_run("snapshot-and-restart", tmp_path)
+    RunFolder(tmp_path).unseal()
+    the_last_term_ends_where_it_begins(tmp_path)
     finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
     assert finding.verdict is Verdict.VALID, finding.detail
 

@@ -339,7 +339,9 @@ def _check_log(
             raise _broken(folder, path, detail, term.term_base)
         session = event.log_session_id
     last = terms[-1]
-    if last.position >= 0 and is_at_end and (event := _new_term(log, last.position)) is not None:
+    event = _new_term(log, last.position) if last.position >= 0 and is_at_end else None
+    # A member that lost its leader there, and found the same one again, keeps that end.
+    if event is not None and event.leadership_term_id != last.term_id:
         detail = f"ends with term {last.term_id}, and the log goes on with term {event.leadership_term_id}"
         raise _broken(folder, path, detail, last.position)
     if is_at_end and session not in (None, recording.session_id):
@@ -362,13 +364,13 @@ def _check_snapshots(
     snapshots: Sequence[RecordingLogEntry],
     terms: Sequence[RecordingLogEntry],
 ) -> None:
-    """Each one lies in its term, where an entry of the log ends."""
+    """Each one lies in its term, where an entry of the log ends. The last term may have gone on after its end."""
     path = folder.recording_log
     by_id = {term.term_id: term for term in terms}
     for snapshot in snapshots:
         term = by_id.get(snapshot.term_id)
         if term is not None:
-            end = snapshot.position if term.position < 0 else term.position
+            end = snapshot.position if term.position < 0 or term is terms[-1] else term.position
             if snapshot.term_base != term.term_base or not term.term_base <= snapshot.position <= end:
                 detail = f"has a snapshot at {snapshot.position} that is not in term {snapshot.term_id}"
                 raise _broken(folder, path, detail, snapshot.position)

@@ -233,6 +233,14 @@ def a_recording_is_of_another_session(run: Path) -> None:
     _put(catalog, _descriptor(catalog, 0) + 72, "i", 5)
 
 
+def the_last_term_ends_where_it_begins(run: Path) -> None:
+    """The member lost the log there and found the same leader again; no bad run."""
+    path = _recording_log(run)
+    last = max(_records(path, _TERM))
+    (base,) = struct.unpack_from("<q", path.read_bytes(), last + 16)
+    _put(path, last + 24, "q", base)
+
+
 def the_next_term_has_no_frame_yet(run: Path) -> None:
     """The recording log names it; no bad run by itself."""
     path = _recording_log(run)
