@@ -76,6 +76,20 @@ def test_aeron_gives_a_recording_the_session_of_a_term_before_that_has_a_frame(t
     assert finding.verdict is Verdict.VALID, finding.detail
 
 
+def test_aeron_gives_a_recording_the_session_of_a_term_before_it_is_named(tmp_path: Path) -> None:
+    """So it does in a member that begins to lead while the others are being stopped."""
+    copy_of_good_run("snapshot-and-restart", tmp_path)
+    run = RunFolder(tmp_path)
+    run.unseal()
+    a_recording_is_of_another_session(tmp_path)
+    with run.member(1).trace.open("a") as trace:
+        trace.write('{"ts":1,"member":1,"event":"election_state","state":"LEADER_INIT"}\n')
+    assert "has session 5" in verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND).detail
+    run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
+    finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
+    assert finding.verdict is Verdict.VALID, finding.detail
+
+
 def test_a_member_may_lose_the_log_where_its_last_term_begins_and_find_the_same_leader_again(tmp_path: Path) -> None:
     copy_of_good_run("snapshot-and-restart", tmp_path)
     RunFolder(tmp_path).unseal()

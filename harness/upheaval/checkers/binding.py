@@ -64,6 +64,8 @@ class _Told:
     """Process ids of what took part, and the first line of each."""
     highest: int = -1
     """The highest term that it has heard of."""
+    is_electing: bool = False
+    """Its last election has no result."""
 
 
 def check_binding(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
@@ -92,14 +94,17 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
     # What Aeron's backup did not name, members that were restored from it do not.
     names_all = manifest.system == OWN_SYSTEM or read_origin(run.path) is None
     is_at_end = manifest.converge is not None and manifest.converge.reached
-    return files + _check_recordings(folder, is_at_end=is_at_end, names_all=names_all)
+    # Aeron records a term, with the session of its leader, before it names it.
+    is_named = manifest.system == OWN_SYSTEM or told is None or not told.is_electing
+    return files + _check_recordings(folder, is_at_end=is_at_end, names_all=names_all, is_named=is_named)
 
 
 def _check_companion(manifest: Manifest, path: Path) -> int:
     folder = MemberFolder(path, _NOBODY, path.name)
     told = _trace_of(folder, manifest, _NOBODY) if folder.trace.exists() else None
     files = int(told is not None) + _check_marks(folder, _NOBODY, None)
-    return files + _check_recordings(folder, is_at_end=False, names_all=manifest.system == OWN_SYSTEM)
+    is_own = manifest.system == OWN_SYSTEM
+    return files + _check_recordings(folder, is_at_end=False, names_all=is_own, is_named=is_own)
 
 
 def _broken(folder: MemberFolder, path: Path, detail: str, position: int | None = None) -> Broken:
@@ -135,6 +140,8 @@ def _note(told: _Told, event: TraceEvent) -> None:
     elif event.event in _OF_A_LIFE and isinstance(pid, int):
         told.alive.setdefault(pid, event.line)
     candidate, term = fields.get("candidate_term_id"), fields.get("leadership_term_id")
+    if event.event == TraceKind.ELECTION_STATE:
+        told.is_electing = fields.get("state") != "CLOSED"
     told.highest = max(told.highest, *(each for each in (candidate, term) if isinstance(each, int)), -1)
 
 
@@ -236,9 +243,9 @@ def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
 # --- recordings ---
 
 
-def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool) -> int:
+def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool, is_named: bool) -> int:
     """`is_at_end`: the member has all that the cluster had, so that nothing was left half done. `names_all`: every term
-    of the log is named; Aeron's backup names those that lead while it asks.
+    of the log is named; Aeron's backup names those that lead while it asks. `is_named`: so is the one that is recorded.
     """
     path, catalog = folder.recording_log, folder.archive / CATALOG_NAME
     try:
@@ -266,7 +273,7 @@ def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool)
         if names_all and terms[0].term_base > log.start_position:
             detail = f"begins with term {terms[0].term_id} at {terms[0].term_base}, the log at {log.start_position}"
             raise _broken(folder, path, detail, log.start_position)
-        _check_log(folder, log, terms, by_id[log.recording_id], is_at_end=is_at_end)
+        _check_log(folder, log, terms, by_id[log.recording_id], is_at_end=is_at_end, is_named=is_named)
         _check_snapshots(folder, log, [entry for entry in entries if not entry.is_term], terms)
     return 2
 
@@ -322,6 +329,7 @@ def _check_log(
     recording: CatalogEntry,
     *,
     is_at_end: bool,
+    is_named: bool,
 ) -> None:
     """Each term that the recording log names begins in the log where it says; the log has no other."""
     path = folder.recording_log
@@ -344,7 +352,7 @@ def _check_log(
     if event is not None and event.leadership_term_id != last.term_id:
         detail = f"ends with term {last.term_id}, and the log goes on with term {event.leadership_term_id}"
         raise _broken(folder, path, detail, last.position)
-    if is_at_end and session not in (None, recording.session_id):
+    if is_at_end and is_named and session not in (None, recording.session_id):
         detail = f"has session {recording.session_id} for recording {recording.recording_id}, its last term {session}"
         raise _broken(folder, folder.archive / CATALOG_NAME, detail)
 
