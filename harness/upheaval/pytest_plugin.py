@@ -33,7 +33,7 @@ DETAIL_MAX = 300
 LAST_LINES = 5
 RUNTIMES = ("process", "simulated", "docker")
 _FROM_INI = ("service", "source", "image", "model", "client", "system")
-_MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "components", "links")
+_MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "leader_disconnect_ms", "components", "links")
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 

@@ -64,6 +64,9 @@ class ClusterTimeouts:
     leader_heartbeat_interval_ns: int = 200 * MS
     session_ns: int = 10 * S
     termination_ns: int = 10 * S
+    leader_disconnect_ns: int = 0
+    """How long its connection from the leader may be gone before a follower gives the leader up; 0: as long as the
+    heartbeat time-out, as in Aeron."""
 
     def __post_init__(self) -> None:
         if self.startup_canvass_ns // self.leader_heartbeat_ns < 2:

@@ -11,6 +11,7 @@ class ElectionCause(StrEnum):
     """The reasons of a member to begin an election that a time-out gives it: the field `reason` of `election_state`."""
 
     LEADER_SILENT = "leader heartbeat timeout"
+    LEADER_DISCONNECTED = "leader disconnected"
     FOLLOWERS_SILENT = "inactive follower quorum"
 
 

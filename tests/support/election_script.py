@@ -282,7 +282,7 @@ class ElectionScript:
             self.around.context,
             self.log,
             is_node_startup=bool(values.get("startup", 0)),
-            gracefully_closed_leader_id=values.get("gracefully-closed", NULL_VALUE),
+            absent_leader_id=values.get("gracefully-closed", NULL_VALUE),
             leadership_term_id=term,
             term_base_log_position=values.get("base", 0),
             log_position=consumed,

@@ -77,7 +77,7 @@ class LoneMember:
             self.around.context,
             cast(LogAccess, LoneLog(log_position)),
             is_node_startup=is_node_startup,
-            gracefully_closed_leader_id=-1,
+            absent_leader_id=-1,
             leadership_term_id=0,
             term_base_log_position=0,
             log_position=log_position,

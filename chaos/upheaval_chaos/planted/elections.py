@@ -61,8 +61,8 @@ def _change_elections(module: ConsensusModule, change: Callable[[Election], None
     elections = module._elections
     start = elections.start
 
-    def start_election(now: Now, *, is_node_startup: bool, graceful_leader_id: MemberId, reason: str) -> None:
-        start(now, is_node_startup=is_node_startup, graceful_leader_id=graceful_leader_id, reason=reason)
+    def start_election(now: Now, *, is_node_startup: bool, absent_leader_id: MemberId, reason: str) -> None:
+        start(now, is_node_startup=is_node_startup, absent_leader_id=absent_leader_id, reason=reason)
         assert module.election is not None
         change(module.election)
 

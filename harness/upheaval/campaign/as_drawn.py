@@ -14,6 +14,7 @@ from upheaval.checkers.recordings import FRAME_HEADER_LENGTH, TYPE_DATA, Recorde
 from upheaval.records import MemberFolder, Outcome, RunFolder
 from upheaval_chaos.record import Proof
 from upheaval_node.protocol import session_header
+from upheaval_node.trace_kinds import ElectionCause
 
 _SESSION_WORD: Final = 3
 _UNFRAGMENTED: Final = 0xC0
@@ -49,6 +50,8 @@ def prove_variations(run: RunFolder, members: int, drawn: Variations) -> dict[Va
     proofs = {kind: proof for kind in kinds if (proof := _proof(kind, drawn, seen)) is not None}
     if drawn.companion is not None:
         proofs[Variation(drawn.companion.config.kind)] = _proof_of_companion(run, drawn.companion)
+    if drawn.leader_disconnect_ms and (count := _disconnects(run, members)):
+        proofs[Variation.LEADER_DISCONNECT] = Proof(True, f"{count} elections because a connection was lost")
     return proofs
 
 
@@ -60,6 +63,12 @@ def _proof_of_companion(run: RunFolder, companion: Companion) -> Proof:
     count = sum(each.outcome is Outcome.OK and (each.position or 0) <= position for each in run.read_history())
     told = f"{len(lives)} lives of {companion.starts}; its log has {count} acknowledged operations"
     return Proof(len(lives) == companion.starts and count > 0, told)
+
+
+def _disconnects(run: RunFolder, members: int) -> int:
+    """How many elections of members began so. There is none where no connection was lost."""
+    events = (event for member_id in range(members) for event in run.member(member_id).read_trace())
+    return sum(event.fields.get("reason") == ElectionCause.LEADER_DISCONNECTED for event in events)
 
 
 def _look_at(segment: Segment, recorded: bytes, seen: _Seen) -> None:

@@ -14,7 +14,7 @@ from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionCo
 from upheaval.scenario import AskFor, KeepCompanion, Step
 from upheaval.workload import SILENT_SERVICES, WORKBENCH_SERVICE
 from upheaval_node.settings import MemberSettings
-from upheaval_node.types import S
+from upheaval_node.types import MS, S
 
 CHECKSUM: Final = "CRC-32"
 LONE_FACTOR: Final = 4
@@ -23,6 +23,8 @@ _SMALL_MTUS: Final = (96, 128)
 """With which every opened session, and most requests and answers, need several frames."""
 _TEXT_LENGTHS: Final = (1500, 3000, 6000)
 """Of two frames or more with Aeron's MTU; the longest message of the shortest term has 8 KiB."""
+_DISCONNECTS_MS: Final = (20, 50, 200, 500)
+"""Redialling takes 20 ms; heartbeats time out after a second or more."""
 
 
 class Variation(StrEnum):
@@ -36,6 +38,7 @@ class Variation(StrEnum):
     STANDBY = STANDBY
     RESTORE = "restore"
     CREDENTIALS = "credentials"
+    LEADER_DISCONNECT = "leader-disconnect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class Variations:
     """Whether only those with the right credentials are let in, and somebody tries it with wrong ones."""
     load_factor: int = 1
     """How many times the rate of its load is that of others. A lone member serves nobody while it is down."""
+    leader_disconnect_ms: int = 0
+    """How long a follower does without its connection from the leader; 0: as long as without its heartbeats."""
 
     def drawn(self) -> Iterator[Variation]:
         """The kinds that it has."""
@@ -102,6 +107,8 @@ class Variations:
                 yield Variation.RESTORE
         if self.has_credentials:
             yield Variation.CREDENTIALS
+        if self.leader_disconnect_ms:
+            yield Variation.LEADER_DISCONNECT
 
     def apply(self, settings: MemberSettings) -> MemberSettings:
         """The settings of a member with them; how many services it has is said elsewhere."""
@@ -110,6 +117,9 @@ class Variations:
             media, cluster = replace(media, mtu=self.mtu), replace(cluster, log_mtu=self.mtu)
         if self.checksum:
             archive = replace(archive, record_checksum=self.checksum, replay_checksum=self.checksum)
+        if self.leader_disconnect_ms:
+            timeouts = replace(cluster.timeouts, leader_disconnect_ns=self.leader_disconnect_ms * MS)
+            cluster = replace(cluster, timeouts=timeouts)
         return replace(settings, media=media, archive=archive, cluster=cluster)
 
     def until(self, end_ns: int) -> "Variations":
@@ -149,6 +159,7 @@ def draw_variations(seed: int, members: int, sync_level: int, service: str, seco
     texts = draws(Variation.LONG_TEXTS, 0.4 if mtu is None else 0.8) if service == WORKBENCH_SERVICE else None
     checksums = draws(Variation.CHECKSUMS, 0.4)
     backup, standby = draws(Variation.BACKUP, 0.2), draws(Variation.STANDBY, 0.15)
+    disconnect = draws(Variation.LEADER_DISCONNECT, 0.25)
     companion = None
     if backup is not None:
         companion = _draw_companion(backup, BACKUP, members, seconds)
@@ -163,6 +174,7 @@ def draw_variations(seed: int, members: int, sync_level: int, service: str, seco
         damages=() if checksums is None or not sync_level else _draw_damages(checksums, members, seconds),
         has_credentials=draws(Variation.CREDENTIALS, 0.25) is not None,
         load_factor=LONE_FACTOR if members == 1 else 1,
+        leader_disconnect_ms=0 if disconnect is None else disconnect.choice(_DISCONNECTS_MS),
     )
 
 

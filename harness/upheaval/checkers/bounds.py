@@ -203,6 +203,7 @@ class _Judge:
         self._quorum = quorum_of(manifest.members)
         timeouts = timeouts_of(manifest)
         self._heartbeat_ns = timeouts.leader_heartbeat_ns
+        self._disconnect_ns = timeouts.leader_disconnect_ns or timeouts.leader_heartbeat_ns
         self._failover_ns = failover_ns(timeouts)
 
     def shown(self) -> str:
@@ -237,18 +238,21 @@ class _Judge:
 
     def _require_silence(self, member_id: int, event: TraceEvent, told_ns: Sequence[int]) -> None:
         """A follower gives up a leader, and a leader itself, only when its time-out is over by its own clock."""
-        is_leader = event.fields["reason"] == ElectionCause.FOLLOWERS_SILENT
+        cause = event.fields["reason"]
+        is_leader = cause == ElectionCause.FOLLOWERS_SILENT
+        is_cut_off = cause == ElectionCause.LEADER_DISCONNECTED
+        timeout_ns = self._disconnect_ns if is_cut_off else self._heartbeat_ns
         # One leader, or so many followers that they are a quorum with itself.
         needed = self._quorum - 1 if is_leader else 1
         if len(told_ns) < needed:
             return
         silent_ns = event.ns - sorted(told_ns, reverse=True)[needed - 1]
-        if silent_ns < self._heartbeat_ns:
-            whom = "a quorum" if is_leader else "its leader"
+        if silent_ns < timeout_ns:
+            whom, what = "a quorum" if is_leader else "its leader", "disconnected" if is_cut_off else "silent"
             detail = (
-                f"member {member_id} began an election because {whom} was silent, of which it had heard "
+                f"member {member_id} began an election because {whom} was {what}, of which it had heard "
                 f"{silent_ns // MS} ms before (member-{member_id}/trace.jsonl:{event.line}; time-out: "
-                f"{self._heartbeat_ns // MS} ms)"
+                f"{timeout_ns // MS} ms)"
             )
             raise Broken(Verdict.INVALID, detail, members=(member_id,))
 

@@ -10,6 +10,7 @@ from upheaval.cli.parsing import (
     SYNC_LEVELS,
     Commands,
     Parser,
+    above_zero,
     add_cluster,
     add_json,
     add_model,
@@ -45,6 +46,12 @@ def _add_up(commands: Commands) -> None:
     up.add_argument("--components", choices=LAYOUTS, help="one process a member (default), or one a component")
     up.add_argument("--profile", choices=["aeron", "test"], help="time-outs and lengths (default test)")
     up.add_argument("--sync-level", type=int, choices=SYNC_LEVELS, help="Aeron's file.sync.level (default 0)")
+    up.add_argument(
+        "--leader-disconnect-ms",
+        type=above_zero,
+        metavar="MS",
+        help="elect another leader when its connection is gone for so long (default: heartbeat time-out alone)",
+    )
     up.add_argument(
         "--service",
         help="echo, register, append, workbench (default, all of those), ledger, timers, "

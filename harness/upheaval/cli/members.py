@@ -17,7 +17,16 @@ PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
 
 # The options of `up` that a folder remembers.
-_REMEMBERED = ("members", "components", "profile", "sync_level", "service", "model", "base_port")
+_REMEMBERED = (
+    "members",
+    "components",
+    "profile",
+    "sync_level",
+    "leader_disconnect_ms",
+    "service",
+    "model",
+    "base_port",
+)
 
 
 def up(options: argparse.Namespace) -> int:

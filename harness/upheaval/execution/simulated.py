@@ -22,7 +22,7 @@ from upheaval.records import (
     companion_name,
 )
 from upheaval.runtimes.simulated import links as virtual
-from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster, member_settings
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.gate import Gate
@@ -37,7 +37,7 @@ from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Node, Ping
 from upheaval_node.ports import Connection
-from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.settings import MemberSettings
 from upheaval_node.types import MS, S
 
 _STRANGERS_S: Final = 20.0
@@ -306,13 +306,10 @@ class SimulatedStage(SimulatedTarget):
         self._workload = replace(scenario.workload, seed=seed)
         self._make_load = make_load
         self._load: ClientLoad | None = None
-        settings = settings or profile_settings("test", sync_level=plan.sync_level)
-        if plan.max_sessions:
-            settings = replace(settings, cluster=replace(settings.cluster, max_sessions=plan.max_sessions))
         cluster = SimulatedCluster(
             World(seed),
             members=plan.members,
-            settings=settings,
+            settings=settings or member_settings(plan),
             service=plan.service,
             more_services=plan.more_services,
             source=plan.source,

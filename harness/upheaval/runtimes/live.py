@@ -58,7 +58,7 @@ from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.suggestions import did_you_mean
 from upheaval_node.tls_files import TlsFiles, member_name
-from upheaval_node.types import S
+from upheaval_node.types import MS, S
 
 Result = TypeVar("Result")
 
@@ -543,4 +543,5 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         version=spec.version,
         system=spec.system,
         planted=spec.planted,
+        timeouts={"leader_disconnect_ns": spec.leader_disconnect_ms * MS} if spec.leader_disconnect_ms else {},
     )

@@ -238,7 +238,8 @@ class _Parser:
     def _read_cluster(self, line: _Line) -> None:
         if self._known:
             line.fail("the cluster stands above its faults")
-        options = line.take_options(("members", "components", "sync-level", "service", "beside", "max-sessions"))
+        names = ("members", "components", "sync-level", "service", "beside", "max-sessions", "leader-disconnect-ms")
+        options = line.take_options(names)
         members = line.number(options.get("members", "3"), "members")
         if members > MEMBERS_MAX:
             line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
@@ -255,7 +256,7 @@ class _Parser:
                 line.fail(f"unknown service {name!r} beside another: use one of {', '.join(SILENT_SERVICES)}")
         level = int(options.get("sync-level", "1"))
         components = options.get("components", "together")
-        sessions = line.number(options["max-sessions"], "max-sessions") if "max-sessions" in options else 0
+        sessions, disconnect_ms = (line.number(options[name], name) if name in options else 0 for name in names[-2:])
         self._cluster = ClusterSpec(
             members,
             components,
@@ -263,6 +264,7 @@ class _Parser:
             service=service,
             more_services=beside,
             max_sessions=sessions,
+            leader_disconnect_ms=disconnect_ms,
         )
 
     def _read_workload(self, line: _Line) -> None:

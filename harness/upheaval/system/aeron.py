@@ -125,6 +125,7 @@ class AeronSystem(AnswersAsJson):
             "credentials": bool(spec.credentials),
             "planted bugs": spec.planted is not None,
             "protocol trace": spec.protocol_trace > 0,
+            "leader disconnect time-out": spec.leader_disconnect_ms > 0,
         }
         for what, is_wanted in others.items():
             if is_wanted:

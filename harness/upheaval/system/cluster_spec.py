@@ -38,6 +38,9 @@ class ClusterSpec:
     """The first of ten ports a member on this machine; 0 for free ones."""
     max_sessions: int = 0
     """How many clients a member lets in; 0 for the node's own limit."""
+    leader_disconnect_ms: int = 0
+    """How long a follower does without its connection from the leader before it elects another one; 0: it goes by the
+    heartbeat time-out alone."""
     protocol_trace: int = 0
     """How many bytes the protocol trace of each process may take; 0 for no such trace."""
     tls: str = ""

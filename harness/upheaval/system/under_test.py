@@ -37,6 +37,7 @@ from upheaval_node.settings import profile_settings
 from upheaval_node.tool.__main__ import Options, execute
 from upheaval_node.tool.answer import Answer
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
 
 SOURCE_FOLDER: Final = "source"
 """Where in a member's folder the code of a user's own service is put."""
@@ -378,7 +379,10 @@ class UpheavalNode(AnswersAsJson):
 
 
 def _settings(plan: MemberPlan) -> dict[str, Json]:
-    cluster: dict[str, Json] = {"max_sessions": plan.spec.max_sessions} if plan.spec.max_sessions else {}
+    spec = plan.spec
+    cluster: dict[str, Json] = {"max_sessions": spec.max_sessions} if spec.max_sessions else {}
+    if spec.leader_disconnect_ms:
+        cluster["timeouts"] = {"leader_disconnect_ns": spec.leader_disconnect_ms * MS}
     if plan.credentials:
         cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
     return {"cluster": cluster} if cluster else {}

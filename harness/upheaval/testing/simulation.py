@@ -7,7 +7,7 @@ from upheaval.execution.simulated import SimulatedTarget
 from upheaval.operations.restore import Source
 from upheaval.operations.simulated_restore import restore_into
 from upheaval.records import RunFolder
-from upheaval.runtimes.simulated.cluster import SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster, member_settings
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import ClusterSpec
@@ -18,7 +18,6 @@ from upheaval_node.client.session import ClusterClient
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
-from upheaval_node.settings import profile_settings
 from upheaval_node.types import NEVER_NS, Now, S
 
 RETRY_NS = S // 100
@@ -39,7 +38,7 @@ class SimulatedBackend(SimulatedTarget):
         cluster = SimulatedCluster(
             World(seed),
             members=spec.members,
-            settings=profile_settings("test", sync_level=spec.sync_level),
+            settings=member_settings(spec),
             service=spec.service,
             more_services=spec.more_services,
             source=spec.source,

@@ -264,7 +264,7 @@ class ConsensusModule:
                 time = self._context.time
                 deadline = min(deadline, now.ns + time.in_ns(timer - time.at(now)))
         else:
-            deadline = min(deadline, self._log.next_send_ns, self._leader_deadline_ns)
+            deadline = min(deadline, self._log.next_send_ns, self._leader_deadline_ns, self._disconnect_deadline_ns)
         if self._snapshots.is_recording or self.state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         is_ticking = self._state.sessions.needs_ticks or self._backups.needs_ticks
@@ -407,9 +407,22 @@ class ConsensusModule:
         heartbeat_ns = self._context.settings.timeouts.leader_heartbeat_ns
         return self._leader.heard_ns + heartbeat_ns + self._termination.patience_ns
 
+    @property
+    def _disconnect_deadline_ns(self) -> int:
+        """When a follower gives up a leader whose connection is lost."""
+        # Differs from Aeron (docs/protocol.md, E21): opt-in; it may be wrong, and costs no term then.
+        disconnect_ns = self._context.settings.timeouts.leader_disconnect_ns
+        if not disconnect_ns:
+            return NEVER_NS
+        return self._leader.disconnected_ns + disconnect_ns + self._termination.patience_ns
+
     def _check_leader(self, now: Now) -> None:
-        if self._standing.reads_log and now.ns >= self._leader_deadline_ns:
+        if not self._standing.reads_log:
+            return
+        if now.ns >= self._leader_deadline_ns:
             self._elections.enter(now, ElectionCause.LEADER_SILENT)
+        elif now.ns >= self._disconnect_deadline_ns:
+            self._elections.enter(now, ElectionCause.LEADER_DISCONNECTED, has_leader_left=True)
 
     def _check_control_toggle(self, now: Now) -> int:
         """Serve what an operator asked for; a value that does not suit the state stays where it is."""
@@ -466,6 +479,9 @@ class ConsensusModule:
 
     def _follow(self, now: Now) -> int:
         work = 0
+        image = self._log.reader.image
+        if image is not None and self._context.settings.timeouts.leader_disconnect_ns:
+            self._leader.on_connection(now, is_there=image.active_transport_count > 0)
         if self._standing.reads_log and not self._termination.is_reached(now, self._log.reader.position):
             read = self._log.read(now, self._leader.commit_position)
             if read is None:
@@ -482,7 +498,7 @@ class ConsensusModule:
         end = None if image is None else image.end_of_stream_position
         is_end = end is not None if stop_position is None else end == stop_position
         what = "log disconnected from leader" if stop_position is None else "log recording stopped"
-        self._elections.enter(now, f"{what}: eos={is_end}", is_graceful=is_end)
+        self._elections.enter(now, f"{what}: eos={is_end}", has_leader_left=is_end)
 
     def _check_recording(self, now: Now) -> None:
         """A log that is recorded no more is lost. A snapshot is finished first, unless its entry was not recorded."""

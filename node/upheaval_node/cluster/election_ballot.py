@@ -3,11 +3,14 @@
 Knows nothing of what a leader or a follower does once the ballot is decided.
 """
 
+from typing import Final
+
 from upheaval_node.cluster.election_base import ElectionBase
 from upheaval_node.cluster.election_states import VOTING_STATES, ElectionState, Role
 from upheaval_node.cluster.members import (
     ClusterMember,
     compare_logs,
+    earlier_in_turn,
     is_quorum_candidate,
     is_quorum_leader,
     is_unanimous_candidate,
@@ -16,6 +19,9 @@ from upheaval_node.cluster.members import (
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.constants import CONSENSUS_PROTOCOL_VERSION
 from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, Position, TermId
+
+_TURN: Final = 2
+"""Intervals of CanvassPosition: by then whoever comes first has heard of all others, and these of its candidacy."""
 
 
 class BallotStates(ElectionBase):
@@ -74,7 +80,7 @@ class BallotStates(ElectionBase):
         if self._context.settings.appointed_leader_id not in (NULL_VALUE, self._self.id):
             return work
         members = self._membership.all
-        unanimous = is_unanimous_candidate(members, self._self, self._gracefully_closed_leader_id)
+        unanimous = is_unanimous_candidate(members, self._self, self._absent_leader_id)
         if unanimous or (now.ns >= deadline and is_quorum_candidate(members, self._self)):
             self._nominate_soon(now, "unanimous candidate" if unanimous else "quorum candidate")
         elif self._barred_since_ns is not None and now.ns >= self._barred_since_ns + self._timeouts.leader_heartbeat_ns:
@@ -83,8 +89,17 @@ class BallotStates(ElectionBase):
         return work
 
     def _nominate_soon(self, now: Now, reason: str) -> None:
-        self._nomination_deadline_ns = now.ns + int(self._context.random.random() * (self._timeouts.election_ns / 2))
+        self._nomination_deadline_ns = now.ns + self._nomination_delay_ns()
         self._enter(ElectionState.NOMINATE, now, reason)
+
+    def _nomination_delay_ns(self) -> int:
+        """Candidates must not meet: of those that know that their leader has left, one nominates itself at once."""
+        if not self._takes_turns:
+            return int(self._context.random.random() * (self._timeouts.election_ns / 2))
+        # Whoever comes first may reach nobody: the next time chance decides.
+        self._takes_turns = False
+        before = earlier_in_turn(self._membership.all, self._self, self._absent_leader_id)
+        return before * _TURN * self._timeouts.election_status_interval_ns
 
     def _send_canvass_position_on_interval(self, now: Now) -> int:
         if now.ns < self._last_update_ns + self._timeouts.election_status_interval_ns:
@@ -117,7 +132,7 @@ class BallotStates(ElectionBase):
 
     def _candidate_ballot(self, now: Now) -> int:
         members = self._membership.all
-        if is_unanimous_leader(members, self.candidate_term_id, self._gracefully_closed_leader_id):
+        if is_unanimous_leader(members, self.candidate_term_id, self._absent_leader_id):
             self._become_leader(now, "unanimous leader")
         elif now.ns >= self._state_change_ns + self._timeouts.election_ns:
             if is_quorum_leader(members, self.candidate_term_id):

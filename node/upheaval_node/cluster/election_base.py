@@ -64,7 +64,7 @@ class ElectionBase:
         log: LogAccess,
         *,
         is_node_startup: bool,
-        gracefully_closed_leader_id: MemberId,
+        absent_leader_id: MemberId,
         leadership_term_id: TermId,
         term_base_log_position: Position,
         log_position: Position,
@@ -79,7 +79,9 @@ class ElectionBase:
         self._is_node_startup = is_node_startup
         self._is_extended_canvass = is_node_startup
         self._is_first_init = True
-        self._gracefully_closed_leader_id = gracefully_closed_leader_id
+        # It closed in good order, or its connection is lost; whatever it says makes it one of those that are asked.
+        self._absent_leader_id = absent_leader_id
+        self._takes_turns = self._timeouts.leader_disconnect_ns > 0 and absent_leader_id != NULL_MEMBER_ID
         self._initial_term_id = leadership_term_id
         self._initial_term_base = term_base_log_position
         self._role = Role.FOLLOWER
@@ -265,8 +267,8 @@ class ElectionBase:
         )
 
     def _heard_from(self, member_id: MemberId) -> None:
-        if member_id == self._gracefully_closed_leader_id:
-            self._gracefully_closed_leader_id = NULL_MEMBER_ID
+        if member_id == self._absent_leader_id:
+            self._absent_leader_id = NULL_MEMBER_ID
 
     def _answer_with_term(
         self, now: Now, member_id: MemberId, log_leadership_term_id: TermId, log_position: Position

@@ -49,19 +49,19 @@ class Elections:
         """The node has started, with what was recovered."""
         self._appended_at_start = recovered.appended_position
         self._term_base_at_start = recovered.plan.last_term_base_log_position
-        self.start(now, is_node_startup=True, graceful_leader_id=NULL_MEMBER_ID, reason="node started")
+        self.start(now, is_node_startup=True, absent_leader_id=NULL_MEMBER_ID, reason="node started")
 
-    def enter(self, now: Now, reason: str, *, is_graceful: bool = False) -> None:
-        """Give up the term. `is_graceful` tells that the leader ended its log in good order."""
+    def enter(self, now: Now, reason: str, *, has_leader_left: bool = False) -> None:
+        """Give up the term. `has_leader_left`: it ended its log in good order, or its connection is lost."""
         standing = self._standing
         # Differs from Aeron (docs/protocol.md, E18): a TERMINATING member takes part in no election.
         if standing.election is not None or standing.state is ModuleState.TERMINATING:
             return
-        graceful_leader_id = standing.leader_member_id if is_graceful else NULL_MEMBER_ID
+        absent_leader_id = standing.leader_member_id if has_leader_left else NULL_MEMBER_ID
         self._context.report(now, "election", reason)
-        self.start(now, is_node_startup=False, graceful_leader_id=graceful_leader_id, reason=reason)
+        self.start(now, is_node_startup=False, absent_leader_id=absent_leader_id, reason=reason)
 
-    def start(self, now: Now, *, is_node_startup: bool, graceful_leader_id: MemberId, reason: str) -> None:
+    def start(self, now: Now, *, is_node_startup: bool, absent_leader_id: MemberId, reason: str) -> None:
         """Make an election, which runs from now on."""
         log, term_id = self._log, self._standing.leadership_term_id
         recorded = log.recording.position
@@ -72,7 +72,7 @@ class Elections:
             self._election_context,
             log,
             is_node_startup=is_node_startup,
-            gracefully_closed_leader_id=graceful_leader_id,
+            absent_leader_id=absent_leader_id,
             leadership_term_id=term_id,
             term_base_log_position=self._term_base_at_start if term is None else term.term_base_log_position,
             log_position=log.commit_position,

@@ -189,12 +189,18 @@ def _would_vote_for(member: ClusterMember, candidate: ClusterMember) -> bool:
     )
 
 
+def earlier_in_turn(members: Iterable[ClusterMember], candidate: ClusterMember, absent_leader_id: MemberId) -> int:
+    """How many others have a log as good as the candidate's, and a lower id."""
+    asked = [m for m in members if m.id not in (candidate.id, absent_leader_id)]
+    return sum(m.id < candidate.id and _would_vote_for(candidate, m) for m in asked)
+
+
 def is_unanimous_candidate(
-    members: Iterable[ClusterMember], candidate: ClusterMember, gracefully_closed_leader_id: MemberId
+    members: Iterable[ClusterMember], candidate: ClusterMember, absent_leader_id: MemberId
 ) -> bool:
-    """Every member but a gracefully closed leader would vote for the candidate, and they are a quorum of all."""
+    """Every member but a leader that has left would vote for the candidate, and they are a quorum of all."""
     everyone = list(members)
-    asked = [m for m in everyone if m.id != gracefully_closed_leader_id]
+    asked = [m for m in everyone if m.id != absent_leader_id]
     return all(_would_vote_for(m, candidate) for m in asked) and len(asked) >= quorum_threshold(len(everyone))
 
 
@@ -205,11 +211,11 @@ def is_quorum_candidate(members: Iterable[ClusterMember], candidate: ClusterMemb
 
 
 def is_unanimous_leader(
-    members: Iterable[ClusterMember], candidate_term_id: TermId, gracefully_closed_leader_id: MemberId
+    members: Iterable[ClusterMember], candidate_term_id: TermId, absent_leader_id: MemberId
 ) -> bool:
-    """Whether everybody granted the vote, but for a leader that closed in good order, and they are a majority."""
+    """Whether everybody granted the vote, but for a leader that has left, and they are a majority."""
     everyone = list(members)
-    asked = [m for m in everyone if m.id != gracefully_closed_leader_id]
+    asked = [m for m in everyone if m.id != absent_leader_id]
     granted = [m.candidate_term_id == candidate_term_id and m.vote is True for m in asked]
     return all(granted) and len(granted) >= quorum_threshold(len(everyone))
 

@@ -117,6 +117,8 @@ class StreamFeed:
         self.transports: list[StreamTransport] = []
         # Whether other transports may still fill a gap; the owner sets it for subscriptions with destinations.
         self.may_be_filled = False
+        # Set when a connection was lost, for the owner to tell its subscribers.
+        self.has_lost_transport = False
         self.end_reason = ""
         self._receiver_id = receiver_id
         self._liveness_ns = liveness_ns
@@ -213,6 +215,8 @@ class StreamFeed:
         """Without a liveness time-out the stream ends with its connection."""
         if transport in self.transports:
             self.transports.remove(transport)
+            self.has_lost_transport = True
+            self.buffer.touch()
         if self._liveness_ns is None:
             self.end(reason)
 

@@ -42,7 +42,11 @@ class InboundStream:
 
     def flush(self) -> None:
         """After something arrived or was consumed; a stream that nobody receives ends."""
-        self.feed.flush()
+        feed = self.feed
+        feed.flush()
+        if feed.has_lost_transport:
+            feed.has_lost_transport = False
+            self.images.ring()
         self.images.reap()
         if not self.buffer.ended and not self.images.has_subscribers:
             self.feed.end("no subscription")

@@ -111,6 +111,15 @@ def a_follower_hears_its_leader_right_before_it_gives_it_up(run: Path) -> None:
     trace.write_text("\n".join([*lines[:at], json.dumps(again), *lines[at:]]) + "\n")
 
 
+def a_follower_calls_a_leader_disconnected_that_it_has_just_heard(run: Path) -> None:
+    """Members were told to do without a connection for 400 ms."""
+    a_follower_hears_its_leader_right_before_it_gives_it_up(run)
+    manifest, trace = run / "manifest.json", run / "member-2" / "trace.jsonl"
+    timeouts = {"leader_disconnect_ns": 400_000_000}
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "timeouts": timeouts}))
+    trace.write_text(trace.read_text().replace('"leader heartbeat timeout"', '"leader disconnected"'))
+
+
 def _early(damage: Callable[[Path], None], *says: str, scenario: str = _SCENARIO) -> BadRun:
     return BadRun(scenario, damage, Promise.BOUNDS_KEPT, says)
 
@@ -153,6 +162,11 @@ TIMELY = (
     _early(
         a_follower_hears_its_leader_right_before_it_gives_it_up,
         "member 2 began an election because its leader was silent, of which it had heard 300 ms before",
+    ),
+    _early(
+        a_follower_calls_a_leader_disconnected_that_it_has_just_heard,
+        "because its leader was disconnected, of which it had heard 300 ms before",
+        "time-out: 400 ms",
     ),
     _late(the_members_had_shorter_time_outs, "nobody led for 1567 ms", "allowed: 1420 ms"),
 )

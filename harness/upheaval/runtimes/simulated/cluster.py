@@ -44,6 +44,7 @@ from upheaval.runtimes.simulated.world import World
 from upheaval.system import (
     ELECTION_CLOSED,
     LEADER,
+    ClusterSpec,
     ControlStatus,
     MemberStatus,
     give_command,
@@ -77,7 +78,7 @@ from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MemberId, Now, S
+from upheaval_node.types import MS, MemberId, Now, S
 
 INGRESS_PORT: Final = 9000
 WAIT_S: Final = 30.0
@@ -85,6 +86,14 @@ BYE_GRACE_NS: Final = 2 * S
 """How long a consensus module may go on past the time-out of a termination."""
 LAST_WORDS_NS: Final = S // 10
 """How long a member whose consensus module has ended goes on, so that what it said is sent."""
+
+
+def member_settings(spec: ClusterSpec) -> MemberSettings:
+    """What the members of such a cluster are configured with."""
+    settings = profile_settings("test", sync_level=spec.sync_level)
+    timeouts = replace(settings.cluster.timeouts, leader_disconnect_ns=spec.leader_disconnect_ms * MS)
+    sessions = spec.max_sessions or settings.cluster.max_sessions
+    return replace(settings, cluster=replace(settings.cluster, timeouts=timeouts, max_sessions=sessions))
 
 
 def _own_timeouts(settings: MemberSettings) -> dict[str, int]:
