@@ -35,8 +35,9 @@ from upheaval_node.protocol.channel import (
 )
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import FRAME_ALIGNMENT, NEVER_NS, NOT_YET, Now, Ns
+from upheaval_node.types import FRAME_ALIGNMENT, MS, NEVER_NS, NOT_YET, Now, Ns
 
+SHORTEST_TICK_NS: Final = MS
 MAX_INBOUND_STREAMS: Final = 1024
 # Remembered sessions for each subscription.
 MAX_COOL_DOWNS: Final = 1024
@@ -384,9 +385,11 @@ class MediaDriver:
     def _tick_period_ns(self) -> int:
         """Heartbeats and liveness while anything is connected; shorter only while something is to be tried again."""
         outbound = self._outbound.values()
-        unbound = any(record.listener is None for record in self.endpoints.listeners.values())
-        if unbound or any(each.wants_connection for each in outbound):
-            return min(self.settings.heartbeat_interval_ns, self.settings.redial_interval_ns)
+        dial_ns = min((each.next_dial_ns for each in outbound), default=NEVER_NS)
+        if any(record.listener is None for record in self.endpoints.listeners.values()):
+            dial_ns = min(dial_ns, self._now.ns + self.settings.redial_interval_ns)
+        if dial_ns < NEVER_NS:
+            return min(self.settings.heartbeat_interval_ns, max(dial_ns - self._now.ns, SHORTEST_TICK_NS))
         if self._inbound or self.endpoints.links or any(each.needs_ticks for each in outbound):
             return self.settings.heartbeat_interval_ns
         return NEVER_NS - self._now.ns

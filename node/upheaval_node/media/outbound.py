@@ -29,10 +29,12 @@ from upheaval_node.protocol.channel import (
 )
 from upheaval_node.settings import MediaSettings
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import Ns
+from upheaval_node.types import NEVER_NS, Ns
 
 # Receivers report at least this many heartbeat intervals apart (Aeron: status messages every 200 ms).
 STATUS_INTERVALS: Final = 2
+_FIRST_WAIT: Final = 16
+"""The first waits between two dials are that part of the redial interval; each is twice as long as the one before."""
 
 
 class PublicationState(IntEnum):
@@ -89,13 +91,21 @@ class Destination:
         self._endpoint = channel.endpoint or ""
         self._stream = stream
         self._redial_ns = 0
+        self._wait_ns = 0
         buffer = stream.buffer
         cursor = buffer.add_cursor(buffer.join_position())
         self.outlet = Outlet(buffer, cursor, stream, windowed=windowed, token=self.token)
 
+    @property
+    def next_dial_ns(self) -> int:
+        """When it is dialled again; never while there is a connection."""
+        return NEVER_NS if self.outlet.link is not None else self._redial_ns
+
     def tick(self, now_ns: Ns, source: LinkSource, settings: MediaSettings) -> None:
         """Dial where there is no connection, announce, send heartbeats, and give up a receiver that is silent."""
         outlet = self.outlet
+        if outlet.is_active:
+            self._redial_ns = self._wait_ns = 0
         if outlet.link is None and now_ns >= self._redial_ns:
             self._connect(now_ns, source, settings)
         outlet.tick(now_ns, settings.heartbeat_interval_ns, heartbeats=True)
@@ -103,7 +113,10 @@ class Destination:
             self.disconnect("no status from the receiver")
 
     def _connect(self, now_ns: Ns, source: LinkSource, settings: MediaSettings) -> None:
-        self._redial_ns = now_ns + settings.redial_interval_ns
+        # A receiver that is about to listen is found soon, one that is gone is not asked often.
+        longest_ns = settings.redial_interval_ns
+        self._wait_ns = min(2 * self._wait_ns, longest_ns) or longest_ns // _FIRST_WAIT
+        self._redial_ns = now_ns + self._wait_ns
         stream_id = self._stream.buffer.params.stream_id
         try:
             if self.token is None:
@@ -264,9 +277,9 @@ class OutboundStream:
         return bool(self._destinations) or self._states.current != PublicationState.ACTIVE or has_news
 
     @property
-    def wants_connection(self) -> bool:
-        """Whether a destination has no connection, so that it is dialled again after the redial interval."""
-        return any(each.outlet.link is None for each in self._destinations.values())
+    def next_dial_ns(self) -> int:
+        """When a destination without a connection is dialled again."""
+        return min((each.next_dial_ns for each in self._destinations.values()), default=NEVER_NS)
 
     def flush(self) -> None:
         """After something was appended or consumed: trim, and have the links send what is new."""
