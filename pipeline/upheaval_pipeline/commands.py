@@ -1,21 +1,27 @@
-"""What `verify`, `measure`, `watch`, `ingest` and `query` do on Spark. Whether Spark is there is found out before
+"""What `verify`, `measure`, `watch`, `ingest`, `query` and `ask` do on Spark. Whether Spark is there is found out before
 anything of it is imported.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from upheaval.cli import report, verify
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
-from upheaval.records import RunFolder, owned_folder
+from upheaval.records import RunFolder, owned_folder, write_atomically
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
 if TYPE_CHECKING:
     from upheaval_pipeline.lake import Lake
+    from upheaval_pipeline.query import Answer
+    from upheaval_pipeline.questions import Question
+
+ROWS_MAX = 1000
+"""Of the answer to a question."""
 
 
 def verify_on_spark(options: argparse.Namespace) -> int:
@@ -117,19 +123,59 @@ def query(options: argparse.Namespace) -> int:
             return 0
         answer = ask(spark, lake, options.sql, options.limit)
     if options.json:
-        for row in answer.rows:
-            print(json.dumps(dict(zip(answer.columns, row, strict=True)), default=str))
+        _print_json(answer)
     else:
-        print(table([list(answer.columns), *([_shown(value) for value in row] for row in answer.rows)]))
+        print(_as_table(answer))
     if answer.is_cut:
-        print(f"upheaval: there are more rows than {options.limit}: --limit N prints more", file=sys.stderr)
+        _say(f"there are more rows than {options.limit}: --limit N prints more")
     return 0
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+def ask(options: argparse.Namespace) -> int:
+    """Print the answers to questions about the runs of a lake, or write them as a page."""
+    require_spark()
+    from upheaval_pipeline.lake import open_lake
+    from upheaval_pipeline.query import ask_all
+    from upheaval_pipeline.question_page import page
+    from upheaval_pipeline.questions import QUESTIONS
+
+    if options.output is not None:
+        report.require_file(options.output)
+    lake = open_lake(options.lake)
+    wanted = [each for each in QUESTIONS if not options.questions or each.name in options.questions]
+    with session(options.master or LOCAL) as spark:
+        found = ask_all(spark, lake, [each.sql for each in wanted], ROWS_MAX)
+    answers = list(zip(wanted, found, strict=True))
+    if options.output is None:
+        show_answers(answers, as_json=options.json)
+    else:
+        write_atomically(options.output, page(options.lake, answers))
+        print(options.output.absolute())
+    return 0
+
+
+def show_answers(answers: Sequence[tuple["Question", "Answer"]], *, as_json: bool) -> None:
+    """Print the answer to each question, or in one line that there is none."""
+    for question, answer in answers:
+        if as_json:
+            _print_json(answer, question=question.name)
+        else:
+            print(f"{question.name}: {question.sentence}")
+            print(_as_table(answer) if answer.rows else f"nothing: {question.without}", end="\n\n")
+        if answer.is_cut:
+            _say(f"there are more rows than {ROWS_MAX} of {question.name}: `upheaval query` prints more")
+
+
+def _print_json(answer: "Answer", **more: str) -> None:
+    """An object a row."""
+    for row in answer.rows:
+        print(json.dumps({**more, **dict(zip(answer.columns, row, strict=True))}, default=str))
+
+
+def _as_table(answer: "Answer") -> str:
+    from upheaval_pipeline.query import shown
+
+    return table([list(answer.columns), *([shown(value) for value in row] for row in answer.rows)])
 
 
 def _runs(lake: "Lake", options: argparse.Namespace) -> list[str]:

@@ -1,6 +1,7 @@
 """SQL over a lake: its tables and views. Nothing is written, and nothing is judged here."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -28,9 +29,18 @@ class Answer:
 
 def ask(spark: SparkSession, lake: Lake, sql: str, limit: int) -> Answer:
     """The first rows of a query. Raises `UsageError` for what is no query, and for a run with a damaged file."""
-    _open(spark, lake)
+    return ask_all(spark, lake, [sql], limit)[0]
+
+
+def ask_all(spark: SparkSession, lake: Lake, queries: Sequence[str], limit: int) -> list[Answer]:
+    """The first rows of each query. Raises as `ask` does."""
+    open_views(spark, lake)
     # PySpark would print the JVM's stack of a bad query.
     logging.getLogger("SQLQueryContextLogger").disabled = True
+    return [_answer(spark, sql, limit) for sql in queries]
+
+
+def _answer(spark: SparkSession, sql: str, limit: int) -> Answer:
     try:
         # Only a query can stand there: whatever changes something is not read as one.
         frame = spark.sql(f"SELECT * FROM (\n{sql.rstrip().rstrip(';')}\n)")
@@ -40,9 +50,16 @@ def ask(spark: SparkSession, lake: Lake, sql: str, limit: int) -> Answer:
     return Answer(tuple(frame.columns), tuple(tuple(row) for row in found[:limit]), len(found) > limit)
 
 
+def shown(value: object) -> str:
+    """A value of a row for people."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def shown_tables(spark: SparkSession, lake: Lake) -> list[tuple[str, str, str]]:
     """Each table and view: its name, what a row of it is, and its columns with their types."""
-    _open(spark, lake)
+    open_views(spark, lake)
     rows = {**TABLES, VERDICTS: ROW, campaigns.NAME: campaigns.ROW, **{view.name: view.row for view in VIEWS}}
     return [
         (name, row, ", ".join(f"{kept.name} {kept.dataType.simpleString()}" for kept in spark.table(name).schema))
@@ -50,7 +67,8 @@ def shown_tables(spark: SparkSession, lake: Lake) -> list[tuple[str, str, str]]:
     ]
 
 
-def _open(spark: SparkSession, lake: Lake) -> None:
+def open_views(spark: SparkSession, lake: Lake) -> None:
+    """Let queries see the tables of a lake and its views. Raises `UsageError` for a run with a damaged file."""
     runs = lake.runs("runs")
     damaged = next(filter(None, (lake.damage("runs", run) for run in runs)), "")
     if damaged:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.report import GAP_NS
+from upheaval.report import CATCHING_UP, GAP_NS
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.verdicts import NAME as VERDICTS
 
@@ -35,6 +35,29 @@ _OF_JUDGED: Final = """SELECT r.scenario, r.system, r.version, r.runtime, count(
 """Unreadable runs say nothing of the system."""
 _OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, count(*) AS runs,
     count_if(verdict <> 'valid') AS not_valid FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
+_PROVED: Final = "map_keys(map_filter(fault_counts, (kind, fates) -> fates.proved > 0))"
+"""The kinds of faults of which a seed proved one."""
+NO_FAULT: Final = "none"
+_STATES_OF: Final = {
+    "canvass": ("INIT", "CANVASS"),
+    "nomination": ("NOMINATE",),
+    "ballot": ("CANDIDATE_BALLOT", "FOLLOWER_BALLOT"),
+    "log": None,
+    "ready": ("LEADER_INIT", "LEADER_READY"),
+}
+"""The states of an election in each phase of a failover; `log` has all others: replication, replay and catch-up."""
+PHASES: Final = ("silence", *_STATES_OF, "answer")
+"""Of a failover, in order: until the next leader's election begins, the election, and from its end to an answer."""
+
+
+def _within(states: tuple[str, ...] | None) -> str:
+    """The ns between the two answers of a failover in states of the election, in SQL."""
+    others = tuple(state for each in _STATES_OF.values() if each for state in each)
+    where = f"NOT IN {others}" if states is None else f"IN ({', '.join(map(repr, states))})"
+    inside = "greatest(0, least(e.end_ns, w.next_answer_ns) - greatest(e.begin_ns, w.last_answer_ns))"
+    return f"coalesce(sum({inside}) FILTER (WHERE e.state {where}), 0)"
+
+
 _LOW, _HIGH = (_bound(sign, "not_valid", "runs") for sign in "-+")
 
 VIEWS: Final = (
@@ -42,8 +65,9 @@ VIEWS: Final = (
         "ran",
         "a run: when and where it ran, and what",
         """SELECT run, created, host, runtime, get_json_object(manifest, '$.system') AS system,
-        get_json_object(manifest, '$.version') AS version, members, sync_level,
-        get_json_object(manifest, '$.service') AS service, seed, converged, scenario FROM runs""",
+        get_json_object(manifest, '$.version') AS version, members,
+        get_json_object(manifest, '$.components') AS components, sync_level,
+        get_json_object(manifest, '$.service') AS service, seed, converged, scenario, folder FROM runs""",
     ),
     View(
         "answers",
@@ -78,32 +102,105 @@ VIEWS: Final = (
             FROM silences GROUP BY run) AS s ON a.run = s.run""",
     ),
     View(
+        "fault_times",
+        "a time of a run between answers: under a fault, until it was healed and the silences that it met were over, or"
+        f" under no fault (`{NO_FAULT}`); how long, and how much of it in silences",
+        f"""WITH load AS (SELECT run, min(complete_ns) AS first, max(complete_ns) AS last FROM answers GROUP BY run),
+        under AS (SELECT o.run, o.line, o.what AS fault, greatest(o.inject_begin_ns, l.first) AS begin_ns,
+            least(greatest(coalesce(o.heal_end_ns, l.last), coalesce(max(s.end_ns), 0)), l.last) AS end_ns
+            FROM faults AS o JOIN load AS l ON l.run = o.run LEFT JOIN silences AS s ON s.run = o.run
+                AND o.inject_begin_ns < s.end_ns AND s.begin_ns < coalesce(o.heal_end_ns, l.last)
+            GROUP BY o.run, o.line, o.what, o.inject_begin_ns, o.heal_end_ns, l.first, l.last),
+        until AS (SELECT *, max(end_ns) OVER (PARTITION BY run ORDER BY begin_ns, end_ns
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_ns
+            FROM (SELECT * FROM under WHERE begin_ns < end_ns
+                UNION ALL SELECT run, NULL, '{NO_FAULT}', last, last FROM load)),
+        times AS (SELECT run, line, fault, begin_ns, end_ns FROM until WHERE begin_ns < end_ns
+            UNION ALL SELECT u.run, NULL, '{NO_FAULT}', coalesce(u.earlier_ns, l.first), u.begin_ns
+            FROM until AS u JOIN load AS l ON l.run = u.run WHERE coalesce(u.earlier_ns, l.first) < u.begin_ns)
+        SELECT t.run, t.line, t.fault, t.begin_ns, t.end_ns, (t.end_ns - t.begin_ns) / 1e6 AS length_ms,
+        coalesce(sum(least(s.end_ns, t.end_ns) - greatest(s.begin_ns, t.begin_ns)), 0) / 1e6 AS silent_ms
+        FROM times AS t LEFT JOIN silences AS s
+            ON s.run = t.run AND s.begin_ns < t.end_ns AND t.begin_ns < s.end_ns GROUP BY ALL""",
+    ),
+    View(
         "elections",
-        "a state of an election of a member, and how many ms it was in it",
-        f"""SELECT run, member, line, leadership_term_id, get_json_object(fields, '$.state') AS state, ts AS begin_ns,
-        (lead(ts) OVER (PARTITION BY run, member ORDER BY line) - ts) / 1e6 AS length_ms
-        FROM trace WHERE event = '{TraceKind.ELECTION_STATE}'""",
+        "a state of an election of a member, how many ms it was in it until the next one or its end, and the number of"
+        " the election among those of the member; of no length where the member was killed",
+        f"""SELECT run, member, line, leadership_term_id, state, begin_ns, end_ns,
+        (end_ns - begin_ns) / 1e6 AS length_ms, number
+        FROM (SELECT *, get_json_object(fields, '$.state') AS state, ts AS begin_ns,
+            CASE WHEN lead(event) OVER w <> '{TraceKind.PROCESS_START}' THEN lead(ts) OVER w END AS end_ns,
+            count_if(event = '{TraceKind.PROCESS_START}' OR get_json_object(fields, '$.state') = 'CLOSED')
+                OVER (PARTITION BY run, member ORDER BY line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS number
+            FROM trace
+            WHERE event IN ('{TraceKind.ELECTION_STATE}', '{TraceKind.PROCESS_START}', '{TraceKind.PROCESS_END}')
+            WINDOW w AS (PARTITION BY run, member ORDER BY line))
+        WHERE event = '{TraceKind.ELECTION_STATE}'""",
     ),
     View(
         "failovers",
-        "a leader after the first: who, the ms from the last answer before it until it led, and until the next answer",
-        f"""SELECT l.run, l.term, l.leader, l.led_ns,
-        (l.led_ns - max(a.complete_ns) FILTER (WHERE a.complete_ns <= l.led_ns)) / 1e6 AS until_led_ms,
-        (min(a.complete_ns) FILTER (WHERE a.complete_ns > l.led_ns)
-            - max(a.complete_ns) FILTER (WHERE a.complete_ns <= l.led_ns)) / 1e6 AS until_answer_ms
-        FROM (SELECT run, leadership_term_id AS term, min_by(leader_member_id, ts) AS leader, min(ts) AS led_ns,
-            row_number() OVER (PARTITION BY run ORDER BY leadership_term_id) AS number
-            FROM trace WHERE event = '{TraceKind.LEADERSHIP_TERM}' AND leader_member_id IS NOT NULL
-            GROUP BY run, leadership_term_id) AS l
-        LEFT JOIN answers AS a ON a.run = l.run WHERE l.number > 1 GROUP BY l.run, l.term, l.leader, l.led_ns""",
+        "a leader after the first: who, the last answer before it led and the next one, and the ms from the former"
+        " until it led, and until the latter",
+        f"""SELECT *, (led_ns - last_answer_ns) / 1e6 AS until_led_ms,
+        (next_answer_ns - last_answer_ns) / 1e6 AS until_answer_ms
+        FROM (SELECT l.run, l.term, l.leader, l.led_ns,
+            max(a.complete_ns) FILTER (WHERE a.complete_ns <= l.led_ns) AS last_answer_ns,
+            min(a.complete_ns) FILTER (WHERE a.complete_ns > l.led_ns) AS next_answer_ns
+            FROM (SELECT run, leadership_term_id AS term, min_by(leader_member_id, ts) AS leader, min(ts) AS led_ns,
+                row_number() OVER (PARTITION BY run ORDER BY leadership_term_id) AS number
+                FROM trace WHERE event = '{TraceKind.LEADERSHIP_TERM}' AND leader_member_id IS NOT NULL
+                GROUP BY run, leadership_term_id) AS l
+            LEFT JOIN answers AS a ON a.run = l.run WHERE l.number > 1 GROUP BY l.run, l.term, l.leader, l.led_ns)""",
+    ),
+    View(
+        "failover_phases",
+        "a failover between two answers: the faults that it met, and the ms in each phase of the election that its"
+        " leader won, which add up to the time between the answers",
+        f"""SELECT f.run, f.term, f.leader, f.until_answer_ms, (SELECT array_sort(collect_set(o.what)) FROM faults AS o
+            WHERE o.run = f.run AND o.inject_begin_ns < f.led_ns
+            AND (o.heal_end_ns IS NULL OR f.last_answer_ns < o.heal_end_ns)) AS faults,
+        greatest(0, least(f.begin_ns, f.next_answer_ns) - f.last_answer_ns) / 1e6 AS silence_ms,
+        {", ".join(f"{name}_ns / 1e6 AS {name}_ms" for name in _STATES_OF)},
+        greatest(0, f.next_answer_ns - greatest(f.end_ns, f.last_answer_ns)) / 1e6 AS answer_ms
+        FROM (SELECT w.run, w.term, w.leader, w.led_ns, w.last_answer_ns, w.next_answer_ns, w.until_answer_ms,
+            min(e.begin_ns) AS begin_ns, max(e.end_ns) AS end_ns,
+            {", ".join(f"{_within(states)} AS {name}_ns" for name, states in _STATES_OF.items())}
+            FROM (SELECT f.run, f.term, f.leader, f.led_ns, f.last_answer_ns, f.next_answer_ns, f.until_answer_ms,
+                max_by(e.number, e.begin_ns) AS number
+                FROM failovers AS f JOIN elections AS e ON e.run = f.run AND e.member = f.leader
+                    AND e.begin_ns <= f.led_ns AND e.state LIKE 'LEADER!_%' ESCAPE '!'
+                WHERE f.until_answer_ms IS NOT NULL GROUP BY ALL) AS w
+            JOIN elections AS e ON e.run = w.run AND e.member = w.leader AND e.number = w.number
+                AND e.state <> 'CLOSED' GROUP BY ALL) AS f""",
     ),
     View(
         "slow_elections",
         "one of the hundred longest elections: the ms from its first state to its end, and its states",
         """SELECT run, member, min(begin_ns) AS begin_ns, sum(length_ms) AS length_ms,
         array_sort(collect_set(state)) AS states
-        FROM (SELECT *, count_if(state = 'CLOSED') OVER (PARTITION BY run, member ORDER BY line) AS number
-            FROM elections) WHERE state <> 'CLOSED' GROUP BY run, member, number ORDER BY length_ms DESC LIMIT 100""",
+        FROM elections WHERE state <> 'CLOSED' GROUP BY run, member, number ORDER BY length_ms DESC LIMIT 100""",
+    ),
+    View(
+        "catch_ups",
+        "a time in which a member got what it missed of the log, as in the figures of the run: its states, how many"
+        " bytes of the log, and the bytes a second",
+        f"""SELECT run, member, begin_ns, end_ns, states, from_position, to_position,
+        (to_position - from_position) * 1e9 / greatest(end_ns - begin_ns, 1) AS rate
+        FROM (SELECT run, member, min_by(ts, line) FILTER (WHERE is_catching_up) AS begin_ns,
+            min_by(position, line) FILTER (WHERE is_catching_up) AS from_position,
+            max(ts) FILTER (WHERE NOT is_catching_up) AS end_ns,
+            max(position) FILTER (WHERE NOT is_catching_up) AS to_position,
+            array_sort(collect_set(state) FILTER (WHERE is_catching_up)) AS states
+            FROM (SELECT *, count_if(NOT is_catching_up) OVER (PARTITION BY run, member ORDER BY line
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS number
+                FROM (SELECT run, member, line, ts, get_json_object(fields, '$.state') AS state,
+                    cast(get_json_object(fields, '$.append_position') AS bigint) AS position,
+                    event = '{TraceKind.ELECTION_STATE}'
+                        AND get_json_object(fields, '$.state') IN {CATCHING_UP} AS is_catching_up
+                    FROM trace WHERE event = '{TraceKind.PROCESS_START}' OR (event = '{TraceKind.ELECTION_STATE}'
+                        AND get_json_object(fields, '$.append_position') IS NOT NULL)))
+            GROUP BY run, member, number) WHERE to_position > from_position""",
     ),
     View(
         "judged",
@@ -118,6 +215,18 @@ VIEWS: Final = (
         """SELECT j.broken, j.verdict, count(*) AS runs, min(r.created) AS first, max(r.created) AS last,
         slice(array_sort(collect_list(j.run)), 1, 3) AS examples
         FROM judged AS j JOIN ran AS r ON j.run = r.run WHERE j.verdict <> 'valid' GROUP BY j.broken, j.verdict""",
+    ),
+    View(
+        "signatures",
+        "a promise that was not valid and what was found, numbers apart: in how many runs and seeds, the first and the"
+        " last run, and three of them by their folders",
+        """SELECT promise, verdict, signature, count(DISTINCT run) AS runs, count(DISTINCT seed) AS seeds,
+        min(created) AS first, max(created) AS last, slice(array_sort(collect_set(folder)), 1, 3) AS folders
+        FROM (SELECT v.promise, v.verdict, regexp_replace(v.detail, '[0-9]+', '#') AS signature, v.run,
+            NULL AS seed, r.created, r.folder FROM verdicts AS v JOIN ran AS r ON r.run = v.run
+            WHERE v.verdict <> 'valid'
+            UNION ALL SELECT promise, verdict, regexp_replace(detail, '[0-9]+', '#'), NULL, struct(run, seed), NULL,
+            nullif(folder, '') FROM seeds WHERE verdict <> 'valid') GROUP BY promise, verdict, signature""",
     ),
     View(
         "flakes",
@@ -145,11 +254,27 @@ VIEWS: Final = (
     View(
         "coverage",
         "a move between states of elections, and a kind of fault: in how many seeds both were seen, how often the move",
-        """SELECT system, version, split_part(move, '>', 1) AS from_state, split_part(move, '>', 2) AS to_state, fault,
+        f"""SELECT system, version, split_part(move, '>', 1) AS from_state, split_part(move, '>', 2) AS to_state, fault,
         count(*) AS seeds, sum(moved) AS moves
         FROM (SELECT system, version, explode(moves) AS (move, moved), fault_counts FROM seeds)
-        LATERAL VIEW explode(map_keys(map_filter(fault_counts, (kind, fates) -> fates.proved > 0))) AS fault
+        LATERAL VIEW explode({_PROVED}) AS fault
         GROUP BY system, version, move, fault""",
+    ),
+    View(
+        "state_coverage",
+        "a state of elections and a kind of fault: the runs in which a member entered the state under the fault, and"
+        " the seeds of campaigns in which both were seen",
+        f"""SELECT system, version, state, fault, sum(runs) AS runs, sum(seeds) AS seeds
+        FROM (SELECT r.system, r.version, e.state, t.fault, count(DISTINCT e.run) AS runs, 0 AS seeds
+            FROM elections AS e JOIN fault_times AS t
+                ON t.run = e.run AND t.begin_ns <= e.begin_ns AND e.begin_ns < t.end_ns
+            JOIN ran AS r ON r.run = e.run GROUP BY ALL
+            UNION ALL SELECT system, version, state, fault, 0, count(*)
+            FROM (SELECT DISTINCT run, seed, system, version, split_part(move, '>', 2) AS state, fault
+                FROM (SELECT *, explode({_PROVED}) AS fault
+                    FROM (SELECT *, explode(map_keys(moves)) AS move FROM seeds)))
+            GROUP BY ALL)
+        GROUP BY ALL""",
     ),
     View(
         "tried",

@@ -176,7 +176,7 @@ def test_paper_is_light_and_has_everything_open(browser: Browser, tmp_path: Path
 
 def with_many_operations(page: Path) -> None:
     """The page with an even stream of so many answered operations in the place of its own."""
-    before, begin, rest = page.read_text().partition('<script type="application/json" id="run">')
+    before, begin, rest = page.read_text().partition('<script type="application/json" id="data">')
     text, end, after = rest.partition("</script>")
     scene = json.loads(text)
     length = scene["length"] = MANY * 50_000

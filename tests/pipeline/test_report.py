@@ -86,7 +86,7 @@ def test_the_page_is_whole_and_lets_nothing_in(tmp_path: Path) -> None:
     assert tags.open == []
     assert not tags.seen & {"img", "link", "iframe", "object"}
     assert tags.links == []
-    assert re.findall(r"<script[^>]*>", text) == ['<script type="application/json" id="run">', "<script>", "<script>"]
+    assert re.findall(r"<script[^>]*>", text) == ['<script type="application/json" id="data">', "<script>", "<script>"]
     for script in SCRIPTS:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"&#x27;sha256-{digest}&#x27;" in text

@@ -1,5 +1,5 @@
 """The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `watch`, `trace`,
-`logs`, `ingest`, `query`.
+`logs`, `ingest`, `query`, `ask`.
 """
 
 import argparse
@@ -11,6 +11,7 @@ from upheaval.cli.parsing import (
     KEY_MODELS,
     LOG_LEVELS,
     NOTATIONS,
+    QUESTIONS,
     Commands,
     above_zero,
     add_cluster,
@@ -75,6 +76,27 @@ def add_commands(commands: Commands) -> None:
     query.add_argument("--limit", type=above_zero, default=1000, metavar="N", help="print so many rows (default 1000)")
     add_json(query, "print one object a line")
     _add_master(query)
+    _add_ask(commands)
+
+
+def _add_ask(commands: Commands) -> None:
+    ask = commands.add(
+        "ask",
+        "answer what people ask of many runs, from a lake: as tables, or as a page with plots (Spark)",
+        lazy("upheaval_pipeline.commands:ask"),
+    )
+    ask.add_argument(
+        "questions",
+        nargs="*",
+        choices=QUESTIONS,
+        metavar="QUESTION",
+        help=f"{', '.join(QUESTIONS)} (default: all of them)",
+    )
+    ask.add_argument("--lake", required=True, help="folder or address of the lake")
+    shape = ask.add_mutually_exclusive_group()
+    shape.add_argument("--output", type=Path, metavar="FILE", help="write an HTML page instead")
+    shape.add_argument("--json", action="store_true", help="print one object a line")
+    _add_master(ask)
 
 
 def _add_check(commands: Commands) -> None:

@@ -1,8 +1,8 @@
 """What the commands' options are made of: parsers, commands in groups, and the types of numbers.
 
 Nothing here imports more than the standard library, so that `upheaval --help` and a wrong option answer at once. The
-names of runtimes, components, notations and models therefore are repeated here; a test compares them with the
-originals.
+names of runtimes, components, notations, models and questions therefore are repeated here; a test compares them with
+the originals.
 """
 
 import argparse
@@ -22,6 +22,17 @@ COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")
 LOG_LEVELS: Final = ("info", "warning", "error")
 KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv")
+QUESTIONS: Final = (
+    "availability",
+    "failovers",
+    "latency",
+    "catch-ups",
+    "flakes",
+    "regressions",
+    "coverage",
+    "failures",
+    "slow-elections",
+)
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000

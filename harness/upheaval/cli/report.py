@@ -25,14 +25,19 @@ def write_report(run: Path, output: Path | None = None) -> Path:
     folder = RunFolder(run)
     manifest = folder.read_manifest()
     path = output or folder.path / FILE_NAME
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder: the page is a file")
+    require_file(path)
     raised = raised_in(folder, facts_of_members(folder, manifest.members))
     figures, elections = measure_run(folder), elections_of(folder)
     scene = scene_of(folder, manifest, figures, elections)
     shown = page(manifest, verify_run(run), figures, raised, elections, scene=scene)
     write_atomically(path, shown)
     return path
+
+
+def require_file(page: Path) -> None:
+    """Raises `UsageError` where a page cannot be written over what is there."""
+    if page.is_dir():
+        raise UsageError(f"{page} is a folder: the page is a file")
 
 
 def report(options: argparse.Namespace) -> int:

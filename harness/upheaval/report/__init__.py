@@ -1,7 +1,9 @@
 """Figures of a run, and the page that shows them. Needs no Spark."""
 
+from upheaval.report.document import STYLE as STYLE
 from upheaval.report.figures import (
     AROUND_NS as AROUND_NS,
+    CATCHING_UP as CATCHING_UP,
     ELECTION as ELECTION,
     FOLLOWER as FOLLOWER,
     GAP_NS as GAP_NS,
@@ -18,5 +20,5 @@ from upheaval.report.figures import (
     member_spans as member_spans,
     snapshot_figures as snapshot_figures,
 )
-from upheaval.report.page import SCRIPTS as SCRIPTS, STYLE as STYLE, page as page
+from upheaval.report.page import SCRIPTS as SCRIPTS, page as page
 from upheaval.report.scene import positions_of as positions_of, scene_of as scene_of

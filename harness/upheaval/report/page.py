@@ -1,48 +1,26 @@
 """`upheaval report`: one run as one HTML page that needs nothing else: the verdict, then what happened, to look into.
 
-What the charts show lies in the page as JSON (`scene`); scripts and style are files of the folder `browser`. A content
-security policy forbids every fetch, and every script that is not shipped. Whatever came from the run is escaped.
+What the charts show lies in the page as JSON (`scene`). Whatever came from the run is escaped.
 """
 
-import base64
 from collections.abc import Sequence
-from hashlib import sha256
 from html import escape
-from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.raised import RaisedBy
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.records import Manifest
+from upheaval.report.document import LIBRARY, document, section, shipped, table
 from upheaval.report.election_drawing import sequence_svg
 from upheaval.report.elections import Election, log_of, votes_of
 from upheaval.report.figures import CatchUp, FaultFigures, Figures, duration
-from upheaval.report.scene import Scene, to_script_text
+from upheaval.report.scene import Scene
 
 ELECTIONS_DRAWN: Final = 30
 """The page shall not grow with a run that elects for ever: `upheaval elections RUN N` has the rest."""
-_MARKS = {Verdict.VALID: "✓", Verdict.INVALID: "✗", Verdict.UNKNOWN: "?", Verdict.TIMEOUT: "…"}
-
-_BROWSER: Final = Path(__file__).parent / "browser"
-
-
-def _shipped(*names: str) -> str:
-    return "\n".join((_BROWSER / name).read_text(encoding="utf-8") for name in names)
-
-
-STYLE: Final = _shipped("page.css")
-SCRIPTS: Final = (
-    f"/* {_shipped('uPlot.LICENSE')} */\n{_shipped('uPlot.iife.min.js')}",
-    _shipped("time_line.js", "details.js", "page.js"),
-)
+SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "time_line.js", "details.js", "page.js"))
 """What runs in the page: uPlot, and our own."""
-
-
-def _policy() -> str:
-    """Nothing is fetched, and no script runs but those that are shipped."""
-    digests = (base64.b64encode(sha256(each.encode()).digest()).decode() for each in SCRIPTS)
-    allowed = " ".join(f"'sha256-{each}'" for each in digests)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_MARKS = {Verdict.VALID: "✓", Verdict.INVALID: "✗", Verdict.UNKNOWN: "?", Verdict.TIMEOUT: "…"}
 
 
 def page(
@@ -56,37 +34,20 @@ def page(
 ) -> str:
     """The whole document; `scene` is what its charts show."""
     verdict = report.verdict.text
-    title = f"Upheaval: {verdict}"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(_policy())}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{_shipped("uPlot.min.css")}{STYLE}</style>
-</head>
-<body>
-<main>
-<header>
+    main = f"""<header>
 <h1>Upheaval</h1><span class="badge {verdict}">{_MARKS[report.verdict]} {verdict}</span>
 <span class="where">{escape(_what(manifest))}</span>
 </header>
 {_cards(figures)}
-{_section("Verdict", _verdict(report))}
-{_section("What happened", _shipped("time_line.html") + _left_out(figures, scene))}
-{_section("What services raised", _raised(raised)) if raised else ""}
-{_section("Faults", _faults(figures.faults)) if figures.faults else ""}
-{_section("Elections", _elections(elections)) if elections else ""}
-{_section("Catching up", _catch_ups(figures.catch_ups)) if figures.catch_ups else ""}
-{_section("Messages between members", _shipped("messages.html"))}
-<footer>{escape(_origin(manifest))}</footer>
-</main>
-<script type="application/json" id="run">{to_script_text(scene)}</script>
-{"".join(f"<script>{each}</script>" for each in SCRIPTS)}
-</body>
-</html>
-"""
+{section("Verdict", _verdict(report))}
+{section("What happened", shipped("time_line.html") + _left_out(figures, scene))}
+{section("What services raised", _raised(raised)) if raised else ""}
+{section("Faults", _faults(figures.faults)) if figures.faults else ""}
+{section("Elections", _elections(elections)) if elections else ""}
+{section("Catching up", _catch_ups(figures.catch_ups)) if figures.catch_ups else ""}
+{section("Messages between members", shipped("messages.html"))}
+<footer>{escape(_origin(manifest))}</footer>"""
+    return document(f"Upheaval: {verdict}", main, scene, SCRIPTS)
 
 
 def _what(manifest: Manifest) -> str:
@@ -136,10 +97,6 @@ def _left_out(figures: Figures, scene: Scene) -> str:
     )
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
-
-
 def _verdict(report: Report) -> str:
     """What is not valid, then what was not checked; the evidence of what is valid is there to be opened."""
     bad = [each for each in report.worst_first if each.verdict is not Verdict.VALID]
@@ -161,7 +118,7 @@ def _promises(findings: Sequence[Finding]) -> str:
         f"<td>{escape(f.evidence)}</td></tr>"
         for f in findings
     ]
-    return _table(("promise", "verdict", "evidence"), rows, "promises")
+    return table(("promise", "verdict", "evidence"), rows, "promises")
 
 
 def _raised(raised: Sequence[RaisedBy]) -> str:
@@ -176,7 +133,7 @@ def _raised(raised: Sequence[RaisedBy]) -> str:
         first = group[0].raised
         cells = f'<td>{escape(where)}</td><td>{escape(owners)}</td><td class="n">{times}</td>'
         rows.append(f"<tr>{cells}<td><pre>{escape(first.traceback or first.error)}</pre></td></tr>")
-    return _table(("where", "on", "at least so often", "traceback"), rows)
+    return table(("where", "on", "at least so often", "traceback"), rows)
 
 
 def _faults(faults: Sequence[FaultFigures]) -> str:
@@ -197,7 +154,7 @@ def _faults(faults: Sequence[FaultFigures]) -> str:
         cells += [_pair(f.before), _pair(f.during), _pair(f.after)]
         shown = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
         rows.append(f'<tr>{shown}</tr><tr><td class="evidence" colspan="{len(heads)}">{escape(f.evidence)}</td></tr>')
-    return _table(heads, rows, "faults")
+    return table(heads, rows, "faults")
 
 
 def _elections(elections: Sequence[Election]) -> str:
@@ -223,7 +180,7 @@ def _elections(elections: Sequence[Election]) -> str:
                 f'<div id="election-{each.number}">{sequence_svg(each)}</div></details>'
             )
     heads = ("n", "cause", "at", "term", "candidate", "its log", "outcome", "took", "votes")
-    return _table(heads, rows, "elections") + "".join(pictures)
+    return table(heads, rows, "elections") + "".join(pictures)
 
 
 def _catch_ups(catch_ups: Sequence[CatchUp]) -> str:
@@ -233,7 +190,7 @@ def _catch_ups(catch_ups: Sequence[CatchUp]) -> str:
         cells = [f"member {one.member}", duration(one.begin), duration(one.end - one.begin), f"{size:,}"]
         cells.append(f"{one.rate:,.0f}")
         rows.append("<tr>" + "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells) + "</tr>")
-    return _table(("member", "at", "for", "bytes of the log", "bytes a second"), rows)
+    return table(("member", "at", "for", "bytes of the log", "bytes a second"), rows)
 
 
 def _after(ns: int | None) -> str:
@@ -242,8 +199,3 @@ def _after(ns: int | None) -> str:
 
 def _pair(latencies: tuple[float, float] | None) -> str:
     return "–" if latencies is None else " / ".join(duration(value) for value in latencies)  # noqa: RUF001
-
-
-def _table(heads: Sequence[str], rows: Sequence[str], style: str = "") -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    return f'<table class="{style}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

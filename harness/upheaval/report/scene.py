@@ -94,11 +94,6 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
     }
 
 
-def to_script_text(scene: Scene) -> str:
-    """JSON that cannot end the element that it lies in."""
-    return json.dumps(scene, separators=(",", ":")).replace("<", "\\u003c")
-
-
 def _is_message(event: TraceEvent) -> bool:
     return event.event in (TraceKind.SEND, TraceKind.RECEIVE)
 

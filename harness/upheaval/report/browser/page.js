@@ -2,10 +2,9 @@
 
 "use strict";
 
-const run = JSON.parse(document.getElementById("run").textContent);
+const run = JSON.parse(document.getElementById("data").textContent);
 const part = (name) => document.getElementById(name);
 const SPAN = 0.2;
-const PRINT_WIDTH = 690;
 let messagesDue = 0;
 
 const timeLine = new TimeLine(part("time-line"), run, { onWindow: windowChanged, onPick: pickOperation, onMark: pickMark });
@@ -139,18 +138,8 @@ for (const button of document.querySelectorAll("[data-election]")) {
 // --- colours and paper ---
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => timeLine.redraw());
-let opened = [];
-addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details:not([open])")];
-  for (const each of opened) each.open = true;
-  document.documentElement.dataset.paper = "";
-  timeLine.resize(PRINT_WIDTH);
-  timeLine.redraw();
-});
-addEventListener("afterprint", () => {
-  for (const each of opened) each.open = false;
-  delete document.documentElement.dataset.paper;
-  timeLine.resize(part("time-line").clientWidth);
+onPaper((width) => {
+  timeLine.resize(width ?? part("time-line").clientWidth);
   timeLine.redraw();
 });
 

@@ -9,13 +9,6 @@ const LABEL_ROWS = 8;
 const MEMBER_COLOURS = ["member0", "member1", "member2", "member3", "member4"];
 const POINT = 3;
 
-function duration(ns) {
-  for (const [unit, length] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
-    if (Math.abs(ns) >= length) return `${+(ns / length).toPrecision(3)} ${unit}`;
-  }
-  return ns === 0 ? "0" : `${Math.round(ns)} ns`;
-}
-
 /** A moment of the run in seconds, as exactly as a step of that many nanoseconds asks for. */
 function moment(ns, step = 1e6) {
   const digits = Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(step))));
@@ -32,22 +25,6 @@ function lowerBound(column, value) {
     else high = middle;
   }
   return low;
-}
-
-/** 1, 2 and 5 of each power of ten between two latencies; of many powers the powers alone. */
-function roundLatencies(least, most) {
-  const found = [];
-  const factors = most / least > 3000 ? [1] : [1, 2, 5];
-  for (let power = 10 ** Math.floor(Math.log10(least)); power <= most; power *= 10) {
-    found.push(...factors.map((factor) => factor * power).filter((value) => value >= least && value <= most));
-  }
-  return found;
-}
-
-function element(tag, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
 }
 
 /**
@@ -154,8 +131,7 @@ class TimeLine {
   }
 
   readColours() {
-    const style = getComputedStyle(document.documentElement);
-    this.colour = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.colour = pageColours();
   }
 
   // --- one chart ---
@@ -541,8 +517,4 @@ class TimeLine {
     u.ctx.lineWidth = 1.4 * devicePixelRatio;
     u.ctx.stroke();
   }
-}
-
-function bytes(value) {
-  return Math.round(value).toLocaleString("en");
 }

@@ -1,0 +1,165 @@
+"""What people ask of many runs: each question is a query over the views of a lake, and how its answer is drawn.
+
+Nothing here reads or runs anything.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_node.cluster.election_states import ElectionState
+from upheaval_pipeline.views import NO_FAULT, PHASES
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A bar for each row, named by what `labels` hold; `low` and `high` are the ends of an interval around it."""
+
+    labels: tuple[str, ...]
+    value: str
+    unit: str
+    low: str = ""
+    high: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """For each row a line from one value to the other, on a logarithmic axis."""
+
+    labels: tuple[str, ...]
+    begin: str
+    end: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """For each row a bar made of several values, one after the other."""
+
+    labels: tuple[str, ...]
+    values: tuple[str, ...]
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """A cell for each row, the darker the higher its value; what is in no row is 0."""
+
+    down: str
+    across: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`without` says what the lake lacks when there is no answer."""
+
+    name: str
+    sentence: str
+    sql: str
+    plot: Bars | Spans | Stacks | Heat
+    without: str
+
+
+MS, SHARE, RATE = "ms", "share", "bytes a second"
+_OF: Final = ("system", "version", "runtime")
+"""Times are compared between runs of the same system in the same version on the same runtime."""
+_NOT_JUDGED: Final = "no run was judged (`upheaval verify --engine spark --lake`), and there are no seeds of campaigns"
+_NO_FAILOVER: Final = "no run with a failover between two answers"
+
+
+def _phases(quantile: str, fraction: float) -> str:
+    """A row for each kind of fault: one quantile of each phase."""
+    names = (*PHASES, "until_answer")
+    found = ", ".join(f"percentile({name}_ms, {fraction}) AS {name}_ms" for name in names)
+    return f"""SELECT fault, system, version, runtime, '{quantile}' AS quantile, count(*) AS failovers, {found}
+        FROM (SELECT *, explode(CASE WHEN size(faults) > 0 THEN faults ELSE array('{NO_FAULT}') END) AS fault
+            FROM failover_phases) JOIN ran USING (run) GROUP BY ALL"""
+
+
+QUESTIONS: Final = (
+    Question(
+        "availability",
+        "For which share of the time were clients without answers, under each fault and none?",
+        """SELECT fault, system, version, runtime, members, components, sync_level, count(DISTINCT run) AS runs,
+        sum(length_ms) / 1e3 AS seconds, sum(silent_ms) / 1e3 AS silent_s,
+        1 - sum(silent_ms) / sum(length_ms) AS available, sum(silent_ms) / sum(length_ms) AS silent
+        FROM fault_times JOIN ran USING (run) GROUP BY ALL ORDER BY silent DESC, seconds DESC""",
+        Bars(("fault", "members", "components", "sync_level", *_OF), "silent", SHARE),
+        "no run with answers",
+    ),
+    Question(
+        "failovers",
+        "How long is each phase between the last answer before a failover and the first one after it?",
+        f"""SELECT * FROM ({_phases("median", 0.5)} UNION ALL {_phases("p99", 0.99)})
+        ORDER BY fault, system, version, runtime, quantile""",
+        Stacks(("fault", *_OF, "quantile"), tuple(f"{name}_ms" for name in PHASES), MS),
+        _NO_FAILOVER,
+    ),
+    Question(
+        "latency",
+        "How much longer do answers take under each fault than under none?",
+        f"""SELECT *, p50_ms / max(p50_ms) FILTER (WHERE fault = '{NO_FAULT}') OVER alike AS p50_ratio,
+        p99_ms / max(p99_ms) FILTER (WHERE fault = '{NO_FAULT}') OVER alike AS p99_ratio
+        FROM (SELECT t.fault, r.system, r.version, r.runtime, count(*) AS answers,
+            percentile(a.latency_ms, 0.5) AS p50_ms, percentile(a.latency_ms, 0.99) AS p99_ms
+            FROM answers AS a JOIN fault_times AS t
+                ON t.run = a.run AND t.begin_ns <= a.invoke_ns AND a.invoke_ns < t.end_ns
+            JOIN ran AS r ON r.run = a.run GROUP BY ALL)
+        WINDOW alike AS (PARTITION BY system, version, runtime) ORDER BY system, version, runtime, p99_ms DESC""",
+        Spans(("fault", *_OF), "p50_ms", "p99_ms", MS),
+        "no run with answers",
+    ),
+    Question(
+        "catch-ups",
+        "How many bytes of the log a second did members get that had missed some, the slowest first?",
+        """SELECT c.rate, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
+        c.member, c.states, r.scenario, r.system, r.version, r.runtime, r.run, r.folder
+        FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY rate""",
+        Bars(("scenario", "member", *_OF), "rate", RATE),
+        "no member that caught up and told its position",
+    ),
+    Question(
+        "flakes",
+        "What share of the judged runs of each scenario is not valid, with an interval of 95 % (Wilson)?",
+        """SELECT coalesce(scenario, 'no scenario') AS scenario, system, runtime, runs, not_valid, rate, lowest, highest
+        FROM flakes ORDER BY rate DESC, runs DESC, scenario""",
+        Bars(("scenario", "system", "runtime"), "rate", SHARE, "lowest", "highest"),
+        "no run was judged (`upheaval verify --engine spark --lake`)",
+    ),
+    Question(
+        "regressions",
+        "By how much is the share of runs that are not valid higher on one version than on another, with its interval?",
+        """SELECT * FROM regressions WHERE difference > 0
+            OR (difference = 0 AND struct(base_system, base_version) < struct(system, version))
+        ORDER BY lowest DESC, difference DESC, scenario""",
+        Bars(("scenario", *_OF, "base_system", "base_version"), "difference", SHARE, "lowest", "highest"),
+        "no scenario or campaign that was judged on two systems or versions",
+    ),
+    Question(
+        "coverage",
+        "In how many runs and seeds did a member enter each state of an election under each fault?",
+        f"""SELECT s.state, f.fault, coalesce(sum(c.runs), 0) AS runs, coalesce(sum(c.seeds), 0) AS seeds,
+        coalesce(sum(c.runs + c.seeds), 0) AS together
+        FROM (SELECT posexplode(array{tuple(state.name for state in ElectionState)}) AS (place, state)) AS s
+        CROSS JOIN (SELECT DISTINCT fault FROM state_coverage) AS f
+        LEFT JOIN state_coverage AS c ON c.state = s.state AND c.fault = f.fault
+        GROUP BY s.place, s.state, f.fault ORDER BY s.place, f.fault""",
+        Heat("state", "fault", "together"),
+        "no run with answers and traces, and no seed with moves of elections",
+    ),
+    Question(
+        "failures",
+        "Which runs and seeds failed alike?",
+        """SELECT *, runs + seeds AS together FROM signatures ORDER BY together DESC, promise, signature""",
+        Bars(("promise", "signature"), "together", "runs and seeds"),
+        "nothing that failed; " + _NOT_JUDGED,
+    ),
+    Question(
+        "slow-elections",
+        "Which ten elections were the slowest?",
+        """SELECT e.length_ms, e.member, r.scenario, r.system, r.version, r.runtime, e.states, r.run, r.folder
+        FROM slow_elections AS e JOIN ran AS r ON r.run = e.run ORDER BY e.length_ms DESC LIMIT 10""",
+        Bars(("scenario", "member", *_OF), "length_ms", MS),
+        "no run whose members traced an election",
+    ),
+)

@@ -1,0 +1,344 @@
+"""`upheaval ask`: what the answers say is what a hand-made run says, and the figures of a run; the page shows them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.browser import Browser
+from support.built_runs import BuiltRun
+from support.campaign_lines import some, written
+from support.lakes import asked
+from upheaval.cli import parsing
+from upheaval.cli.main import main
+from upheaval.cli.report import write_report
+from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder
+from upheaval.report import measure_run
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.cluster.election_states import ElectionState
+from upheaval_pipeline.campaigns import ingest_campaigns
+from upheaval_pipeline.commands import show_answers
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.lake import open_lake
+from upheaval_pipeline.query import Answer, ask_all
+from upheaval_pipeline.question_page import page
+from upheaval_pipeline.questions import QUESTIONS, Heat
+from upheaval_pipeline.verdicts import write_verdicts
+from upheaval_pipeline.verify import verify_lake
+
+MS = 1_000_000
+EVIL = "</script><script>complain()</script><b>"
+ELECTION = [
+    (1400, "INIT"),
+    (1410, "CANVASS"),
+    (1450, "NOMINATE"),
+    (1500, "CANDIDATE_BALLOT"),
+    (1600, "LEADER_LOG_REPLICATION"),
+    (1630, "LEADER_REPLAY"),
+    (1640, "LEADER_INIT"),
+    (1650, "LEADER_READY"),
+    (1700, "CLOSED"),
+]
+"""Of the member that leads after the first leader was killed, in ms."""
+RETURN = [
+    (3005, "CANVASS", 1000),
+    (3010, "FOLLOWER_LOG_REPLICATION", 1000),
+    (3020, "FOLLOWER_CATCHUP", 1500),
+    (3260, "FOLLOWER_LOG_INIT", 2024),
+    (3300, "CLOSED", 2024),
+]
+"""Of the killed one, with its positions: 1024 bytes in a quarter of a second."""
+Rows = Mapping[str, list[dict[str, Any]]]
+
+
+def traced(ms: int, event: str, **fields: Any) -> str:
+    return json.dumps({"ts": ms * MS, "component": "all", "event": event, **fields})
+
+
+def answered(ms: int, latency_ms: int) -> Operation:
+    return Operation(ms, 0, Function.WRITE, "k", ms, (ms - latency_ms) * MS, ms * MS, Outcome.OK, None, None)
+
+
+def hand_made() -> BuiltRun:
+    """Answers every 100 ms from 100 to 4000 ms, but none between 1000 and 1800: the leader is killed, and another
+    one takes over. Until the killed one is back, at 3000 ms, answers take twice as long.
+    """
+    term = {"leadership_term_id": 1, "leader_member_id": 1}
+    states = [traced(ms, "election_state", state=state) for ms, state in ELECTION]
+    back = [traced(ms, "election_state", state=state, append_position=place) for ms, state, place in RETURN]
+    return BuiltRun(
+        operations=[
+            answered(ms, 20 if 1000 < ms <= 3000 else 10) for ms in range(100, 4001, 100) if not 1000 < ms < 1800
+        ],
+        traces=[
+            [
+                traced(50, "leadership_term", leadership_term_id=0, leader_member_id=0),
+                traced(3000, "process-start"),
+                *back,
+            ],
+            [*states, traced(1700, "leadership_term", **term)],
+            # It knows the leader before that one itself does; and it is killed within an election of its own.
+            [traced(1690, "leadership_term", **term), traced(3500, "election_state", state="CANVASS")]
+            + [traced(9000, "process-start"), traced(9001, "election_state", state="INIT")],
+        ],
+        manifest=Manifest("hand-made", "process", 3, "test", 1, version="1", created="2026-11-01"),
+        faults=[FaultRecord("kill", "member-0", 1005 * MS, 1006 * MS, 2990 * MS, 3000 * MS)],
+        converged=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFolder]:
+    """A hand-made run, and a simulated one in which a leader is killed; the latter has its page."""
+    folder = tmp_path_factory.mktemp("runs")
+    hand_made().write(folder / "hand-made")
+    assert main(["run", "leader-killed", "--runtime", "simulated", "--dir", str(folder / "simulated")]) == 0
+    write_report(folder / "simulated")
+    return {name: RunFolder(folder / name) for name in ("hand-made", "simulated")}
+
+
+@pytest.fixture(scope="module")
+def lake(runs: dict[str, RunFolder], tmp_path_factory: pytest.TempPathFactory, spark: Any) -> str:
+    """Both runs with their verdicts, and campaigns on two versions."""
+    folder = tmp_path_factory.mktemp("ask")
+    where = str(folder / "lake")
+    ingest(spark, [run.path for run in runs.values()], where)
+    opened = open_lake(where)
+    names = opened.runs("runs")
+    write_verdicts(spark, opened, zip(names, verify_lake(spark, opened, names), strict=True))
+    lines = [{**each, "detail": each["detail"] and EVIL} for each in some("2", 70, 56)]
+    ingest_campaigns(spark, [written(folder / "1", some("1", 80, 48)), written(folder / "2", lines)], where)
+    return where
+
+
+@pytest.fixture(scope="module")
+def answers(lake: str, spark: Any) -> list[Answer]:
+    return ask_all(spark, open_lake(lake), [each.sql for each in QUESTIONS], 1000)
+
+
+@pytest.fixture(scope="module")
+def rows(answers: list[Answer]) -> Rows:
+    """The answers by the names of the questions."""
+    return {
+        question.name: [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        for question, answer in zip(QUESTIONS, answers, strict=True)
+    }
+
+
+def of(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
+    """The only row with these values."""
+    (found,) = (row for row in rows if wanted.items() <= row.items())
+    return found
+
+
+def test_availability_is_the_time_without_silences_under_each_fault_and_none(rows: Rows) -> None:
+    killed = of(rows["availability"], runtime="process", fault="kill")
+    assert (killed["runs"], killed["members"], killed["components"], killed["sync_level"]) == (1, 3, "together", 1)
+    assert (killed["seconds"], killed["silent_s"]) == (pytest.approx(1.995), pytest.approx(0.795))
+    assert killed["available"] == pytest.approx(1 - 795 / 1995)
+    quiet = of(rows["availability"], runtime="process", fault="none")
+    assert (quiet["seconds"], quiet["silent_s"]) == (pytest.approx(1.905), pytest.approx(0.005))
+
+
+def test_overlapping_faults_leave_each_moment_once_to_none(lake: str, runs: dict[str, RunFolder], spark: Any) -> None:
+    sql = "SELECT run, sum(length_ms) FROM fault_times WHERE fault = 'none' GROUP BY run"
+    quiet = dict(asked(spark, lake, sql, 9).rows)
+    for run in runs.values():
+        answers = [o.complete_ns for o in run.read_history() if o.complete_ns is not None]
+        (fault,) = run.read_faults()
+        assert fault.heal_end_ns is not None
+        outside = fault.inject_begin_ns - min(answers) + max(answers) - fault.heal_end_ns
+        assert quiet[run.read_manifest().run_id] == pytest.approx(outside / MS)
+
+
+def test_the_phases_of_a_failover_add_up_to_the_time_between_the_answers(rows: Rows, lake: str, spark: Any) -> None:
+    for quantile in ("median", "p99"):
+        phases = of(rows["failovers"], runtime="process", quantile=quantile)
+        assert (phases["fault"], phases["failovers"], phases["until_answer_ms"]) == ("kill", 1, 800)
+        names = ("silence", "canvass", "nomination", "ballot", "log", "ready", "answer")
+        assert [phases[f"{name}_ms"] for name in names] == [400, 50, 50, 100, 40, 60, 100]
+    simulated = of(rows["failovers"], runtime="simulated", quantile="median")
+    assert sum(simulated[f"{name}_ms"] for name in names) == pytest.approx(simulated["until_answer_ms"])
+    (whole,) = asked(
+        spark, lake, "SELECT until_answer_ms FROM failovers JOIN ran USING (run) WHERE runtime = 'simulated'", 9
+    ).rows
+    assert simulated["until_answer_ms"] == pytest.approx(whole[0])
+
+
+def test_latency_is_compared_with_that_under_no_fault(rows: Rows) -> None:
+    killed = of(rows["latency"], runtime="process", fault="kill")
+    assert (killed["answers"], killed["p50_ms"], killed["p50_ratio"], killed["p99_ratio"]) == (13, 20, 2, 2)
+    assert of(rows["latency"], runtime="process", fault="none")["p99_ratio"] == 1
+
+
+def test_catch_ups_are_those_of_the_figures(rows: Rows, lake: str, runs: dict[str, RunFolder], spark: Any) -> None:
+    one = of(rows["catch-ups"], runtime="process")
+    assert (one["member"], one["bytes"], one["length_ms"], one["rate"]) == (0, 1024, 250, 4096)
+    assert one["states"] == ["FOLLOWER_CATCHUP", "FOLLOWER_LOG_REPLICATION"]
+    sql = "SELECT run, member, from_position, to_position, rate FROM catch_ups ORDER BY run, begin_ns"
+    told = asked(spark, lake, sql, 99).rows
+    expected = [
+        (run.read_manifest().run_id, c.member, c.from_position, c.to_position, pytest.approx(c.rate))
+        for run in runs.values()
+        for c in measure_run(run).catch_ups
+    ]
+    assert sorted(told) == sorted(expected, key=lambda row: row[:2])
+    assert len(expected) > 1
+
+
+def test_elections_end_where_a_member_is_killed(rows: Rows, lake: str, spark: Any) -> None:
+    sql = "SELECT state, length_ms, number FROM elections WHERE run = 'hand-made' AND member = 2 ORDER BY line"
+    assert asked(spark, lake, sql, 9).rows == (("CANVASS", None, 1), ("INIT", None, 2))
+    slowest = rows["slow-elections"]
+    assert [row["length_ms"] for row in slowest] == sorted((row["length_ms"] for row in slowest), reverse=True)
+    assert of(slowest, runtime="process", member=1)["length_ms"] == 300
+    assert len(slowest) <= 10
+
+
+def test_coverage_has_a_cell_for_each_state_and_fault(rows: Rows) -> None:
+    cells = {(row["state"], row["fault"]): (row["runs"], row["seeds"]) for row in rows["coverage"]}
+    states, faults = ([*dict.fromkeys(each)] for each in zip(*cells, strict=True))
+    assert states == [state.name for state in ElectionState]
+    assert faults == ["kill", "kill-leader", "none"]
+    assert len(cells) == len(states) * len(faults)
+    assert cells["NOMINATE", "kill-leader"] == (0, 150)
+    assert cells["CANDIDATE_BALLOT", "kill"] == (2, 0)
+    assert cells["FOLLOWER_LOG_REPLICATION", "none"] == (1, 0)
+    assert cells["FOLLOWER_LOG_REPLICATION", "kill"] == (0, 0)
+
+
+def test_failures_with_other_numbers_are_alike(rows: Rows, runs: dict[str, RunFolder]) -> None:
+    alike = of(rows["failures"], signature="member # voted twice")
+    assert (alike["promise"], alike["runs"], alike["seeds"], alike["folders"]) == ("votes-kept", 0, 48, [])
+    of_runs = [row for row in rows["failures"] if row["runs"]]
+    assert of_runs
+    assert {tuple(row["folders"]) for row in of_runs} == {(str(runs["hand-made"].path),)}
+    assert not any(character.isdecimal() for row in of_runs for character in row["signature"])
+
+
+def test_rates_come_with_their_intervals(rows: Rows) -> None:
+    flaky = of(rows["flakes"], scenario="no scenario")
+    assert (flaky["runs"], flaky["not_valid"], flaky["rate"]) == (1, 1, 1)
+    assert flaky["lowest"] == pytest.approx(0.2065, abs=1e-4)
+    worse = of(rows["regressions"], scenario="campaign")
+    assert (worse["base_version"], worse["version"]) == ("1", "2")
+    assert [worse[name] for name in ("difference", "lowest", "highest")] == [
+        pytest.approx(0.2),
+        pytest.approx(0.0524, abs=1e-4),
+        pytest.approx(0.3339, abs=1e-4),
+    ]
+
+
+def test_each_question_is_a_table_on_the_terminal_or_rows(
+    answers: list[Answer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_answers(list(zip(QUESTIONS, answers, strict=True)), as_json=False)
+    blocks = capsys.readouterr().out.removesuffix("\n\n").split("\n\n")
+    for question, answer, block in zip(QUESTIONS, answers, blocks, strict=True):
+        head, columns, _, *rest = block.splitlines()
+        assert head == f"{question.name}: {question.sentence}"
+        assert columns.split() == list(answer.columns)
+        assert len(rest) == len(answer.rows) > 0
+    show_answers(list(zip(QUESTIONS, answers, strict=True)), as_json=True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["question"] for line in lines] == [
+        question.name for question, answer in zip(QUESTIONS, answers, strict=True) for _ in answer.rows
+    ]
+
+
+def test_a_question_without_an_answer_says_what_the_lake_lacks(
+    tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = str(tmp_path / "lake")
+    ingest_campaigns(spark, [written(tmp_path / "one", some("1", 3, 0))], lake)
+    found = list(zip(QUESTIONS, ask_all(spark, open_lake(lake), [each.sql for each in QUESTIONS], 9), strict=True))
+    without = [question for question, answer in found if not answer.rows]
+    assert [each.name for each in without] == [each.name for each in QUESTIONS if each.name != "coverage"]
+    show_answers(found, as_json=False)
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("nothing: ")] == [
+        f"nothing: {each.without}" for each in without
+    ]
+    text = page(lake, found)
+    assert text.count(">nothing: ") == len(without)
+    assert "plot-" not in text.partition("<script")[0]
+
+
+def test_what_is_no_lake_and_no_question_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ask", "--lake", str(tmp_path / "nowhere")]) == 2
+    assert capsys.readouterr().err.startswith(f"upheaval: {tmp_path}/nowhere is not a lake: ")
+    assert main(["ask", "--lake", "lake", "--output", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"upheaval: {tmp_path} is a folder: the page is a file\n"
+    with pytest.raises(SystemExit, match="2"):
+        main(["ask", "failover", "--lake", "lake"])
+    assert "did you mean 'failovers'?" in capsys.readouterr().err
+    assert tuple(each.name for each in QUESTIONS) == parsing.QUESTIONS
+
+
+def test_the_command_writes_the_page_of_the_questions_that_are_named(lake: str, tmp_path: Path) -> None:
+    file = tmp_path / "month.html"
+    command = [sys.executable, "-m", "upheaval.cli.main", "ask", "flakes", "--lake", lake, "--output", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{file}\n"
+    assert file.read_text().count("<section>") == 1
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (500, False)])
+def test_the_page_draws_each_answer_and_nothing_overflows(
+    answers: list[Answer], browser: Browser, tmp_path: Path, width: int, dark: bool
+) -> None:
+    (tmp_path / "month.html").write_text(page("lake", list(zip(QUESTIONS, answers, strict=True))))
+    browser.complaints.clear()
+    browser.open(tmp_path / "month.html", width=width, dark=dark)
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+    tables = browser.value("[...document.querySelectorAll('.answers')].map(each => each.tBodies[0].rows.length)")
+    assert tables == [len(answer.rows) for answer in answers]
+    drawn = browser.value(DRAWN)
+    assert set(drawn) == {f"plot-{each.name}" for each in QUESTIONS if not isinstance(each.plot, Heat)}
+    assert all(share > 0.005 for share in drawn.values()), drawn
+    shades = browser.value(
+        "new Set([...document.querySelectorAll('.heat td.n')].map(each => getComputedStyle(each).backgroundColor)).size"
+    )
+    assert shades > 2
+    assert browser.complaints == []
+
+
+DRAWN = """Object.fromEntries([...document.querySelectorAll('.chart')].map(place => {
+  const canvas = place.querySelector('canvas');
+  const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return [place.id, pixels.filter((value, i) => i % 4 === 3 && value > 0).length / (pixels.length / 4)];
+}))"""
+"""The share of each plot that has a colour."""
+
+
+def test_the_page_links_runs_and_follows_light_and_paper(
+    answers: list[Answer], runs: dict[str, RunFolder], browser: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "month.html").write_text(page("lake", list(zip(QUESTIONS, answers, strict=True))))
+    browser.complaints.clear()
+    browser.open(tmp_path / "month.html", dark=True)
+    links = set(browser.value("[...document.querySelectorAll('a')].map(each => each.href)"))
+    assert links == {runs["hand-made"].path.as_uri(), (runs["simulated"].path / "report.html").as_uri()}
+    browser.value(
+        "window.onPaper_ = []; addEventListener('beforeprint', () => onPaper_.push(charts[0].chart.width,"
+        "charts[0].colour('card'), document.querySelectorAll('details:not([open])').length))"
+    )
+    browser.call("Page.printToPDF")
+    width, card, closed = browser.value("onPaper_")
+    assert (card, closed) == ("#fff", 0)
+    assert width < 720
+    browser.settle()
+    assert browser.value("charts[0].colour('card')") != "#fff"
+    assert browser.value("charts[0].chart.width") > 720
+    assert browser.complaints == []
