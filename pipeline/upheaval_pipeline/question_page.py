@@ -78,30 +78,27 @@ def _link(folder: str) -> str:
 
 def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:
     """What the scripts draw of an answer."""
-    kind = type(plot).__name__.lower()
-    low, high = (plot.low, plot.high) if isinstance(plot, Bars) else ("", "")
-    values = _values(plot)
+    values: tuple[str, ...]
+    match plot:
+        case Bars():
+            values, whole, low, high = (plot.value,), plot.value, plot.low, plot.high
+        case Spans():
+            values, whole, low, high = (plot.begin, plot.end), plot.end, "", ""
+        case Stacks():
+            values, whole, low, high = plot.values, plot.whole, "", ""
     labels = _telling(plot.labels, rows)
     lanes = [
         {
             "name": " · ".join(filter(None, (_labelled(name, row[name]) for name in labels))),
             "values": [float(row[name] or 0) for name in values],
+            "whole": float(row[whole] or 0),
             "low": row.get(low),
             "high": row.get(high),
         }
         for row in rows
     ]
-    return {"kind": kind, "unit": plot.unit, "series": [_title(name) for name in values], "lanes": lanes}
-
-
-def _values(plot: Bars | Spans | Stacks) -> tuple[str, ...]:
-    match plot:
-        case Bars():
-            return (plot.value,)
-        case Spans():
-            return (plot.begin, plot.end)
-        case Stacks():
-            return plot.values
+    series = [_title(name) for name in values]
+    return {"kind": type(plot).__name__.lower(), "unit": plot.unit, "series": series, "lanes": lanes}
 
 
 def _telling(labels: Sequence[str], rows: Sequence[_Row]) -> list[str]:

@@ -33,10 +33,11 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """For each row a bar made of several values, one after the other."""
+    """For each row a bar made of several values, one after the other; `whole` is the number at its end."""
 
     labels: tuple[str, ...]
     values: tuple[str, ...]
+    whole: str
     unit: str
 
 
@@ -89,10 +90,11 @@ QUESTIONS: Final = (
     ),
     Question(
         "failovers",
-        "How long is each phase between the last answer before a failover and the first one after it?",
+        "How long is each phase between the last answer before a failover and the first one after it, and (in numbers)"
+        " the whole?",
         f"""SELECT * FROM ({_phases("median", 0.5)} UNION ALL {_phases("p99", 0.99)})
         ORDER BY fault, system, version, runtime, quantile""",
-        Stacks(("fault", *_OF, "quantile"), tuple(f"{name}_ms" for name in PHASES), MS),
+        Stacks(("fault", "quantile", *_OF), tuple(f"{name}_ms" for name in PHASES), "until_answer_ms", MS),
         _NO_FAILOVER,
     ),
     Question(
@@ -129,10 +131,11 @@ QUESTIONS: Final = (
     Question(
         "regressions",
         "By how much is the share of runs that are not valid higher on one version than on another, with its interval?",
-        """SELECT * FROM regressions WHERE difference > 0
+        """SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, * FROM regressions
+        WHERE difference > 0
             OR (difference = 0 AND struct(base_system, base_version) < struct(system, version))
         ORDER BY lowest DESC, difference DESC, scenario""",
-        Bars(("scenario", *_OF, "base_system", "base_version"), "difference", SHARE, "lowest", "highest"),
+        Bars(("change", "scenario", "runtime"), "difference", SHARE, "lowest", "highest"),
         "no scenario or campaign that was judged on two systems or versions",
     ),
     Question(
@@ -150,8 +153,9 @@ QUESTIONS: Final = (
     Question(
         "failures",
         "Which runs and seeds failed alike?",
-        """SELECT *, runs + seeds AS together FROM signatures ORDER BY together DESC, promise, signature""",
-        Bars(("promise", "signature"), "together", "runs and seeds"),
+        """SELECT *, runs + seeds AS together FROM signatures ORDER BY verdict = 'invalid' DESC,
+        together DESC, promise, signature""",
+        Bars(("promise", "signature", "verdict"), "together", "runs and seeds"),
         "nothing that failed; " + _NOT_JUDGED,
     ),
     Question(

@@ -119,7 +119,8 @@ VIEWS: Final = (
             UNION ALL SELECT u.run, NULL, '{NO_FAULT}', coalesce(u.earlier_ns, l.first), u.begin_ns
             FROM until AS u JOIN load AS l ON l.run = u.run WHERE coalesce(u.earlier_ns, l.first) < u.begin_ns)
         SELECT t.run, t.line, t.fault, t.begin_ns, t.end_ns, (t.end_ns - t.begin_ns) / 1e6 AS length_ms,
-        coalesce(sum(least(s.end_ns, t.end_ns) - greatest(s.begin_ns, t.begin_ns)), 0) / 1e6 AS silent_ms
+        coalesce(sum(least(s.end_ns, t.end_ns) - greatest(s.begin_ns, t.begin_ns)) FILTER (WHERE s.run IS NOT NULL), 0)
+            / 1e6 AS silent_ms
         FROM times AS t LEFT JOIN silences AS s
             ON s.run = t.run AND s.begin_ns < t.end_ns AND t.begin_ns < s.end_ns GROUP BY ALL""",
     ),
@@ -172,7 +173,7 @@ VIEWS: Final = (
                     AND e.begin_ns <= f.led_ns AND e.state LIKE 'LEADER!_%' ESCAPE '!'
                 WHERE f.until_answer_ms IS NOT NULL GROUP BY ALL) AS w
             JOIN elections AS e ON e.run = w.run AND e.member = w.leader AND e.number = w.number
-                AND e.state <> 'CLOSED' GROUP BY ALL) AS f""",
+                AND e.state <> 'CLOSED' AND e.end_ns IS NOT NULL GROUP BY ALL) AS f""",
     ),
     View(
         "slow_elections",

@@ -5,7 +5,7 @@
 const LANE = 36;
 const NAME = 15;
 const AXIS = 26;
-const SERIES = ["down", "kind0", "kind1", "kind2", "kind3", "kind4", "kind5"];
+const SERIES = ["follower", "kind0", "kind1", "kind2", "kind3", "kind4", "kind5"];
 const FONT = "system-ui, sans-serif";
 
 /** A value for people. */
@@ -16,7 +16,7 @@ const SHOWN = {
 const shownIn = (unit) => SHOWN[unit] ?? ((value) => (value >= 100 ? bytes(value) : String(+value.toPrecision(3))));
 
 class Lanes {
-  /** `plot`: `kind` (bars, spans, stacks), `unit`, `series`, and the `lanes` with `name`, `values`, `low` and `high`. */
+  /** `plot`: `kind` (bars, spans, stacks), `unit`, `series`, and the `lanes` with `name`, `values`, `whole`, `low` and `high`. */
   constructor(place, plot) {
     this.plot = plot;
     this.place = place;
@@ -26,7 +26,7 @@ class Lanes {
     this.isLogarithmic = plot.kind === "spans";
     this.range = this.isLogarithmic
       ? [Math.min(...values.filter((each) => each > 0)) / 1.5, Math.max(...values) * 2]
-      : [Math.min(0, ...values) * 1.05, Math.max(...values, Number.MIN_VALUE) * 1.05];
+      : [Math.min(0, ...values) * 1.05, Math.min(Math.max(...values, 1e-3) * 1.05, plot.unit === "share" ? 1 : Infinity)];
     if (plot.series.length > 1) place.before(this.key());
     this.height = plot.lanes.length * LANE + AXIS;
     this.chart = this.made();
@@ -51,12 +51,12 @@ class Lanes {
     const soft = () => this.colour("soft");
     const grid = { stroke: () => this.colour("rule"), width: 1 };
     const splits = this.isLogarithmic ? { splits: (u, _, least, most) => roundLatencies(least, most) } : {};
-    const axis = { size: AXIS, stroke: soft, font: `11px ${FONT}`, grid, ticks: grid, values: (u, marks) => marks.map(this.show), ...splits };
+    const axis = { size: AXIS, stroke: soft, font: `11px ${FONT}`, grid, ticks: grid, values: (u, marks) => marks.map((mark) => (mark === null ? "" : this.show(mark))), ...splits };
     return new uPlot(
       {
         width: this.place.clientWidth,
         height: this.height,
-        padding: [0, 12, 0, 12],
+        padding: [0, 24, 0, 12],
         legend: { show: false },
         cursor: { show: false },
         scales: { x: { time: false, range: () => this.range, distr: this.isLogarithmic ? 3 : 1 }, y: { range: [0, 1] } },
@@ -84,13 +84,22 @@ class Lanes {
     const top = bbox.top + (i * LANE + NAME + 3) * ratio;
     const height = (LANE - NAME - 8) * ratio;
     const x = (value) => u.valToPos(value, "x", true);
+    const text = this.plot.kind === "spans" ? lane.values.map(this.show).join(" – ") : this.show(lane.whole);
+    const gap = 6 * ratio;
     ctx.save();
     ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    const end = this[this.plot.kind](ctx, lane, x, top, height) + gap;
+    ctx.font = `${11 * ratio}px ${FONT}`;
+    ctx.fillStyle = this.colour("soft");
+    const width = ctx.measureText(text).width;
+    // The value stands after what is drawn, or above it at the right where there is no room.
+    const isAbove = end + width > bbox.left + bbox.width;
+    const name = top - (NAME / 2) * ratio;
+    ctx.fillText(text, isAbove ? bbox.left + bbox.width - width : end, isAbove ? name : top + height / 2);
     ctx.font = `600 ${12 * ratio}px ${FONT}`;
     ctx.fillStyle = this.colour("ink");
-    ctx.fillText(fitting(ctx, lane.name, bbox.width), bbox.left, top - (NAME / 2) * ratio);
-    const end = this[this.plot.kind](ctx, lane, x, top, height);
-    this.label(ctx, lane, bbox, end, top + height / 2);
+    ctx.fillText(fitting(ctx, lane.name, bbox.width - (isAbove ? width + gap : 0)), bbox.left, name);
     ctx.restore();
   }
 
@@ -133,16 +142,6 @@ class Lanes {
       sum += value;
     });
     return x(sum);
-  }
-
-  /** The value after what is drawn, or right of the name where there is no room. */
-  label(ctx, lane, bbox, end, y) {
-    const text = this.plot.kind === "spans" ? lane.values.map(this.show).join(" – ") : this.show(this.end(lane));
-    ctx.font = `${11 * devicePixelRatio}px ${FONT}`;
-    ctx.fillStyle = this.colour("soft");
-    const width = ctx.measureText(text).width;
-    const gap = 6 * devicePixelRatio;
-    if (end + gap + width <= bbox.left + bbox.width) ctx.fillText(text, end + gap, y);
   }
 }
 
