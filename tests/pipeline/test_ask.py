@@ -1,6 +1,7 @@
 """`upheaval ask`: what the answers say is what a hand-made run says, and the figures of a run; the page shows them."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ from upheaval_pipeline.verdicts import write_verdicts
 from upheaval_pipeline.verify import verify_lake
 
 MS = 1_000_000
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "lake" / "month.ipynb"
 EVIL = "</script><script>complain()</script><b>"
 ELECTION = [
     (1400, "INIT"),
@@ -286,6 +288,20 @@ def test_the_command_writes_the_page_of_the_questions_that_are_named(lake: str, 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"{file}\n"
     assert file.read_text().count("<section>") == 1
+
+
+def test_the_cells_of_the_notebook_run_in_order(lake: str) -> None:
+    """In a process of its own: the notebook starts Spark, and ends it."""
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(not cell["outputs"] for cell in code)
+    program = "\n".join("".join(cell["source"]) for cell in code)
+    settings = {**os.environ, "LAKE": lake, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=settings, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if "|" in line]
+    assert ["upheaval", "1", "process", "1", "1", "1"] in shown
+    assert {("silence_ms", "2"), ("kill", "2")} <= {(row[0], row[1]) for row in shown}
 
 
 @pytest.fixture(scope="module")
