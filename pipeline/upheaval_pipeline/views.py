@@ -105,19 +105,20 @@ VIEWS: Final = (
         "fault_times",
         "a time of a run between answers: under a fault, until it was healed and the silences that it met were over, or"
         f" under no fault (`{NO_FAULT}`); how long, and how much of it in silences",
-        f"""WITH load AS (SELECT run, min(complete_ns) AS first, max(complete_ns) AS last FROM answers GROUP BY run),
-        under AS (SELECT o.run, o.line, o.what AS fault, greatest(o.inject_begin_ns, l.first) AS begin_ns,
-            least(greatest(coalesce(o.heal_end_ns, l.last), coalesce(max(s.end_ns), 0)), l.last) AS end_ns
+        f"""WITH load AS (SELECT run, min(complete_ns) AS first_ns, max(complete_ns) AS last_ns
+            FROM answers GROUP BY run),
+        under AS (SELECT o.run, o.line, o.what AS fault, greatest(o.inject_begin_ns, l.first_ns) AS begin_ns,
+            least(greatest(coalesce(o.heal_end_ns, l.last_ns), coalesce(max(s.end_ns), 0)), l.last_ns) AS end_ns,
+            l.first_ns
             FROM faults AS o JOIN load AS l ON l.run = o.run LEFT JOIN silences AS s ON s.run = o.run
-                AND o.inject_begin_ns < s.end_ns AND s.begin_ns < coalesce(o.heal_end_ns, l.last)
-            GROUP BY o.run, o.line, o.what, o.inject_begin_ns, o.heal_end_ns, l.first, l.last),
-        until AS (SELECT *, max(end_ns) OVER (PARTITION BY run ORDER BY begin_ns, end_ns
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_ns
+                AND o.inject_begin_ns < s.end_ns AND s.begin_ns < coalesce(o.heal_end_ns, l.last_ns)
+            GROUP BY o.run, o.line, o.what, o.inject_begin_ns, o.heal_end_ns, l.first_ns, l.last_ns),
+        until AS (SELECT *, coalesce(max(end_ns) OVER (PARTITION BY run ORDER BY begin_ns, end_ns
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), first_ns) AS earlier_ns
             FROM (SELECT * FROM under WHERE begin_ns < end_ns
-                UNION ALL SELECT run, NULL, '{NO_FAULT}', last, last FROM load)),
+                UNION ALL SELECT run, NULL, '{NO_FAULT}', last_ns, last_ns, first_ns FROM load)),
         times AS (SELECT run, line, fault, begin_ns, end_ns FROM until WHERE begin_ns < end_ns
-            UNION ALL SELECT u.run, NULL, '{NO_FAULT}', coalesce(u.earlier_ns, l.first), u.begin_ns
-            FROM until AS u JOIN load AS l ON l.run = u.run WHERE coalesce(u.earlier_ns, l.first) < u.begin_ns)
+            UNION ALL SELECT run, NULL, '{NO_FAULT}', earlier_ns, begin_ns FROM until WHERE earlier_ns < begin_ns)
         SELECT t.run, t.line, t.fault, t.begin_ns, t.end_ns, (t.end_ns - t.begin_ns) / 1e6 AS length_ms,
         coalesce(sum(least(s.end_ns, t.end_ns) - greatest(s.begin_ns, t.begin_ns)) FILTER (WHERE s.run IS NOT NULL), 0)
             / 1e6 AS silent_ms
@@ -180,7 +181,8 @@ VIEWS: Final = (
         "one of the hundred longest elections: the ms from its first state to its end, and its states",
         """SELECT run, member, min(begin_ns) AS begin_ns, sum(length_ms) AS length_ms,
         array_sort(collect_set(state)) AS states
-        FROM elections WHERE state <> 'CLOSED' GROUP BY run, member, number ORDER BY length_ms DESC LIMIT 100""",
+        FROM elections WHERE state <> 'CLOSED' AND end_ns IS NOT NULL
+        GROUP BY run, member, number ORDER BY length_ms DESC LIMIT 100""",
     ),
     View(
         "catch_ups",

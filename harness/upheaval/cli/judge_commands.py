@@ -17,6 +17,7 @@ from upheaval.cli.parsing import (
     add_cluster,
     add_json,
     moment,
+    question,
 )
 
 
@@ -88,7 +89,7 @@ def _add_ask(commands: Commands) -> None:
     ask.add_argument(
         "questions",
         nargs="*",
-        choices=QUESTIONS,
+        type=question,
         metavar="QUESTION",
         help=f"{', '.join(QUESTIONS)} (default: all of them)",
     )

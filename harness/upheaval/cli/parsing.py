@@ -161,6 +161,16 @@ def above_zero(text: str) -> int:
     return value
 
 
+def question(text: str) -> str:
+    """What people ask of a lake."""
+    if text not in QUESTIONS:
+        from upheaval_node.suggestions import did_you_mean
+
+        hint = did_you_mean(text, QUESTIONS)
+        raise argparse.ArgumentTypeError(f"unknown question {text!r}: use one of {', '.join(QUESTIONS)}{hint}")
+    return text
+
+
 def moment(text: str) -> float:
     """A point in time of a run, in seconds."""
     try:
