@@ -115,7 +115,7 @@ QUESTIONS: Final = (
         "catch-ups",
         "How many bytes of the log a second did members get that had missed some, the slowest first?",
         """SELECT c.rate, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
-        c.member, c.states, r.scenario, r.system, r.version, r.runtime, r.run, r.folder
+        r.folder, c.member, r.scenario, r.system, r.version, r.runtime, c.states, r.run
         FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY rate""",
         Bars(("scenario", "member", *_OF), "rate", RATE),
         "no member that caught up and told its position",
@@ -161,7 +161,7 @@ QUESTIONS: Final = (
     Question(
         "slow-elections",
         "Which ten elections were the slowest?",
-        """SELECT e.length_ms, e.member, r.scenario, r.system, r.version, r.runtime, e.states, r.run, r.folder
+        """SELECT e.length_ms, r.folder, e.member, r.scenario, r.system, r.version, r.runtime, e.states, r.run
         FROM slow_elections AS e JOIN ran AS r ON r.run = e.run ORDER BY e.length_ms DESC LIMIT 10""",
         Bars(("scenario", "member", *_OF), "length_ms", MS),
         "no run whose members traced an election",
