@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval.cli.report import FILE_NAME
 from upheaval.report.document import LIBRARY, document, section, shipped, table
 from upheaval_pipeline.query import Answer, shown
 from upheaval_pipeline.questions import Bars, Heat, Question, Spans, Stacks
@@ -20,7 +21,6 @@ _ROWS_OPEN: Final = 12
 """A longer table is there to be opened."""
 _FOLDERS: Final = ("folder", "folders")
 """The columns that name run folders."""
-_REPORT: Final = "report.html"
 _Row = Mapping[str, Any]
 
 
@@ -71,7 +71,7 @@ def _link(folder: str) -> str:
     path = Path(folder)
     if not path.is_absolute() or not path.is_dir():
         return escape(folder)
-    report = path / _REPORT
+    report = path / FILE_NAME
     target = report if report.is_file() else path
     return f'<a href="{escape(target.as_uri())}">{escape(path.name)}</a>'
 

@@ -65,7 +65,6 @@ MS, SHARE, RATE = "ms", "share", "bytes a second"
 _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
 _NOT_JUDGED: Final = "no run was judged (`upheaval verify --engine spark --lake`), and there are no seeds of campaigns"
-_NO_FAILOVER: Final = "no run with a failover between two answers"
 
 
 def _phases(quantile: str, fraction: float) -> str:
@@ -95,13 +94,13 @@ QUESTIONS: Final = (
         f"""SELECT * FROM ({_phases("median", 0.5)} UNION ALL {_phases("p99", 0.99)})
         ORDER BY fault, system, version, runtime, quantile""",
         Stacks(("fault", "quantile", *_OF), tuple(f"{name}_ms" for name in PHASES), "until_answer_ms", MS),
-        _NO_FAILOVER,
+        "no run with a failover between two answers",
     ),
     Question(
         "latency",
         "How much longer do answers take under each fault than under none?",
-        f"""SELECT *, p50_ms / max(p50_ms) FILTER (WHERE fault = '{NO_FAULT}') OVER alike AS p50_ratio,
-        p99_ms / max(p99_ms) FILTER (WHERE fault = '{NO_FAULT}') OVER alike AS p99_ratio
+        f"""SELECT *, p50_ms / nullif(max(p50_ms) FILTER (WHERE fault = '{NO_FAULT}') OVER alike, 0) AS p50_ratio,
+        p99_ms / nullif(max(p99_ms) FILTER (WHERE fault = '{NO_FAULT}') OVER alike, 0) AS p99_ratio
         FROM (SELECT t.fault, r.system, r.version, r.runtime, count(*) AS answers,
             percentile(a.latency_ms, 0.5) AS p50_ms, percentile(a.latency_ms, 0.99) AS p99_ms
             FROM answers AS a JOIN fault_times AS t
