@@ -1,5 +1,5 @@
-"""What `verify`, `measure`, `watch`, `ingest`, `query` and `ask` do on Spark. Whether Spark is there is found out before
-anything of it is imported.
+"""What `verify`, `measure`, `watch`, `ingest`, `query` and `ask` do on Spark. Whether Spark is there is found out
+before anything of it is imported.
 """
 
 import argparse
