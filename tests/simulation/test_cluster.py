@@ -1,5 +1,6 @@
 """A cluster of the node's own members in a simulated world: elections, load, deaths, partitions, return."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,23 @@ def test_a_run_that_fails_leaves_its_folder_too(tmp_path: Path) -> None:
     cluster.wait_until_leader()
     cluster.write()
     assert verify_run(tmp_path / "run").verdict is Verdict.UNKNOWN
+
+
+def test_a_run_is_named_by_its_execution(tmp_path: Path) -> None:
+    """Or runs of one seed with different loads would take each other's place in a lake."""
+
+    def named(folder: Path, rate: int) -> str:
+        cluster = SimulatedCluster(World(5), folder=RunFolder(folder))
+        cluster.start_all()
+        cluster.wait_until_leader()
+        load = cluster.start_load(replace(LOAD, rate=rate))
+        cluster.world.run_for(S)
+        settle(cluster, load)
+        cluster.down()
+        return cluster.run.read_manifest().run_id
+
+    first = named(tmp_path / "first", 50)
+    assert named(tmp_path / "again", 50) == first != named(tmp_path / "other", 51)
 
 
 def test_an_orderly_end_and_another_start_keep_what_was_written(tmp_path: Path) -> None:

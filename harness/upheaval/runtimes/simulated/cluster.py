@@ -483,12 +483,19 @@ class SimulatedCluster:
         if self._folder is not None:
             self.write()
 
+    def _run_id(self) -> str:
+        """One execution is one run, however often it is made again."""
+        told = self.journal.digest()
+        for operation in self.history:
+            told.update(operation.to_json().encode())
+        return f"simulated-{self.world.seed}-{told.hexdigest()[:12]}"
+
     def write(self) -> None:
         """Write the run folder as things stand: manifest, history, faults, the members' traces and files."""
         folder = self.run
         folder.create(
             Manifest(
-                run_id=f"simulated-{self.world.seed}",
+                run_id=self._run_id(),
                 runtime="simulated",
                 members=len(self.members),
                 profile=self.settings.profile,
