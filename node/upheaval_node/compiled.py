@@ -88,7 +88,8 @@ def read_index(folder: Path) -> Index | None:
 
     try:
         return Index(**json.loads((folder / INDEX).read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        # The package may lie in an archive.
         return None
 
 

@@ -181,7 +181,7 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
 def _package(scratch: Path) -> Path:
     """Our packages as an archive that workers on other machines import from."""
     archive = scratch / "upheaval.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as package:
         for name in PACKAGES:
             spec = find_spec(name)
             assert spec is not None

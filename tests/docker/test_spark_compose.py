@@ -84,12 +84,13 @@ def executors(engine: Client, spark: Spark) -> list[str]:
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(engine: Client, spark: Spark) -> None:
     expected = {finding.promise: finding.detail for finding in verify_run(spark.runs / "run").findings}
     with spark.upheaval("verify", "run", "--engine", "spark", "--json") as judging:
-        (killed, *_) = wait_until(
-            lambda: found if len(found := executors(engine, spark)) > 1 else None,
+        wait_until(
+            lambda: judging.poll() is not None or len(executors(engine, spark)) > 1,
             timeout_s=COMMAND_TIMEOUT_S,
             describe=lambda: f"executors in {executors(engine, spark)}",
         )
-        engine.api.kill(killed)
+        assert judging.poll() is None, judging.communicate()
+        engine.api.kill(executors(engine, spark)[0])
         told, why = judging.communicate(timeout=COMMAND_TIMEOUT_S)
     assert judging.returncode == 0, why
     assert {each["promise"]: each["detail"] for each in json.loads(told)["promises"]} == expected

@@ -40,7 +40,9 @@ def bare_python(folder: Path) -> Path:
 
 
 def environment(python: Path, folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
+    # Not what suites set for themselves, either: people's Python has nothing of that.
+    ours = ("PYTHON", "PYSPARK", "SPARK", "UPHEAVAL")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return kept | {
         "PYSPARK_PYTHON": str(python),
         "SPARK_HOME": str(SPARK_HOME),

@@ -152,6 +152,12 @@ def test_what_is_compiled_reads_constants_of_what_is_not() -> None:
     assert not index["read"].keys() & index["modules"].keys()
 
 
+def test_a_package_in_an_archive_has_no_index(tmp_path: Path) -> None:
+    """Spark's workers get ours like that."""
+    (tmp_path / "packages.zip").write_bytes(b"PK")
+    assert read_index(tmp_path / "packages.zip" / "upheaval_node" / "_compiled") is None
+
+
 def test_an_index_is_read_as_it_was_written(folder: Path) -> None:
     index = read_index(folder)
     assert index is not None
