@@ -77,29 +77,34 @@ def two_leaders(run: BuiltRun) -> None:
     run.traces[0].append(trace_line(0, 1))
 
 
-@pytest.mark.parametrize(
-    ("damage", "promise"),
-    [
-        (stale_read, Promise.LINEARIZABLE),
-        (lost, Promise.ACKNOWLEDGED_NOT_LOST),
-        (diverging, Promise.LOGS_EQUAL),
-        (two_leaders, Promise.ONE_LEADER_A_TERM),
-    ],
-)
-def test_what_is_broken_is_told_while_the_run_goes_on(
-    spark: Any, tmp_path: Path, damage: Callable[[BuiltRun], None], promise: Promise
-) -> None:
-    growing = grown(tmp_path, damage)
-    assert verify_run(growing.source.path).finding(promise).verdict is Verdict.INVALID
+BROKEN = {
+    Promise.LINEARIZABLE: stale_read,
+    Promise.ACKNOWLEDGED_NOT_LOST: lost,
+    Promise.LOGS_EQUAL: diverging,
+    Promise.ONE_LEADER_A_TERM: two_leaders,
+}
+
+
+def all_of_it(run: BuiltRun) -> None:
+    for damage in BROKEN.values():
+        damage(run)
+
+
+def test_what_is_broken_is_told_while_the_run_goes_on(spark: Any, tmp_path: Path) -> None:
+    growing = grown(tmp_path, all_of_it)
+    report = verify_run(growing.source.path)
+    assert {promise for promise in BROKEN if report.finding(promise).verdict is Verdict.INVALID} == set(BROKEN)
     with watching(spark, growing.run.path, tmp_path / "checkpoint") as watch:
         growing.put(0.2)
         for member in range(3):
             watch.until_read(member, round(growing.log_end(member) * 0.2) - 2000)
         assert watch.said.findings == []
         growing.put(0.9)
-        watch.until_found(promise)
+        for promise in BROKEN:
+            watch.until_found(promise)
         growing.end()
         assert watch.until_over() is Verdict.INVALID
+        assert watch.said.broken == set(BROKEN)
 
 
 def test_what_is_not_whole_is_waited_for(spark: Any, tmp_path: Path) -> None:
@@ -150,6 +155,7 @@ def test_logs_in_volumes_are_judged_when_the_run_is_collected(spark: Any, tmp_pa
         assert watch.until_over() is Verdict.VALID, watch.said
 
 
+@pytest.mark.nightly
 def test_it_goes_on_where_it_was_killed(tmp_path: Path) -> None:
     growing = grown(tmp_path, stale_read)
     options = ("--dir", str(growing.run.path), "--checkpoint", str(tmp_path / "checkpoint"))
@@ -169,6 +175,7 @@ def test_it_goes_on_where_it_was_killed(tmp_path: Path) -> None:
         assert len(told) <= 2
 
 
+@pytest.mark.nightly
 def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     growing = grown(tmp_path)
     growing.put(0.5)

@@ -131,7 +131,10 @@ class Command:
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         self._output = folder / "output"
-        settings = {"TMPDIR": str(self.temporary), "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={self.temporary}"}
+        settings = {
+            "TMPDIR": str(self.temporary),
+            "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={self.temporary}",
+        }
         with self._output.open("wb") as output, (folder / "errors").open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "upheaval.cli.main", "watch", "--json", *options],
