@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from upheaval.checkers.positions import finals_of
 from upheaval.checkers.recordings import LogMissing, RecordedLog
 from upheaval.records import MemberFolder, RunFolder
 from upheaval.system import last_commit_position
@@ -51,7 +52,7 @@ def committed_positions(run: RunFolder) -> dict[int, int]:
     """
     manifest = run.read_manifest()
     found = {member_id: last_commit_position(run.member(member_id).path) for member_id in range(manifest.members)}
-    for final in () if manifest.converge is None else manifest.converge.members:
+    for final in finals_of(manifest):
         found[final.member_id] = max(found.get(final.member_id, -1), final.commit_position)
     return found
 

@@ -18,9 +18,10 @@ from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import Evidence, evidence, first_of
-from upheaval_pipeline.judged_history import POSITION_RANGE, Witness
+from upheaval_pipeline.judged_history import Witness
 from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RunTables
+from upheaval_pipeline.tables import POSITION_RANGE
 
 SERVICE_MESSAGE = "ServiceMessage"
 _OWN = tuple(function.value for function in (*LEDGER, *TIMERS))

@@ -15,9 +15,9 @@ from upheaval_pipeline.evidence import evidence, first_of
 from upheaval_pipeline.keys import GROUP_RESULT, judge_groups
 from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RunTables
+from upheaval_pipeline.tables import POSITION_RANGE
 
 ECHO_GROUPS = 64
-POSITION_RANGE = 1 << 18
 _SENT = ("line", "f", "key", "value", "invoke_ns", "complete_ns", "outcome", "result", "position", "session")
 
 

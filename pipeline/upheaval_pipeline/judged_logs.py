@@ -13,8 +13,8 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import evidence
 from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RunTables
+from upheaval_pipeline.tables import POSITION_RANGE
 
-POSITION_RANGE = 1 << 18
 ANNOUNCES = "type = 'NewLeadershipTermEvent'"
 _FRAMES = "kind IN ('frame', 'message', 'padding')"
 _UNFRAGMENTED = 0xC0

@@ -8,7 +8,7 @@ This module knows no files and no Spark.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from upheaval.checkers.logs import Difference
 from upheaval.checkers.promises import Promise
@@ -16,9 +16,7 @@ from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry, acknowledged_not_lost
 from upheaval.records import Function, Json
 from upheaval_pipeline.facts import ANSWER, EXTENT, FRAME, Fact, Told, answer_of, operation_of
-
-LENGTH: Final = 1 << 18
-"""Of a range; a frame belongs to the one in which its last byte lies."""
+from upheaval_pipeline.tables import POSITION_RANGE
 
 _Frame = list[int]
 """End, digest, id of its operation or -1, member."""
@@ -48,14 +46,14 @@ class Range:
     def judge(self, number: int, facts: Iterable[Fact]) -> Told:
         """What more is known of the range with that number."""
         told = Told()
-        base = number * LENGTH
+        base = number * POSITION_RANGE
         logs: dict[int, list[Fact]] = {}
         extents: dict[int, list[list[int]]] = {}
         for fact in facts:
             if fact.what == FRAME:
                 logs.setdefault(fact.member, []).append(fact)
             elif fact.what == EXTENT:
-                ends = [max(fact.begin, base), min(fact.end, base + LENGTH)]
+                ends = [max(fact.begin, base), min(fact.end, base + POSITION_RANGE)]
                 extents.setdefault(fact.member, []).append(ends)
             elif fact.what == ANSWER:
                 self._answered(fact, told)
@@ -79,7 +77,7 @@ class Range:
         if self.reach is None:
             self.reach = [begin, begin]
         self._compare(member, max(begin, self.reach[0]), min(end, self.reach[1]), frames, told)
-        if begin <= self.reach[1] < end:
+        if begin <= self.reach[1] < end and member not in self.differing:
             for frame in frames:
                 if frame.end > self.reach[1]:
                     self._take(frame)

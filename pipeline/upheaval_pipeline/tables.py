@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from upheaval.errors import HarnessError
 from upheaval.records import (
@@ -25,6 +25,8 @@ from upheaval_chaos.record import Proof
 
 Row = tuple[Any, ...]
 
+POSITION_RANGE: Final = 1 << 18
+"""So many bytes of a log are judged together; a frame belongs where its last byte lies."""
 HISTORY = (
     "run string, line long, id long, process long, f string, key string, value string, invoke_ns long, "
     "complete_ns long, outcome string, result string, position long, session long, _reject string"

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from upheaval.checkers.positions import LogBounds
+from upheaval.checkers.losses import losses_of
+from upheaval.checkers.positions import LogBounds, finals_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog
 from upheaval.checkers.verdict import Verdict
 from upheaval.checkers.witness import acknowledged_not_lost
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import Function, Manifest, Outcome, RunFolder, write_atomically
 from upheaval.system import system_named
 from upheaval.waits import wait_until
@@ -111,6 +112,10 @@ class Watch:
 
     def follow(self, spark: SparkSession, interrupted: Callable[[], None]) -> Verdict:
         """Until the run has ended and everything is read. `interrupted` raises when the watch is to end before that."""
+        if losses_of(self._run, self._manifest).powerless:
+            raise UsageError(
+                "members lost power and nothing was synced, so logs go back: judge it by `upheaval verify`"
+            )
         self._output.note(NOT_JUDGED)
         if self._manifest.runtime == _DOCKER and not self._has_ended():
             self._output.note(IN_VOLUMES)
@@ -127,7 +132,7 @@ class Watch:
             if self._failure is not None:
                 raise self._failure
             if not query.isActive:
-                raise query.exception()
+                raise query.exception() or EnvironmentFault("Spark ended the query and does not say why")
             return self._look()
 
         try:
@@ -230,7 +235,7 @@ class Watch:
         _, recording, _ = self._offsets()
         read = {member: recording.get(str(member), 0) for member in range(self._manifest.members)}
         unknown = self._not_read(read)
-        if self._progress.waiting and self._manifest.converge is not None and not unknown:
+        if self._progress.waiting and not unknown:
             self._past_the_logs(spark, max(read.values()))
         left = self._progress.waiting + self._progress.given_up
         if left:
@@ -254,8 +259,13 @@ class Watch:
             self._broken(finding.to_fields())
 
     def _not_read(self, read: Mapping[int, int]) -> list[str]:
-        finals = () if self._manifest.converge is None else self._manifest.converge.members
-        short = [
+        finals = finals_of(self._manifest)
+        short = [] if finals else ["the run did not converge: what its members had in the end is not known"]
+        short += [
+            f"member {each} lost files: the log of its new host was not compared from its beginning"
+            for each in sorted(losses_of(self._run, self._manifest).members)
+        ]
+        short += [
             f"the log of member {final.member_id} was read up to position {read.get(final.member_id, 0)} of "
             f"{final.commit_position}"
             for final in finals

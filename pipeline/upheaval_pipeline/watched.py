@@ -33,6 +33,7 @@ from upheaval_pipeline.facts import (
 )
 from upheaval_pipeline.judged_history import group_of, space_of
 from upheaval_pipeline.judged_logs import ANNOUNCES, logged_claim, traced_claims
+from upheaval_pipeline.tables import POSITION_RANGE
 
 _KINDS = [tuple(column.split()) for column in FACT.split(", ")]
 _WORKBENCH = [function.value for function in WORKBENCH]
@@ -111,7 +112,7 @@ def _operation(*more: str) -> dict[str, Any]:
 
 def _range(end: Any) -> Any:
     """The number of the range of positions in which what ends there lies."""
-    return F.floor((end - 1) / live_ranges.LENGTH)
+    return F.floor((end - 1) / POSITION_RANGE)
 
 
 def _of_range(end: Any) -> Any:

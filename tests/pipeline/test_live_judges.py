@@ -5,8 +5,9 @@ import json
 from upheaval.checkers.promises import Promise
 from upheaval.records import Function
 from upheaval_pipeline.facts import ANSWER, EXTENT, FRAME, LATE_MS, Fact, Moment
-from upheaval_pipeline.live_ranges import LENGTH, Range, range_of
+from upheaval_pipeline.live_ranges import Range, range_of
 from upheaval_pipeline.live_results import Key, key_of
+from upheaval_pipeline.tables import POSITION_RANGE
 
 EARLY = Moment(0, 0)
 MEMBERS = 3
@@ -53,6 +54,14 @@ def test_the_first_frame_that_differs_is_told_once() -> None:
     assert known.judge(0, [frame(1, 64, 3, digest=8), extent(1, 64, 96)]).findings == []
 
 
+def test_a_log_that_differs_is_none_to_compare_with() -> None:
+    known = Range(MEMBERS)
+    known.judge(0, [frame(0, 0, 1), extent(0, 0, 32)])
+    known.judge(0, [frame(1, 0, 1, digest=8), frame(1, 32, 2, digest=8), extent(1, 0, 64)])
+    told = known.judge(0, [frame(2, 0, 1), frame(2, 32, 3), extent(2, 0, 64), answer(3, 64)])
+    assert (told.findings, told.judged) == ([], 1)
+
+
 def test_a_frame_that_a_member_lacks_is_a_difference() -> None:
     known = Range(MEMBERS)
     known.judge(0, [frame(0, 0, 1), frame(0, 32, 2), extent(0, 0, 64)])
@@ -62,8 +71,8 @@ def test_a_frame_that_a_member_lacks_is_a_difference() -> None:
 
 def test_extents_count_in_their_range_alone() -> None:
     known = Range(MEMBERS)
-    known.judge(1, [extent(0, LENGTH - 96, LENGTH + 64)])
-    assert known.reach == [LENGTH, LENGTH + 64]
+    known.judge(1, [extent(0, POSITION_RANGE - 96, POSITION_RANGE + 64)])
+    assert known.reach == [POSITION_RANGE, POSITION_RANGE + 64]
 
 
 def test_what_waits_too_long_is_given_up_and_the_value_stays() -> None:

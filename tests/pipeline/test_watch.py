@@ -138,6 +138,21 @@ def test_an_answer_past_all_logs_is_lost(spark: Any, tmp_path: Path) -> None:
         assert watch.said.broken == {Promise.ACKNOWLEDGED_NOT_LOST}
 
 
+def test_what_was_lost_or_did_not_converge_is_not_called_valid(spark: Any, tmp_path: Path) -> None:
+    growing = grown(tmp_path)
+    (growing.run.member(1).path / "replaced-1").mkdir()
+    with watching(spark, growing.run.path, tmp_path / "checkpoint") as watch:
+        growing.put(0.9)
+        growing.put_history(1)
+        manifest = growing.source.read_manifest()
+        assert manifest.converge is not None
+        growing.run.write_manifest(replace(manifest, converge=replace(manifest.converge, reached=False)))
+        assert watch.until_over() is Verdict.UNKNOWN, watch.said
+        assert watch.said.findings == []
+        assert any("did not converge" in note for note in watch.said.notes)
+        assert any("member 1 lost files" in note for note in watch.said.notes)
+
+
 def in_containers(run: BuiltRun) -> None:
     run.manifest = replace(run.manifest, runtime="docker")
 

@@ -86,6 +86,26 @@ def test_connections_that_come_back_cost_nothing(seed: int) -> None:
     assert terms(system) == {0}
 
 
+@pytest.mark.parametrize(("members", "seed"), list(product((3, 5), range(1, 6))))
+def test_a_leader_that_all_followers_lose_for_a_moment_goes_on_in_its_term(members: int, seed: int) -> None:
+    """It answers their canvass before any of them asks for votes."""
+    system = System(members, seed=seed, settings=told())
+    elected(system)
+    old = system.leader()
+    ways = [(host_of(old), host_of(each), PORTS["log"]) for each in system.live if each != old]
+    elections = [system.elections(each) for each in system.live if each != old]
+    for way in ways:
+        system.cluster.fabric.channel(*way).refuses = True
+        system.cluster.fabric.reset(*way)
+    system.run_for(0.12)
+    for way in ways:
+        system.cluster.fabric.channel(*way).refuses = False
+    assert system.leader() == old
+    assert terms(system) == {0}
+    assert [system.elections(each) for each in system.live if each != old] > elections
+    system.echo(system.client(), numbered("a", 5))
+
+
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_a_follower_that_is_wrong_about_a_leader_costs_no_term(seed: int) -> None:
     """It asks the others, of whom one has lost nobody, and the leader answers."""

@@ -24,7 +24,7 @@ _SMALL_MTUS: Final = (96, 128)
 _TEXT_LENGTHS: Final = (1500, 3000, 6000)
 """Of two frames or more with Aeron's MTU; the longest message of the shortest term has 8 KiB."""
 _DISCONNECTS_MS: Final = (20, 50, 200, 500)
-"""Redialling takes 20 ms; heartbeats time out after a second or more."""
+"""Heartbeats time out after a second or more."""
 
 
 class Variation(StrEnum):

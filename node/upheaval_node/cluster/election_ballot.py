@@ -81,6 +81,7 @@ class BallotStates(ElectionBase):
             return work
         members = self._membership.all
         unanimous = is_unanimous_candidate(members, self._self, self._absent_leader_id)
+        unanimous = unanimous and now.ns >= self._turn_ns
         if unanimous or (now.ns >= deadline and is_quorum_candidate(members, self._self)):
             self._nominate_soon(now, "unanimous candidate" if unanimous else "quorum candidate")
         elif self._barred_since_ns is not None and now.ns >= self._barred_since_ns + self._timeouts.leader_heartbeat_ns:

@@ -6,6 +6,7 @@ Knows no state's rules. Source: Aeron Cluster's election, side effects of a stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
 from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState, Role
 from upheaval_node.cluster.leader_contact import LeaderContact
@@ -33,6 +34,9 @@ from upheaval_node.types import (
 
 SHORTEST_WAIT_NS = 1_000_000
 """A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
+
+_ANSWERS: Final = 4
+"""A leader answers within that part of the interval of CanvassPosition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,8 @@ class ElectionBase:
                 return self._retry_at_ns if self._retry_at_ns > self._tick_ns else NEVER_NS
             case ElectionState.CANVASS:
                 due = self._last_update_ns + status
+                if self._tick_ns < self._turn_ns:
+                    due = min(due, self._turn_ns)
             case ElectionState.NOMINATE:
                 due = min(self._nomination_deadline_ns, self._last_update_ns + status)
             case ElectionState.CANDIDATE_BALLOT:
@@ -159,6 +165,12 @@ class ElectionBase:
             case _:
                 due = self._tick_ns + heartbeat
         return max(due, self._tick_ns + SHORTEST_WAIT_NS)
+
+    @property
+    def _turn_ns(self) -> int:
+        """Until when a leader that was taken for lost, and lives, has time to answer the canvass."""
+        wait_ns = self._timeouts.election_status_interval_ns // _ANSWERS if self._takes_turns else 0
+        return self._state_change_ns + wait_ns
 
     def handle_error(self, now: Now, error: Exception) -> None:
         """Any failure but the end of the node: forget the attempt and start again from INIT.

@@ -34,7 +34,7 @@ from upheaval_node.types import NEVER_NS, Ns
 # Receivers report at least this many heartbeat intervals apart (Aeron: status messages every 200 ms).
 STATUS_INTERVALS: Final = 2
 _FIRST_WAIT: Final = 16
-"""The first waits between two dials are that part of the redial interval; each is twice as long as the one before."""
+"""The first wait for another dial is at most that part of the redial interval; each is twice the one before."""
 
 
 class PublicationState(IntEnum):
@@ -113,10 +113,11 @@ class Destination:
             self.disconnect("no status from the receiver")
 
     def _connect(self, now_ns: Ns, source: LinkSource, settings: MediaSettings) -> None:
-        # A receiver that is about to listen is found soon, one that is gone is not asked often.
+        # A receiver that is about to listen is found soon, one that is gone is not asked often. All destinations are
+        # dialled at multiples of their waits, so that many of them cost no more ticks than one.
         longest_ns = settings.redial_interval_ns
         self._wait_ns = min(2 * self._wait_ns, longest_ns) or longest_ns // _FIRST_WAIT
-        self._redial_ns = now_ns + self._wait_ns
+        self._redial_ns = (now_ns // self._wait_ns + 1) * self._wait_ns
         stream_id = self._stream.buffer.params.stream_id
         try:
             if self.token is None:

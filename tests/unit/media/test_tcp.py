@@ -1,6 +1,5 @@
 """Streams between hosts: connection, liveness, resumption, destinations, responses, merging."""
 
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -585,24 +584,3 @@ def test_a_spy_of_a_session_takes_the_stream_that_came_again_and_not_the_one_tha
     world.advance(40)
     assert collect(recorder) == [b"more"]
     assert collect(slow) == numbered(range(10))
-
-
-def test_a_receiver_that_is_not_there_is_dialled_again_soon_and_then_less_and_less_often() -> None:
-    world = World(settings=replace(SETTINGS, redial_interval_ns=160 * MS))
-    a, b = pair(world)
-    publication = a.add_publication(CHANNEL, 10)
-    times_ms: list[int] = []
-    for ms in range(640):
-        world.settle()
-        times_ms += [ms] * (len(world.network.dialled) - len(times_ms))
-        world.ns += MS
-    assert times_ms == [0, 10, 30, 70, 150, 310, 470, 630]
-    b.add_subscription(CHANNEL, 10)
-    world.advance(300)
-    assert publication.is_connected
-    # After a connection the first wait is a short one again.
-    del world.network.dialled[:]
-    world.network.refused.add("b:1")
-    world.network.cut()
-    world.advance(70, 1)
-    assert len(world.network.dialled) == 4
