@@ -45,6 +45,7 @@ OTHERWISE = {
     "query.py": {"take"},
     "run_tables.py": {"first", "collect"},  # which runs a lake has
     "verify.py": {"collect"},
+    "watch.py": {"collect"},  # what is to be told of a batch
 }
 
 
