@@ -461,7 +461,9 @@ def test_members_of_aeron_elect_again_answer_locust_and_take_a_snapshot(of_aeron
 
 def test_the_files_name_the_images_of_this_version() -> None:
     files = {file.name: file.read_text(encoding="utf-8") for file in sorted(COMPOSE.glob("*.yaml"))}
-    assert files.keys() == {"1-member.yaml", "3-members.yaml", "3-members-aeron.yaml", "3-members-toxiproxy.yaml"}
+    members = {"1-member.yaml", "3-members.yaml", "3-members-aeron.yaml", "3-members-toxiproxy.yaml"}
+    assert files.keys() == {*members, "spark.yaml"}
+    assert f"${{UPHEAVAL_ANALYSIS_IMAGE:-{images.ANALYSIS.tag}}}" in files.pop("spark.yaml")
     assert f"${{UPHEAVAL_AERON_IMAGE:-{images.AERON.tag}}}" in files.pop("3-members-aeron.yaml")
     for text in files.values():
         assert f"${{UPHEAVAL_NODE_IMAGE:-{images.NODE.tag}}}" in text

@@ -108,12 +108,12 @@ def test_a_backup_of_aeron_names_no_terms_before_it_asked(tmp_path: Path) -> Non
         file.unlink()
     run = RunFolder(path)
     found = verify_run(path).finding(Promise.EVIDENCE_BOUND)
-    assert found.detail == "backup-0/cluster/recording.log begins with term 1 at 27008, the log at 0"
+    assert found.detail == "backup-0/cluster/recording.log begins with term 1 at 26336, the log at 0"
     run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
     assert verify_run(path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.VALID
     # Neither do members that were restored from it.
     the_first_term_is_gone(path)
     found = verify_run(path).finding(Promise.EVIDENCE_BOUND)
-    assert found.detail == "member-1/cluster/recording.log begins with term 1 at 27008, the log at 0"
-    write_origin(path, Origin(str(backup), "", 0, 27008, "", (), 0))
+    assert found.detail == "member-1/cluster/recording.log begins with term 1 at 26336, the log at 0"
+    write_origin(path, Origin(str(backup), "", 0, 26336, "", (), 0))
     assert verify_run(path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.VALID
