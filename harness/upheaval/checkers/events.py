@@ -146,7 +146,10 @@ class LogEvents:
 
     def session(self, session_id: int) -> SessionFacts:
         """What is known of a session; made when it is met for the first time."""
-        return self.sessions.setdefault(session_id, SessionFacts(session_id))
+        known = self.sessions.get(session_id)
+        if known is None:
+            known = self.sessions[session_id] = SessionFacts(session_id)
+        return known
 
     def add_time(self, term_id: int, position: int, timestamp: int) -> None:
         """Take the time of an entry of a leadership term; `position` is where it ends."""

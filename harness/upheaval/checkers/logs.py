@@ -279,7 +279,7 @@ def frame_facts(segment: Segment, offset: int) -> dict[str, Json]:
     facts = header_facts(length, kind >> 8 & 0xFF, kind >> 16, stream_id, term_id, reserved)
     if kind >> 8 & _WHOLE == _WHOLE:
         for _, message in messages(Segment(segment.base, segment.data, [offset], segment.end)):
-            facts.update(message_facts(bytes(message)))
+            facts.update(message_facts(message))
     return facts
 
 
@@ -383,7 +383,7 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
                 events.snapshots.append(end)
 
 
-def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) -> None:
+def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
     payload = message[session_header.LENGTH :]
     term_id, session_id, timestamp = session_header.unpack_session_header(message)
     witness.events.add_time(term_id, end, timestamp)

@@ -168,24 +168,26 @@ class RecordedLog:
         words = memoryview(data).cast("i")
         offsets: list[int] = []
         offset = max(self.end_position - base, 0)
-        size, term_end = len(data), -1
+        size, term_begin, term_end, term_id = len(data), -1, -1, 0
         while offset < size:
             index = offset >> 2
             length = words[index]
             if length <= 0:
                 break
-            position = base + offset
-            end = offset + (length + 31 & -32)
-            if not self._follows(words, index, position, length):
-                self.fault = header_fault(position, self, words[index : index + (FRAME_HEADER_LENGTH >> 2)])
-                break
             if offset >= term_end:
-                term_end = (position & -self.term_length) + self.term_length - base
+                term_begin = (base + offset & -self.term_length) - base
+                term_end = term_begin + self.term_length
+                term_id = self._term_id(base + offset)
+            end = offset + (length + 31 & -32)
+            kind = words[index + 1]
+            if not _is_header(length, kind) or words[index + 2] != offset - term_begin or words[index + 5] != term_id:
+                self.fault = header_fault(base + offset, self, words[index : index + (FRAME_HEADER_LENGTH >> 2)])
+                break
             if end > size or end > term_end:
-                self.fault = length_fault(position, length, self.term_length if end > term_end else None)
+                self.fault = length_fault(base + offset, length, self.term_length if end > term_end else None)
                 break
             words[index + 3] = 0
-            if words[index + 1] >> 16 == TYPE_PAD:
+            if kind >> 16 == TYPE_PAD:
                 data[offset + FRAME_HEADER_LENGTH : end] = bytes(end - offset - FRAME_HEADER_LENGTH)
             offsets.append(offset)
             offset = end
@@ -196,8 +198,7 @@ class RecordedLog:
     def messages(self) -> Iterator[tuple[int, bytes]]:
         """All messages, each with its end position."""
         for segment in self.segments():
-            for end, message in messages(segment):
-                yield end, bytes(message)
+            yield from messages(segment)
 
     def read_to_end(self) -> int:
         """The position up to which there are frames. Raises `LogMissing` when the files cannot be read."""
@@ -207,15 +208,19 @@ class RecordedLog:
 
     def _follows(self, words: memoryview, index: int, position: int, length: int) -> bool:
         """Whether a frame header belongs at this position: its version, type, term offset and term id."""
-        kind = words[index + 1]
-        count, term_offset = divmod(position, self.term_length)
         return (
-            length >= FRAME_HEADER_LENGTH
-            and kind & 0xFF == 0
-            and kind >> 16 in (TYPE_PAD, TYPE_DATA)
-            and words[index + 2] == term_offset
-            and words[index + 5] == (self.initial_term_id + count + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+            _is_header(length, words[index + 1])
+            and words[index + 2] == position % self.term_length
+            and words[index + 5] == self._term_id(position)
         )
+
+    def _term_id(self, position: int) -> int:
+        return (self.initial_term_id + position // self.term_length + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+def _is_header(length: int, kind: int) -> bool:
+    """Whether a frame may have this length, and version, flags and type in one."""
+    return length >= FRAME_HEADER_LENGTH and not kind & 0xFF and kind >> 16 in (TYPE_PAD, TYPE_DATA)
 
 
 class LogTerms(Protocol):
@@ -281,21 +286,21 @@ def _sparse_content(path: Path) -> bytearray:
     return data
 
 
-def messages(segment: Segment) -> Iterator[tuple[int, memoryview | bytes]]:
+def messages(segment: Segment) -> Iterator[tuple[int, bytes]]:
     """The messages of a segment, fragments joined, each with its end position.
 
     A message never spans terms, hence never segments.
     """
-    view = memoryview(segment.data)
-    words = view.cast("i")
-    parts: list[memoryview] = []
+    data = segment.data
+    words = memoryview(data).cast("i")
+    parts: list[bytes] = []
     for offset in segment.offsets:
         index = offset >> 2
         kind = words[index + 1]
         if kind >> 16 != TYPE_DATA:
             continue
         length = words[index]
-        payload = view[offset + FRAME_HEADER_LENGTH : offset + length]
+        payload = data[offset + FRAME_HEADER_LENGTH : offset + length]
         flags = kind >> 8 & (FLAG_BEGIN | FLAG_END)
         end = segment.base + offset + (length + 31 & -32)
         if flags == FLAG_BEGIN | FLAG_END:

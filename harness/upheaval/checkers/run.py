@@ -3,7 +3,9 @@
 This module puts the checkers together; it needs no cluster, and none has to be alive.
 """
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -94,7 +96,23 @@ def verify_run(path: str | PathLike[str]) -> Report:
 
     Raises `UsageError` for a folder that is no run folder or holds a malformed file.
     """
-    run = RunFolder(path, at_rest=True)
+    with _no_collector():
+        return _verify(RunFolder(path, at_rest=True))
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Without the collector of cycles: of millions of objects without one it would look at all again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _verify(run: RunFolder) -> Report:
     manifest = run.read_manifest()
     operations = list(run.read_history()) if run.history_file.exists() else []
     faults = faults_proved(run.read_faults(), manifest)

@@ -82,13 +82,22 @@ def decode(kind: type[T], given: Mapping[str, Json], required: Collection[str] =
 
     What has a default may be missing or null, unless it is `required`; other names are passed over.
     """
-    must, may = _plan(kind, tuple(required))  # type: ignore[arg-type]
-    found = {name: read(name, given.get(name, MISSING)) for name, read in must}
-    for name, read in may:
+    plan = _plan(kind, tuple(required))  # type: ignore[arg-type]
+    values = list(map(given.get, plan.names))
+    shape = tuple(map(type, values))
+    if shape in plan.shapes:
+        for place, name, read in plan.by_value:
+            values[place] = read(name, values[place])
+        return kind(*values)
+    found = {name: read(name, given.get(name, MISSING)) for name, read in plan.must}
+    for name, read in plan.may:
         value = given.get(name)
         if value is not None:
             found[name] = read(name, value)
-    return kind(**found)
+    made = kind(**found)
+    if len(plan.shapes) < _SHAPES_MAX and plan.defaulted.isdisjoint(plan.names.keys() - found.keys()):
+        plan.shapes.add(shape)
+    return made
 
 
 def integer(given: Mapping[str, Json], name: str) -> int:
@@ -111,18 +120,52 @@ def text(given: Mapping[str, Json], name: str) -> str:
     return _SCALARS[str](name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
-_Plan = tuple[tuple[str, _Reader], ...]
+_SHAPES_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the fields of a dataclass are read.
+
+    What was decoded once says of all objects with values of the same types that they have what is asked of types, so
+    that of these only the fields `by_value` are looked at.
+    """
+
+    must: tuple[tuple[str, _Reader], ...]
+    may: tuple[tuple[str, _Reader], ...]
+    """The fields that may be missing or null."""
+    names: dict[str, None]
+    by_value: tuple[tuple[int, str, _Reader], ...]
+    """With their places: those whose values are changed, or have to be more than of a type."""
+    defaulted: frozenset[str]
+    """The fields that are not None where they are missing."""
+    shapes: set[tuple[type, ...]]
 
 
 @cache
-def _plan(kind: type, required: Collection[str]) -> tuple[_Plan, _Plan]:
-    """The fields that must be there, and those that may be missing or null."""
+def _plan(kind: type, required: Collection[str]) -> _Plan:
     must: list[tuple[str, _Reader]] = []
     may: list[tuple[str, _Reader]] = []
-    for field in fields(kind):
+    by_value: list[tuple[int, str, _Reader]] = []
+    defaulted: set[str] = set()
+    names: dict[str, None] = {}
+    for place, field in enumerate(fields(kind)):
+        read = _reader(field.type)
+        names[field.name] = None
         has_default = field.default is not MISSING or field.default_factory is not MISSING
-        (may if has_default and field.name not in required else must).append((field.name, _reader(field.type)))
-    return tuple(must), tuple(may)
+        (may if has_default and field.name not in required else must).append((field.name, read))
+        if has_default and field.default is not None:
+            defaulted.add(field.name)
+        if not _is_by_type(field.type):
+            by_value.append((place, field.name, read))
+    return _Plan(tuple(must), tuple(may), names, tuple(by_value), frozenset(defaulted), set())
+
+
+def _is_by_type(hint: Any) -> bool:
+    """Whether the reader of this type looks at nothing but the type of a value, and leaves it as it is."""
+    if get_origin(hint) in (Union, UnionType) and hint != Json:
+        return all(each is type(None) or _is_by_type(each) for each in get_args(hint))
+    return hint == Json or get_origin(hint) is Mapping or (isinstance(hint, type) and hint in _SCALARS)
 
 
 def _reader(hint: Any) -> _Reader:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from upheaval.errors import UsageError
+from upheaval.records import jsonfields
 from upheaval.records.jsonfields import Called, FieldError, Json, OneOf, Within, decode, parse, read_file, read_values
 
 VALUES = st.recursive(
@@ -90,6 +91,33 @@ def test_what_does_not_fit_is_named(change: dict[str, Json], said: str) -> None:
     with pytest.raises(FieldError) as caught:
         decode(Outer, {**GOOD, **change})
     assert str(caught.value).startswith(said)
+
+
+KINDS: list[Json] = [None, True, 3, 10, 0.5, "a", "apple", [1], [True], [{"number": 1}], {"number": 1}, {}]
+
+
+def _outcome(given: Mapping[str, Json]) -> str:
+    try:
+        return repr(decode(Outer, given))
+    except FieldError as error:
+        return str(error)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from([each.name for each in fields(Outer)]), st.sampled_from(KINDS), max_size=2),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_what_was_decoded_before_changes_nothing(changes: list[dict[str, Json]]) -> None:
+    """Objects of types that were seen before are looked at less closely."""
+    alone = []
+    for change in changes:
+        jsonfields._plan.cache_clear()
+        alone.append(_outcome({**GOOD, **change}))
+    jsonfields._plan.cache_clear()
+    assert [_outcome({**GOOD, **change}) for change in changes * 2] == alone * 2
 
 
 def test_a_default_does_not_stand_for_what_is_required() -> None:
