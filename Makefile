@@ -101,7 +101,7 @@ compiled-wheel: $(VENV)/.dev ## A wheel with the compiled modules, for this Pyth
 
 bench: $(VENV)/.dev ## Measure beside Aeron, etcd and PySyncObj, where they are; writes bench/results.json
 	@$(BIN)/python bench/run.py
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/profile.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/hot_spots.py
 
 clean: ## Remove environment, compiled modules, caches and runs
 	@rm -rf $(VENV) node/upheaval_node/_compiled build dist $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

@@ -1,11 +1,13 @@
 """The same runs judged by each engine, side by side: `python bench/engines.py [--operations N]... [--runs N]...`.
 
-In process, by Spark with one and with two cores, all promises; and the core check alone (results, positions and equal
-logs) by Spark and by DuckDB on the same Parquet. Each in a process of its own, in turn, with its processor time, wall
-time and peak memory; starts of the JVM and ingest apart. Needs `pip install -r requirements/bench.txt`. Prints JSON.
+In process, by Spark with one core, with two, and on a standalone master with two workers, all promises; and the core
+check alone (results, positions and equal logs) by Spark and by DuckDB on the same Parquet. Each in a process of its
+own, in turn, with its processor time, wall time and peak memory; ingest and starts of the driver's JVM apart, those of
+the workers' executors not. Needs `pip install -r requirements/bench.txt`. Prints JSON.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -26,6 +29,7 @@ import psutil
 
 from bench.pipeline import OPERATIONS_OF_A_KEY, key_operations
 from support.built_runs import good_run, new_term, session_message
+from support.spark_master import spark_master
 from upheaval.checkers.run import verify_run
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
@@ -34,7 +38,9 @@ from upheaval.scenario import load_scenario
 from upheaval_pipeline.columnar import ECHO, LIST, REGISTER
 
 SLOTS = 8
-ENGINES = ("in process", "spark local[1]", "spark local[2]", "core: spark local[1]", "core: duckdb")
+STANDALONE = "spark on two workers"
+INGEST = "ingest local[2]"
+ENGINES = (INGEST, "in process", "spark local[1]", "spark local[2]", STANDALONE, "core: spark local[1]", "core: duckdb")
 Row = dict[str, Any]
 
 CORE = """
@@ -106,15 +112,20 @@ def processes() -> list[psutil.Process]:
 
 def processor_seconds() -> float:
     """Of all of them, with those that they have waited for."""
-    return sum(sum(each.cpu_times()[:4]) for each in processes())
+    found = 0.0
+    for each in processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += sum(each.cpu_times()[:4])
+    return found
 
 
 def peak_mb() -> int:
     """The sum of what each has ever had in memory."""
     found = 0
     for each in processes():
-        lines = Path(f"/proc/{each.pid}/status").read_text().splitlines()
-        found += sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            lines = Path(f"/proc/{each.pid}/status").read_text().splitlines()
+            found += sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
     return found // 1024
 
 
@@ -182,23 +193,45 @@ def by_duckdb(lake: str) -> Row:
     return measured(work)
 
 
-def one(engine: str, lake: str, folders: Sequence[Path]) -> Row:
+def one(engine: str, master: str, lake: str, folders: Sequence[Path]) -> Row:
     """What one engine needs, in this process."""
     if engine == "in process":
         return in_process(folders)
     if engine == "core: duckdb":
         return by_duckdb(lake)
     what = "core" if engine.startswith("core") else "ingest" if engine.startswith("ingest") else "verify"
-    return by_spark(engine.rpartition(" ")[2], lake, what, folders)
+    return by_spark(master, lake, what, folders)
 
 
-def side_by_side(folders: Sequence[Path], lake: Path, rounds: int) -> Row:
+def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
+    """What one engine needs, in a process of its own."""
+    words = ["--one", engine, "--master", master, "--lake", str(lake), *map(str, folders)]
+    before, peak = processor_seconds(), 0
+    with subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True) as process:
+        while engine == STANDALONE and process.poll() is None:
+            peak = max(peak, peak_mb())
+            time.sleep(0.2)
+        told, _ = process.communicate()
+    if process.returncode:
+        return {"failed": process.returncode}
+    row: Row = json.loads(told)
+    if engine == STANDALONE:
+        row |= {"cpu_s": round(processor_seconds() - before - row["start_cpu_s"], 2), "peak_mb": peak}
+    return row
+
+
+def side_by_side(engines: Sequence[str], folders: Sequence[Path], lake: Path, rounds: int) -> Row:
     """Ingest, and then each engine in turn, as often as wanted."""
     found: dict[str, list[Row]] = {}
-    for engine in ("ingest local[2]", *(engine for _ in range(rounds) for engine in ENGINES)):
-        command = [sys.executable, __file__, "--one", engine, "--lake", str(lake), *map(str, folders)]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        told = json.loads(ended.stdout) if ended.returncode == 0 else {"failed": ended.stderr[-500:]}
+    for engine in (INGEST, *(engine for _ in range(rounds) for engine in engines if engine != INGEST)):
+        with ExitStack() as stack:
+            master = engine.rpartition(" ")[2]
+            if engine == STANDALONE:
+                scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="spark-"))
+                settings = {**os.environ, "SPARK_WORKER_DIR": scratch, "PYSPARK_PYTHON": sys.executable}
+                workers = spark_master(Path(scratch), settings, 2, cores=1, memory="4g")
+                master = stack.enter_context(workers)
+            told = apart(engine, master, lake, folders)
         print(f"{engine}: {told}", file=sys.stderr, flush=True)
         found.setdefault(engine, []).append(told)
     return found
@@ -209,23 +242,27 @@ def main() -> int:
     parser.add_argument("--operations", type=int, action="append", default=[], help="of one run; may be repeated")
     parser.add_argument("--runs", type=int, action="append", default=[], help="small ones; may be repeated")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="may be repeated (default: all)")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--master", help=argparse.SUPPRESS)
     parser.add_argument("--lake", help=argparse.SUPPRESS)
     parser.add_argument("folders", nargs="*", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(one(options.one, options.lake, options.folders)))
+        print(json.dumps(one(options.one, options.master, options.lake, options.folders)))
         return 0
     found: dict[str, Row] = {}
+    engines = options.engine or ENGINES
     with tempfile.TemporaryDirectory(prefix="upheaval-engines-") as name:
         for count in options.operations:
             folder = Path(name) / f"{count}"
             make_run(folder / "run", count)
-            found[f"{count} operations"] = side_by_side([folder / "run"], folder / "lake", options.rounds)
+            found[f"{count} operations"] = side_by_side(engines, [folder / "run"], folder / "lake", options.rounds)
             shutil.rmtree(folder)
         for count in options.runs:
             folder = Path(name) / f"small-{count}"
-            found[f"{count} runs"] = side_by_side(make_small_runs(folder, count), folder / "lake", options.rounds)
+            runs = make_small_runs(folder, count)
+            found[f"{count} runs"] = side_by_side(engines, runs, folder / "lake", options.rounds)
             shutil.rmtree(folder)
     print(json.dumps(found, indent=2))
     return 0

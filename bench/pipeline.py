@@ -16,7 +16,6 @@ from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.remove(str(Path(__file__).resolve().parent))  # its `profile` is not the one that PySpark imports
 
 import pyarrow as pa
 import pyarrow.parquet as pq

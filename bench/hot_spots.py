@@ -1,6 +1,6 @@
 """Where the time of a loaded cluster goes: processor time a message, and its split over the parts of the code.
 
-`python bench/profile.py` samples leader, one follower and the client with py-spy while echoes are in flight. A sample
+`python bench/hot_spots.py` samples leader, one follower and the client with py-spy while echoes are in flight. A sample
 counts for the innermost function of ours; waiting for input is left out.
 """
 
