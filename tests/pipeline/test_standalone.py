@@ -3,29 +3,27 @@
 Everything listens on the loopback address alone, and ends with the test.
 """
 
+import contextlib
 import json
 import os
-import re
-import signal
 import socket
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
+import psutil
 import pytest
 
 from support.built_runs import good_run
+from support.lakes import asked
+from support.spark_master import HOST, spark_master
 from support.spark_settings import FOR_SMALL_TABLES
 from upheaval.checkers.run import verify_run
-from upheaval_pipeline.session import PACKAGES
+from upheaval.waits import wait_until
+from upheaval_pipeline.session import PACKAGES, session
 
-HOST = "127.0.0.1"
-SPARK_HOME = Path(pyspark.__file__).parent
-START_TIMEOUT_S = 240
 COMMAND_TIMEOUT_S = 600
 
 
@@ -45,7 +43,6 @@ def environment(python: Path, folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return kept | {
         "PYSPARK_PYTHON": str(python),
-        "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_WORKER_DIR": str(folder / "work"),
@@ -57,63 +54,36 @@ def environment(python: Path, folder: Path) -> dict[str, str]:
     }
 
 
-@contextmanager
-def daemon(folder: Path, name: str, settings: dict[str, str], *arguments: str) -> Iterator[str]:
-    """A master or worker in a process group of its own; yields the address that it logs when it serves."""
-    command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", HOST, *arguments]
-    with subprocess.Popen(
-        command,
-        env=settings,
-        cwd=folder,
-        stderr=subprocess.STDOUT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            yield served(process)
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-
-
-def served(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        found = re.search(r"(?:Starting Spark master at|Successfully registered with master) (\S+)", line)
-        if found:
-            return found[1]
-    raise AssertionError("".join(said))
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
-    """The address of a master with one worker, and the environment in which its workers run."""
+    """The address of a master with two workers, and the environment in which they run."""
     folder = tmp_path_factory.mktemp("standalone")
     (folder / "tmp").mkdir()
     python = bare_python(folder / "python")
     settings = environment(python, folder)
-    with (
-        daemon(folder, "master.Master", settings, "--port", "0", "--webui-port", "0") as master,
-        daemon(folder, "worker.Worker", settings, "--webui-port", "0", "--cores", "2", "--memory", "1g", master),
-    ):
+    with spark_master(folder, settings, 2, cores=1, memory="1g") as master:
         yield master, settings
 
 
-def upheaval(*arguments: str, settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+def begun(*arguments: str, settings: dict[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
         [sys.executable, "-m", "upheaval.cli.main", *arguments],
         env=settings,
         cwd=settings["TMPDIR"],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=COMMAND_TIMEOUT_S,
     )
 
 
+def upheaval(*arguments: str, settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    with begun(*arguments, settings=settings) as process:
+        told, why = process.communicate(timeout=COMMAND_TIMEOUT_S)
+    return subprocess.CompletedProcess(process.args, process.returncode, told, why)
+
+
 def left_over(settings: dict[str, str]) -> list[str]:
-    """What the commands left where they ran and where temporary files go; the master and its worker still live."""
+    """What the commands left where they ran and where temporary files go; the master and its workers still live."""
     return [path.name for path in Path(settings["TMPDIR"]).iterdir() if not path.name.startswith("spark-worker")]
 
 
@@ -159,6 +129,49 @@ def test_a_lake_and_verdicts_from_a_master(
         judged = upheaval("verify", str(run), *where, settings=settings)
         assert judged.stdout == from_lake.stdout
     assert left_over(settings) == []
+
+
+def executors(settings: dict[str, str]) -> list[psutil.Process]:
+    """Those that run tasks of ours in Python."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if (
+                process.name() == "java"
+                and process.cwd().startswith(settings["SPARK_WORKER_DIR"])
+                and process.children()
+            ):
+                found.append(process)
+    return found
+
+
+@pytest.mark.nightly
+def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
+    cluster: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    """Of ingest, and of the judging of what it has written."""
+    master, settings = cluster
+    run, lake = tmp_path / "run", tmp_path / "lake"
+    good_run(20_000).write(run)
+    expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
+    for words in (["ingest", str(run)], ["verify", "--engine", "spark"]):
+        command = [*words, "--lake", str(lake), "--json", "--master", master]
+        with begun(*command, settings=settings) as job:
+            wait_until(
+                lambda: job.poll() is not None or executors(settings),
+                timeout_s=COMMAND_TIMEOUT_S,
+                describe=lambda: "no executor with a task",
+            )
+            assert job.poll() is None, job.communicate()
+            lost, *_ = executors(settings)
+            lost.kill()
+            told, why = job.communicate(timeout=COMMAND_TIMEOUT_S)
+        assert job.returncode == 0, why
+        assert not lost.is_running()
+    (judged,) = json.loads(told) if told.startswith("[") else [json.loads(told)]
+    assert {each["promise"]: each["detail"] for each in judged["promises"]} == expected
+    with session("local[1]") as spark:
+        assert asked(spark, str(lake), "SELECT count(*) FROM history", 9).rows == ((20_000,),)
 
 
 def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""A standalone Spark master and its workers, as processes on the loopback address that end with the block."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+HOST = "127.0.0.1"
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+@contextmanager
+def spark_master(folder: Path, settings: Mapping[str, str], workers: int, *, cores: int, memory: str) -> Iterator[str]:
+    """The address of a master with workers of so many cores each."""
+    resources = ("--cores", str(cores), "--memory", memory)
+    with ExitStack() as stack:
+        master = stack.enter_context(_daemon(folder, "master.Master", settings, "--port", "0", "--webui-port", "0"))
+        for _ in range(workers):
+            stack.enter_context(_daemon(folder, "worker.Worker", settings, "--webui-port", "0", *resources, master))
+        yield master
+
+
+@contextmanager
+def _daemon(folder: Path, name: str, settings: Mapping[str, str], *arguments: str) -> Iterator[str]:
+    """A master or worker in a process group of its own; yields the address that it logs when it serves."""
+    command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", HOST, *arguments]
+    with subprocess.Popen(
+        command,
+        env={**settings, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST},
+        cwd=folder,
+        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield _served(process)
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+
+
+def _served(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        found = re.search(r"(?:Starting Spark master at|Successfully registered with master) (\S+)", line)
+        if found:
+            return found[1]
+    raise AssertionError("".join(said))
