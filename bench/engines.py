@@ -1,9 +1,10 @@
 """The same runs judged by each engine, side by side: `python bench/engines.py [--operations N]... [--runs N]...`.
 
-In process, by Spark with one core, with two, and on a standalone master with two workers, all promises; and the core
-check alone (results, positions and equal logs) by Spark and by DuckDB on the same Parquet. Each in a process of its
-own, in turn, with its processor time, wall time and peak memory; ingest and starts of the driver's JVM apart, those of
-the workers' executors not. Needs `pip install -r requirements/bench.txt`. Prints JSON.
+All promises in process; by Spark as people ask it (`whole`: runs that fit into a task, each in one; `lake`: what ingest
+has judged), and by columns alone, from the lake, whatever fits; with one core, with two, and on a standalone master with
+two workers. The core check alone (results, positions and equal logs) by Spark and by DuckDB on the same Parquet. Each in
+a process of its own, in turn, with its processor time, wall time and peak memory; starts of the driver's JVM apart, those
+of the workers' executors not. Needs `pip install -r requirements/bench.txt`. Prints JSON.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -38,9 +39,17 @@ from upheaval.scenario import load_scenario
 from upheaval_pipeline.columnar import ECHO, LIST, REGISTER
 
 SLOTS = 8
-STANDALONE = "spark on two workers"
-INGEST = "ingest local[2]"
-ENGINES = (INGEST, "in process", "spark local[1]", "spark local[2]", STANDALONE, "core: spark local[1]", "core: duckdb")
+WORKERS = "two workers"
+INGEST = "ingest: local[2]"
+ENGINES = (
+    INGEST,
+    "in process",
+    *(f"whole: {master}" for master in ("local[1]", "local[2]", WORKERS)),
+    "lake: local[2]",
+    *(f"columns: {master}" for master in ("local[1]", "local[2]", WORKERS)),
+    "core: local[1]",
+    "core: duckdb",
+)
 Row = dict[str, Any]
 
 CORE = """
@@ -139,19 +148,24 @@ def measured(work: Callable[[], Any]) -> Row:
 
 
 def in_process(folders: Sequence[Path]) -> Row:
-    return measured(lambda: sorted({verify_run(folder).verdict.text for folder in folders}))
+    return measured(lambda: verdicts(map(verify_run, folders)))
+
+
+def verdicts(judged: Iterable[Any]) -> list[str]:
+    """Those that there are."""
+    return sorted({each.verdict.text for each in judged})
 
 
 def by_spark(master: str, lake: str, what: str, folders: Sequence[Path]) -> Row:
-    """All promises, the core check, or ingest."""
+    """All promises in one way, the core check, or ingest."""
     from upheaval_pipeline import judged_history, judged_logs
     from upheaval_pipeline.ingest import ingest
     from upheaval_pipeline.judged_history import Witness
     from upheaval_pipeline.lake import Lake
     from upheaval_pipeline.reach import Reach
-    from upheaval_pipeline.run_tables import RunTables, of_lake
+    from upheaval_pipeline.run_tables import RunTables, each_of_lake, of_lake
     from upheaval_pipeline.session import session
-    from upheaval_pipeline.verify import verify_lake
+    from upheaval_pipeline.verify import judge, verify, verify_lake
 
     def core(tables: RunTables) -> list[str]:
         reach = Reach(tables, judged_logs.member_ends(tables.recording).collect())
@@ -164,10 +178,14 @@ def by_spark(master: str, lake: str, what: str, folders: Sequence[Path]) -> Row:
     def work() -> Any:
         if what == "ingest":
             return len(ingest(spark, folders, lake))
+        if what == "whole":
+            return verdicts(verify(spark, folders))
         opened = Lake(lake)
         runs = opened.runs("runs")
-        if what == "verify":
-            return sorted({each.verdict.text for each in verify_lake(spark, opened, runs)})  # type: ignore[union-attr]
+        if what == "lake":
+            return verdicts(verify_lake(spark, opened, runs))
+        if what == "columns":
+            return verdicts(each_of_lake(spark, opened, runs, judge))
         with of_lake(spark, opened, runs) as tables:
             return core(tables)
 
@@ -199,8 +217,7 @@ def one(engine: str, master: str, lake: str, folders: Sequence[Path]) -> Row:
         return in_process(folders)
     if engine == "core: duckdb":
         return by_duckdb(lake)
-    what = "core" if engine.startswith("core") else "ingest" if engine.startswith("ingest") else "verify"
-    return by_spark(master, lake, what, folders)
+    return by_spark(master, lake, engine.partition(":")[0], folders)
 
 
 def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
@@ -208,14 +225,14 @@ def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
     words = ["--one", engine, "--master", master, "--lake", str(lake), *map(str, folders)]
     before, peak = processor_seconds(), 0
     with subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True) as process:
-        while engine == STANDALONE and process.poll() is None:
+        while engine.endswith(WORKERS) and process.poll() is None:
             peak = max(peak, peak_mb())
             time.sleep(0.2)
         told, _ = process.communicate()
     if process.returncode:
         return {"failed": process.returncode}
     row: Row = json.loads(told)
-    if engine == STANDALONE:
+    if engine.endswith(WORKERS):
         row |= {"cpu_s": round(processor_seconds() - before - row["start_cpu_s"], 2), "peak_mb": peak}
     return row
 
@@ -226,7 +243,7 @@ def side_by_side(engines: Sequence[str], folders: Sequence[Path], lake: Path, ro
     for engine in (INGEST, *(engine for _ in range(rounds) for engine in engines if engine != INGEST)):
         with ExitStack() as stack:
             master = engine.rpartition(" ")[2]
-            if engine == STANDALONE:
+            if engine.endswith(WORKERS):
                 scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="spark-"))
                 settings = {**os.environ, "SPARK_WORKER_DIR": scratch, "PYSPARK_PYTHON": sys.executable}
                 workers = spark_master(Path(scratch), settings, 2, cores=1, memory="4g")

@@ -35,11 +35,11 @@ def verify_on_spark(options: argparse.Namespace) -> int:
         RunFolder(run).read_manifest()
     with session(options.master or LOCAL) as spark:
         if options.lake is None:
-            judged = list(judge.verify(spark, options.runs))
+            judged = judge.verify(spark, options.runs, options.spread_above)
         else:
             lake = open_lake(options.lake)
             runs = _runs(lake, options)
-            judged = list(judge.verify_lake(spark, lake, runs))
+            judged = judge.verify_lake(spark, lake, runs)
             write_verdicts(spark, lake, zip(runs, judged, strict=True))
     return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
 
@@ -92,7 +92,7 @@ def ingest(options: argparse.Namespace) -> int:
     campaigns = [file for file in files.values() if file is not None]
     require_different_runs(folders)
     with session(options.master or LOCAL) as spark:
-        written = ingest(spark, folders, options.lake, _say) if folders else {}
+        written = ingest(spark, folders, options.lake, _say, options.spread_above) if folders else {}
         written |= ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {}
     if options.json:
         print(json.dumps(written, indent=2))

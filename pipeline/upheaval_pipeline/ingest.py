@@ -8,20 +8,22 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-import upheaval
-import upheaval_pipeline
+from upheaval.checkers.verdict import Report
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder
 from upheaval.records.seal import digest_of_file
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
 from upheaval_pipeline.run_tables import aside_of
+from upheaval_pipeline.version import version
+from upheaval_pipeline.whole import WHOLE_MIB, fits, in_tasks, judged_whole
 
 TABLES: Final = {
     "runs": "a run: its manifest, and what was judged of its small files when it was ingested (`aside`)",
@@ -34,15 +36,19 @@ TABLES: Final = {
 """What a row of each is."""
 RUNS_OF_A_COMMIT, BYTES_OF_A_COMMIT = 200, 4 << 30
 """So much is lost at most when an ingest is ended in the middle."""
-_TASKS: Final = 32
 _NOT_READ: Final = "report.html"
 
 
 def ingest(
-    spark: SparkSession, folders: Sequence[Path], where: str, say: Callable[[str], None] = lambda _: None
+    spark: SparkSession,
+    folders: Sequence[Path],
+    where: str,
+    say: Callable[[str], None] = lambda _: None,
+    whole_mib: int = WHOLE_MIB,
 ) -> dict[str, dict[str, int]]:
     """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
 
+    Runs with no longer histories than that are judged on the way, while their folders are at hand.
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
     folder_of = require_different_runs(folders)
@@ -50,13 +56,14 @@ def ingest(
         lake = Lake(where)
         if is_alone:
             lake.clear()
-        contents = dict(zip(folder_of, _in_tasks(spark, _contents, folder_of.values()), strict=True))
+        contents = dict(zip(folder_of, in_tasks(spark, _contents, list(folder_of.values())), strict=True))
         new = {run: size for run, (digest, size) in contents.items() if not _has(lake, run, digest)}
         if len(new) < len(folder_of):
             say(f"{len(folder_of) - len(new)} of {len(folder_of)} runs are in the lake as they are")
         done = 0
         for some in _commits(new):
-            _write(spark, where, {run: folder_of[run] for run in some}, {run: contents[run][0] for run in some})
+            digests = {run: contents[run][0] for run in some}
+            _write(spark, where, {run: folder_of[run] for run in some}, digests, whole_mib)
             done += len(some)
             say(f"{done} of {len(new)} runs ingested")
     lake = Lake(where)
@@ -77,12 +84,6 @@ def require_different_runs(folders: Sequence[Path]) -> dict[str, Path]:
     return {run: folder.absolute() for run, folder in seen.items()}
 
 
-def _in_tasks(spark: SparkSession, work: Callable[[str], Any], folders: Any) -> list[Any]:
-    """What comes of each folder, in their order."""
-    paths = [str(folder) for folder in folders]
-    return list(spark.sparkContext.parallelize(paths, min(len(paths), _TASKS)).map(work).collect())
-
-
 def _contents(folder: str) -> tuple[str, int]:
     """A digest of all files of a run, and how many bytes they have."""
     whole, size = hashlib.sha256(), 0
@@ -92,17 +93,9 @@ def _contents(folder: str) -> tuple[str, int]:
     return whole.hexdigest(), size
 
 
-@cache
-def _version() -> str:
-    """A digest of what reads runs and judges their small files: other code makes other rows of the same contents."""
-    roots = sorted(Path(path) for package in (upheaval, upheaval_pipeline) for path in package.__path__)
-    files = [path for root in roots for path in sorted(root.rglob("*.py"))]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
-
-
 def _has(lake: Lake, run: str, digest: str) -> bool:
     entry = lake.entry("runs", run)
-    return entry is not None and entry.contents == f"{digest} {_version()}" and not lake.damage("runs", run)
+    return entry is not None and entry.contents == f"{digest} {version()}" and not lake.damage("runs", run)
 
 
 def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
@@ -119,9 +112,12 @@ def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield some
 
 
-def _write(spark: SparkSession, where: str, folder_of: Mapping[str, Path], digests: Mapping[str, str]) -> None:
+def _write(
+    spark: SparkSession, where: str, folder_of: Mapping[str, Path], digests: Mapping[str, str], whole_mib: int
+) -> None:
     lake, batch = Lake(where), new_batch()
-    described = dict(zip(folder_of, _in_tasks(spark, _manifest_row, folder_of.values()), strict=True))
+    row_of = partial(_manifest_row, whole_mib)
+    described = dict(zip(folder_of, in_tasks(spark, row_of, list(folder_of.values())), strict=True))
     rows = [row for row, _ in described.values() if row is not None]
     frames = {"runs": spark.createDataFrame(rows, tables.RUNS).coalesce(1)}
     for source in sources.SOURCES:
@@ -136,23 +132,25 @@ def _write(spark: SparkSession, where: str, folder_of: Mapping[str, Path], diges
     entries = []
     for run, (_, reason) in described.items():
         totals[run]["rejects"] += reason is not None
-        entries.append(Entry(run, f"{digests[run]} {_version()}", dict(totals[run]), reason or ""))
+        entries.append(Entry(run, f"{digests[run]} {version()}", dict(totals[run]), reason or ""))
     lake.commit(batch, frames, entries, counts)
 
 
-def _manifest_row(path: str) -> tuple[tuple[Any, ...] | None, str | None]:
+def _manifest_row(whole_mib: int, path: str) -> tuple[tuple[Any, ...] | None, str | None]:
     """The row of a run, or why there is none."""
     folder = Path(path)
     run = RunFolder(folder)
     try:
         m = run.read_manifest()
-        aside = aside_of(run).to_json()
+        aside = aside_of(run)
+        judged = judged_whole(path) if fits(folder, whole_mib) else None
     except HarnessError as error:
         return None, str(error)
+    told = replace(aside, whole=judged.findings if isinstance(judged, Report) else ())
     converged = m.converge is not None and m.converge.reached
     traced = json.dumps([i for i in range(m.members) if run.member(i).trace.exists()])
     start = (m.run_id, path, m.runtime, m.members, m.profile, m.sync_level)
-    return (*start, m.seed, m.created, m.host, converged, traced, m.to_json(), aside, _title(folder)), None
+    return (*start, m.seed, m.created, m.host, converged, traced, m.to_json(), told.to_json(), _title(folder)), None
 
 
 def _title(folder: Path) -> str | None:

@@ -24,11 +24,13 @@ from upheaval.checkers.positions import TracedPositions, traced_positions
 from upheaval.checkers.promises import promise_of
 from upheaval.checkers.run import judge_backups, judge_by_model, judge_files, judge_identities, judge_snapshots
 from upheaval.checkers.trace_facts import facts_of_members
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.unchecked import unchecked
+from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.version import version
 
 RUNS_OF_A_JOB = 200
 """So many are read at once: what comes back of them is in this process at one time."""
@@ -56,6 +58,8 @@ class Aside:
     """What there is of the snapshots that the log may ask for."""
     malformed: str = ""
     """The line of a file of which none of this could be found out; then it has the commands only."""
+    whole: tuple[Finding, ...] = ()
+    """All findings on a run that was judged as a whole when it was ingested; none of others."""
 
     def to_json(self) -> str:
         """As it stands in a column of the lake."""
@@ -94,8 +98,8 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     if told.get("malformed"):
         return Aside(controls=tuple(map(parse_control, told["controls"])), malformed=told["malformed"])
     try:
-        parts = ("commands", "snapshots", "model", "files")
-        commands, snapshots, model, files = (tuple(map(_finding, told[part])) for part in parts)
+        parts = ("commands", "snapshots", "model", "files", "whole")
+        commands, snapshots, model, files, whole = (tuple(map(_finding, told[part])) for part in parts)
         clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
         clients = jsonfields.decode(ClientTimes, told["clients"])
         positions = jsonfields.decode(TracedPositions, told["positions"])
@@ -103,7 +107,7 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     except KeyError:
         raise _too_old(lake, run) from None
     controls = tuple(map(parse_control, told["controls"]))
-    return Aside(commands, snapshots, model, files, controls, clocks, clients, positions, taken)
+    return Aside(commands, snapshots, model, files, controls, clocks, clients, positions, taken, whole=whole)
 
 
 def _too_old(lake: str, run: str) -> UsageError:
@@ -176,6 +180,17 @@ def of_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> Iterator[Ru
         yield found
 
 
+def reports_of_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> dict[str, Report]:
+    """What this version of Upheaval said of runs when it ingested them, of those that it judged then."""
+    of_this = [run for run in runs if (entry := lake.entry("runs", run)) and entry.contents.endswith(version())]
+    if not of_this:
+        return {}
+    rows = lake.rows(spark, "runs", tables.RUNS, of_this).collect()
+    known = {row.run: _of_row(lake.where, row.run, row) for row in rows}
+    judged = {run: (told.name, told.aside.whole) for run, told in known.items() if told.aside.whole}
+    return {run: Report(name, findings, unchecked(findings)) for run, (name, findings) in judged.items()}
+
+
 def why_unreadable(lake: Lake, run: str) -> UsageError | None:
     """What keeps a run of a lake from being judged, if anything. Raises `UsageError` when it is not there."""
     entry = lake.entry("runs", run)
@@ -186,13 +201,18 @@ def why_unreadable(lake: Lake, run: str) -> UsageError | None:
 
 
 def each_of_lake(
-    spark: SparkSession, lake: Lake, runs: Sequence[str], work: Callable[[RunTables], Sequence[T | UsageError]]
+    spark: SparkSession,
+    lake: Lake,
+    runs: Sequence[str],
+    work: Callable[[RunTables], Sequence[T | UsageError]],
+    known: Callable[[SparkSession, Lake, Sequence[str]], Mapping[str, T]] = lambda *_: {},
 ) -> Iterator[T | UsageError]:
     """What comes of each run of a lake, in their order, or what keeps it from being read.
 
-    Raises `UsageError` when one is not there.
+    No work is done for those of which it is `known`. Raises `UsageError` when one is not there.
     """
     found: dict[str, T | UsageError] = {run: why for run in runs if (why := why_unreadable(lake, run)) is not None}
+    found |= known(spark, lake, [run for run in runs if run not in found])
     whole = [run for run in runs if run not in found]
     for begin in range(0, len(whole), RUNS_OF_A_JOB):
         some = whole[begin : begin + RUNS_OF_A_JOB]

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upheaval.checkers.verdict import Report
 from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
-from upheaval_pipeline.verify import Judged
+from upheaval_pipeline.whole import Judged
 
 NAME: Final = "verdicts"
 ROW: Final = "a promise of a run that `upheaval verify --lake` judged, or why the run cannot be judged"

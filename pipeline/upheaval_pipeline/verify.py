@@ -1,6 +1,7 @@
 """`upheaval verify --engine spark`: the promises of `upheaval.checkers`, judged by Spark.
 
-Joins, sorts and grouping are Spark's, for many runs at once: the run is a part of every key below. Every promise ends
+Runs that fit into a task are judged there as a whole (`whole.py`), those of a lake when they are ingested. Of others,
+joins, sorts and grouping are Spark's, for many runs at once: the run is a part of every key below. Every promise ends
 in evidence, one row a run with a count and what the first violation consists of; these rows come back to this process,
 which words the findings as the in-process checker does. Before them comes back where each member's log ends, a row a
 member: `upheaval.checkers.positions` bounds by it what is judged. Keys
@@ -27,7 +28,7 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | admin commands, ends, snapshots, states, identities, backups | (files of the run, read once) | |
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -43,21 +44,27 @@ from upheaval_pipeline.judged_history import Witness
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RUNS_OF_A_JOB, Run, RunTables
-
-Judged = Report | UsageError
-"""What came of a run: a malformed line of one keeps no other from being judged."""
+from upheaval_pipeline.whole import WHOLE_MIB, Judged, fits, judge_whole
 
 
-def verify(spark: SparkSession, folders: Sequence[Path]) -> Iterator[Judged]:
-    """Judge runs, in their order. Raises `UsageError` for what is no run folder."""
-    for begin in range(0, len(folders), RUNS_OF_A_JOB):
-        with run_tables.of_folders(spark, folders[begin : begin + RUNS_OF_A_JOB]) as runs:
-            yield from judge(runs)
+def verify(spark: SparkSession, folders: Sequence[Path], whole_mib: int = WHOLE_MIB) -> list[Judged]:
+    """Judge runs, in their order; those with longer histories than that by many tasks.
+
+    Raises `UsageError` for what is no run folder.
+    """
+    whole = [folder for folder in folders if fits(folder, whole_mib)]
+    found = dict(zip(whole, judge_whole(spark, whole), strict=True))
+    spread = [folder for folder in folders if folder not in found]
+    for begin in range(0, len(spread), RUNS_OF_A_JOB):
+        some = spread[begin : begin + RUNS_OF_A_JOB]
+        with run_tables.of_folders(spark, some) as runs:
+            found |= zip(some, judge(runs), strict=True)
+    return [found[folder] for folder in folders]
 
 
-def verify_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> Iterator[Judged]:
+def verify_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> list[Judged]:
     """Judge runs of a lake, in their order. Raises `UsageError` when one is not there."""
-    return run_tables.each_of_lake(spark, lake, runs, judge)
+    return list(run_tables.each_of_lake(spark, lake, runs, judge, known=run_tables.reports_of_lake))
 
 
 def evidence_of(tables: RunTables, reach: Reach, witness: Witness) -> DataFrame:

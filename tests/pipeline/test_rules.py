@@ -38,7 +38,6 @@ def test_a_verdict_gathers_the_ends_of_logs_and_at_its_end_evidence() -> None:
 OTHERWISE = {
     "columnar.py": {"take"},
     "frames.py": {"first"},
-    "ingest.py": {"collect"},  # a row a run
     "lake.py": {"collect"},  # how many rows a file has
     "recorded.py": {"take"},
     "measure.py": {"first", "collect"},
@@ -46,6 +45,7 @@ OTHERWISE = {
     "run_tables.py": {"first", "collect"},  # which runs a lake has
     "verify.py": {"collect"},
     "watch.py": {"collect"},  # what is to be told of a batch
+    "whole.py": {"collect"},  # a row a run
 }
 
 

@@ -154,7 +154,7 @@ def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
     run, lake = tmp_path / "run", tmp_path / "lake"
     good_run(20_000).write(run)
     expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
-    for words in (["ingest", str(run)], ["verify", "--engine", "spark"]):
+    for words in (["ingest", str(run), "--spread-above", "0"], ["verify", "--engine", "spark"]):
         command = [*words, "--lake", str(lake), "--json", "--master", master]
         with begun(*command, settings=settings) as job:
             wait_until(

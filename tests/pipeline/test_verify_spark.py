@@ -311,7 +311,7 @@ def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) ->
     data[9600 + 4] = 9
     segment.write_bytes(data)
     (tmp_path / "bad" / "member-0" / "archive" / "archive.catalog").unlink()
-    ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake)
+    ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake, whole_mib=0)
     opened = open_lake(lake)
     assert opened.runs("runs") == ["run 2/x", "run-1"]
     assert list(verify_lake(spark, opened, ["run 2/x", "run-1"])) == [

@@ -1,4 +1,4 @@
-"""Runs that Spark judges in one job for many tests: what it says of each, and what the in-process checker says."""
+"""Runs that Spark judges by columns, in one job for many tests: what it and the in-process checker say of each."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def _job(spark: Any, builds: Sequence[Build]) -> list[JudgedRun | Exception]:
             Path(name) / str(number): _built(Path(name) / str(number), build) for number, build in enumerate(builds)
         }
         folders = [folder for folder, failure in built.items() if failure is None]
-        judged = dict(zip(folders, verify(spark, folders), strict=True))
+        judged = dict(zip(folders, verify(spark, folders, whole_mib=0), strict=True))
         return [failure or JudgedRun(judged[folder], _here(folder)) for folder, failure in built.items()]
 
 

@@ -12,10 +12,12 @@ from upheaval.cli.parsing import (
     LOG_LEVELS,
     NOTATIONS,
     QUESTIONS,
+    SPREAD_ABOVE_MIB,
     Commands,
     above_zero,
     add_cluster,
     add_json,
+    from_zero,
     moment,
     question,
 )
@@ -30,6 +32,7 @@ def add_commands(commands: Commands) -> None:
     verify.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     add_json(verify)
     _add_lake(verify)
+    _add_spread(verify)
     _add_check(commands)
     report = commands.add("report", "write one run as an HTML page", lazy("upheaval.cli.report:report"))
     report.add_argument("run", type=Path, metavar="RUN", help="the run folder")
@@ -68,6 +71,7 @@ def add_commands(commands: Commands) -> None:
     ingest.add_argument("--lake", required=True, help="folder or address of the lake")
     add_json(ingest)
     _add_master(ingest)
+    _add_spread(ingest)
     query = commands.add(
         "query", "ask a lake in SQL: its tables, and views of them (Spark)", lazy("upheaval_pipeline.commands:query")
     )
@@ -167,6 +171,17 @@ def _add_logs(commands: Commands) -> None:
 
 def _add_master(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="Spark master (default local[*])")
+
+
+def _add_spread(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--spread-above",
+        type=from_zero,
+        default=SPREAD_ABOVE_MIB,
+        metavar="MIB",
+        help="judge runs with more history than this by many tasks, others by one each, which takes seven times as "
+        f"much memory (Spark; default {SPREAD_ABOVE_MIB})",
+    )
 
 
 def _add_lake(parser: argparse.ArgumentParser) -> None:

@@ -33,6 +33,7 @@ QUESTIONS: Final = (
     "failures",
     "slow-elections",
 )
+SPREAD_ABOVE_MIB: Final = 128
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
@@ -159,6 +160,11 @@ def above_zero(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
+
+
+def from_zero(text: str) -> int:
+    """A number of things, or none."""
+    return 0 if text == "0" else above_zero(text)
 
 
 def question(text: str) -> str:

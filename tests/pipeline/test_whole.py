@@ -1,0 +1,77 @@
+"""Runs that fit into a task are judged there by the in-process checkers, those of a lake when they are ingested."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.built_runs import good_run
+from upheaval.checkers.run import verify_run
+from upheaval.cli import parsing
+from upheaval.errors import UsageError
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.lake import open_lake
+from upheaval_pipeline.run_tables import reports_of_lake
+from upheaval_pipeline.verify import verify, verify_lake
+from upheaval_pipeline.version import version
+from upheaval_pipeline.whole import WHOLE_MIB, fits
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A good run, a bad one, and one with more than a mebibyte of history."""
+    folder = tmp_path_factory.mktemp("whole")
+    runs = {"good": good_run(), "bad": good_run(seed=2), "long": good_run(echo_length=12_000)}
+    del runs["bad"].payloads[1][60]
+    for name, run in runs.items():
+        run.manifest = replace(run.manifest, run_id=name)
+        run.write(folder / name)
+    assert [name for name in runs if not fits(folder / name, 1)] == ["long"]
+    return [folder / name for name in runs]
+
+
+def test_short_and_long_runs_are_judged_alike(folders: list[Path], spark: Any) -> None:
+    assert verify(spark, folders, whole_mib=1) == [verify_run(folder) for folder in folders]
+
+
+def test_reports_bear_the_names_that_were_given(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch, spark: Any
+) -> None:
+    monkeypatch.chdir(folders[0].parent)
+    names = [Path(folder.name) for folder in folders]
+    assert [each.run for each in verify(spark, names)] == [str(name) for name in names]  # type: ignore[union-attr]
+
+
+def test_a_malformed_line_is_told_of_its_run_alone(folders: list[Path], tmp_path: Path, spark: Any) -> None:
+    good_run().write(tmp_path / "torn")
+    with (tmp_path / "torn" / "history.jsonl").open("ab") as stream:
+        stream.write(b"{\n")
+    torn, good = verify(spark, [tmp_path / "torn", folders[0]])
+    assert isinstance(torn, UsageError)
+    assert "history.jsonl:401: not JSON" in str(torn)
+    assert good == verify_run(folders[0])
+
+
+def test_a_lake_knows_what_came_of_runs_that_were_judged_when_they_came(
+    folders: list[Path], tmp_path: Path, spark: Any
+) -> None:
+    names = [folder.name for folder in folders]
+    ingest(spark, folders, str(tmp_path), whole_mib=1)
+    lake = open_lake(str(tmp_path))
+    expected = dict(zip(names, map(verify_run, folders), strict=True))
+    assert reports_of_lake(spark, lake, names) == {name: expected[name] for name in ("good", "bad")}
+    assert verify_lake(spark, lake, names) == list(expected.values())
+
+
+def test_what_another_version_said_does_not_count(folders: list[Path], tmp_path: Path, spark: Any) -> None:
+    ingest(spark, folders[:2], str(tmp_path))
+    (commit,) = (tmp_path / "commits").glob("*.json")
+    commit.write_text(commit.read_text().replace(version(), "0" * len(version())))
+    lake = open_lake(str(tmp_path))
+    assert reports_of_lake(spark, lake, ["good", "bad"]) == {}
+    assert verify_lake(spark, lake, ["good", "bad"]) == [verify_run(folder) for folder in folders[:2]]
+
+
+def test_the_option_has_the_default_of_the_judge() -> None:
+    assert parsing.SPREAD_ABOVE_MIB == WHOLE_MIB
