@@ -1,10 +1,10 @@
 """The same runs judged by each engine, side by side: `python bench/engines.py [--operations N]... [--runs N]...`.
 
 All promises in process; by Spark as people ask it (`whole`: runs that fit into a task, each in one; `lake`: what ingest
-has judged), and by columns alone, from the lake, whatever fits; with one core, with two, and on a standalone master with
-two workers. The core check alone (results, positions and equal logs) by Spark and by DuckDB on the same Parquet. Each in
-a process of its own, in turn, with its processor time, wall time and peak memory; starts of the driver's JVM apart, those
-of the workers' executors not. Needs `pip install -r requirements/bench.txt`. Prints JSON.
+has judged), and by columns alone, from the lake, whatever fits; with one core, with two, and on a standalone master
+with two workers. The core check alone (results, positions and equal logs) by Spark and by DuckDB on the same Parquet.
+Each in a process of its own, in turn, with its processor time, wall time and peak memory; starts of the driver's JVM
+apart, those of the workers' executors not. Needs `pip install -r requirements/bench.txt`. Prints JSON.
 """
 
 import argparse
