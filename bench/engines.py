@@ -128,6 +128,15 @@ def processor_seconds() -> float:
     return found
 
 
+def own_seconds() -> dict[psutil.Process, float]:
+    """Of each that this one has started, without those that it has waited for: executors leave theirs behind."""
+    found = {}
+    for each in processes()[1:]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found[each] = sum(each.cpu_times()[:2])
+    return found
+
+
 def peak_mb() -> int:
     """The sum of what each has ever had in memory."""
     found = 0
@@ -223,17 +232,19 @@ def one(engine: str, master: str, lake: str, folders: Sequence[Path]) -> Row:
 def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
     """What one engine needs, in a process of its own."""
     words = ["--one", engine, "--master", master, "--lake", str(lake), *map(str, folders)]
-    before, peak = processor_seconds(), 0
+    used = before = own_seconds()
+    peak = 0
     with subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True) as process:
         while engine.endswith(WORKERS) and process.poll() is None:
             peak = max(peak, peak_mb())
-            time.sleep(0.2)
+            used = used | own_seconds()
+            time.sleep(0.1)
         told, _ = process.communicate()
     if process.returncode:
         return {"failed": process.returncode}
     row: Row = json.loads(told)
     if engine.endswith(WORKERS):
-        row |= {"cpu_s": round(processor_seconds() - before - row["start_cpu_s"], 2), "peak_mb": peak}
+        row |= {"cpu_s": round(sum(used.values()) - sum(before.values()) - row["start_cpu_s"], 2), "peak_mb": peak}
     return row
 
 
