@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from upheaval.cli import report, verify
+from upheaval.cli.parsing import SPREAD_ABOVE_MIB
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, owned_folder, write_atomically
@@ -35,11 +36,11 @@ def verify_on_spark(options: argparse.Namespace) -> int:
         RunFolder(run).read_manifest()
     with session(options.master or LOCAL) as spark:
         if options.lake is None:
-            judged = judge.verify(spark, options.runs, options.spread_above)
+            judged = judge.verify(spark, options.runs, _limit(options))
         else:
             lake = open_lake(options.lake)
             runs = _runs(lake, options)
-            judged = judge.verify_lake(spark, lake, runs)
+            judged = judge.verify_lake(spark, lake, runs, anew=options.spread_above == 0)
             write_verdicts(spark, lake, zip(runs, judged, strict=True))
     return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
 
@@ -92,7 +93,7 @@ def ingest(options: argparse.Namespace) -> int:
     campaigns = [file for file in files.values() if file is not None]
     require_different_runs(folders)
     with session(options.master or LOCAL) as spark:
-        written = ingest(spark, folders, options.lake, _say, options.spread_above) if folders else {}
+        written = ingest(spark, folders, options.lake, _say, _limit(options)) if folders else {}
         written |= ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {}
     if options.json:
         print(json.dumps(written, indent=2))
@@ -176,6 +177,11 @@ def _as_table(answer: "Answer") -> str:
     from upheaval_pipeline.query import shown
 
     return table([list(answer.columns), *([shown(value) for value in row] for row in answer.rows)])
+
+
+def _limit(options: argparse.Namespace) -> int:
+    given: int | None = options.spread_above
+    return SPREAD_ABOVE_MIB if given is None else given
 
 
 def _runs(lake: "Lake", options: argparse.Namespace) -> list[str]:

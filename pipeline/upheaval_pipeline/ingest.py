@@ -23,7 +23,7 @@ from upheaval_pipeline import sources, tables
 from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
 from upheaval_pipeline.run_tables import aside_of
 from upheaval_pipeline.version import version
-from upheaval_pipeline.whole import WHOLE_MIB, fits, in_tasks, judged_whole
+from upheaval_pipeline.whole import WHOLE_MIB, in_tasks, judged_whole, that_fit
 
 TABLES: Final = {
     "runs": "a run: its manifest, and what was judged of its small files when it was ingested (`aside`)",
@@ -48,7 +48,7 @@ def ingest(
 ) -> dict[str, dict[str, int]]:
     """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
 
-    Runs with no longer histories than that are judged on the way, while their folders are at hand.
+    Runs with no more lines than that are judged on the way, while their folders are at hand.
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
     folder_of = require_different_runs(folders)
@@ -116,7 +116,8 @@ def _write(
     spark: SparkSession, where: str, folder_of: Mapping[str, Path], digests: Mapping[str, str], whole_mib: int
 ) -> None:
     lake, batch = Lake(where), new_batch()
-    row_of = partial(_manifest_row, whole_mib)
+    whole = frozenset(map(str, that_fit(spark, folder_of.values(), whole_mib)))
+    row_of = partial(_manifest_row, whole)
     described = dict(zip(folder_of, in_tasks(spark, row_of, list(folder_of.values())), strict=True))
     rows = [row for row, _ in described.values() if row is not None]
     frames = {"runs": spark.createDataFrame(rows, tables.RUNS).coalesce(1)}
@@ -136,14 +137,14 @@ def _write(
     lake.commit(batch, frames, entries, counts)
 
 
-def _manifest_row(whole_mib: int, path: str) -> tuple[tuple[Any, ...] | None, str | None]:
+def _manifest_row(whole: frozenset[str], path: str) -> tuple[tuple[Any, ...] | None, str | None]:
     """The row of a run, or why there is none."""
     folder = Path(path)
     run = RunFolder(folder)
     try:
         m = run.read_manifest()
         aside = aside_of(run)
-        judged = judged_whole(path) if fits(folder, whole_mib) else None
+        judged = judged_whole(path) if path in whole else None
     except HarnessError as error:
         return None, str(error)
     told = replace(aside, whole=judged.findings if isinstance(judged, Report) else ())

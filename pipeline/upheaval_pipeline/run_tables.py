@@ -98,8 +98,9 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     if told.get("malformed"):
         return Aside(controls=tuple(map(parse_control, told["controls"])), malformed=told["malformed"])
     try:
-        parts = ("commands", "snapshots", "model", "files", "whole")
-        commands, snapshots, model, files, whole = (tuple(map(_finding, told[part])) for part in parts)
+        parts = ("commands", "snapshots", "model", "files")
+        commands, snapshots, model, files = (tuple(map(_finding, told[part])) for part in parts)
+        whole = _whole(told)
         clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
         clients = jsonfields.decode(ClientTimes, told["clients"])
         positions = jsonfields.decode(TracedPositions, told["positions"])
@@ -108,6 +109,10 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
         raise _too_old(lake, run) from None
     controls = tuple(map(parse_control, told["controls"]))
     return Aside(commands, snapshots, model, files, controls, clocks, clients, positions, taken, whole=whole)
+
+
+def _whole(told: Mapping[str, Any]) -> tuple[Finding, ...]:
+    return tuple(map(_finding, told.get("whole", ())))
 
 
 def _too_old(lake: str, run: str) -> UsageError:
@@ -185,10 +190,14 @@ def reports_of_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> dic
     of_this = [run for run in runs if (entry := lake.entry("runs", run)) and entry.contents.endswith(version())]
     if not of_this:
         return {}
-    rows = lake.rows(spark, "runs", tables.RUNS, of_this).collect()
-    known = {row.run: _of_row(lake.where, row.run, row) for row in rows}
-    judged = {run: (told.name, told.aside.whole) for run, told in known.items() if told.aside.whole}
-    return {run: Report(name, findings, unchecked(findings)) for run, (name, findings) in judged.items()}
+    rows = lake.rows(spark, "runs", tables.RUNS, of_this).select("run", "folder", "aside").collect()
+    judged = {row.run: (row.folder, _whole(json.loads(row.aside))) for row in rows}
+    return {run: Report(name, found, unchecked(found)) for run, (name, found) in judged.items() if found}
+
+
+def nothing_known(_spark: SparkSession, _lake: Lake, _runs: Sequence[str]) -> Mapping[str, Any]:
+    """Work has to be done for every run."""
+    return {}
 
 
 def why_unreadable(lake: Lake, run: str) -> UsageError | None:
@@ -205,19 +214,21 @@ def each_of_lake(
     lake: Lake,
     runs: Sequence[str],
     work: Callable[[RunTables], Sequence[T | UsageError]],
-    known: Callable[[SparkSession, Lake, Sequence[str]], Mapping[str, T]] = lambda *_: {},
+    known: Callable[[SparkSession, Lake, Sequence[str]], Mapping[str, T]] = nothing_known,
 ) -> Iterator[T | UsageError]:
     """What comes of each run of a lake, in their order, or what keeps it from being read.
 
     No work is done for those of which it is `known`. Raises `UsageError` when one is not there.
     """
     found: dict[str, T | UsageError] = {run: why for run in runs if (why := why_unreadable(lake, run)) is not None}
-    found |= known(spark, lake, [run for run in runs if run not in found])
     whole = [run for run in runs if run not in found]
     for begin in range(0, len(whole), RUNS_OF_A_JOB):
         some = whole[begin : begin + RUNS_OF_A_JOB]
-        with of_lake(spark, lake, some) as tables:
-            found |= zip(some, work(tables), strict=True)
+        found |= known(spark, lake, some)
+        left = [run for run in some if run not in found]
+        if left:
+            with of_lake(spark, lake, left) as tables:
+                found |= zip(left, work(tables), strict=True)
     return iter([found[run] for run in runs])
 
 

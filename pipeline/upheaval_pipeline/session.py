@@ -16,11 +16,11 @@ from typing import Any
 
 from upheaval.errors import EnvironmentFault
 from upheaval.records import owned_folder
+from upheaval_pipeline.packages import PACKAGES, root_of
 
 JAVA_MIN = 17
 WHAT_WORKS = "`upheaval verify`, `measure` and `report` work without it"
 LOCAL = "local[*]"
-PACKAGES = ("upheaval", "upheaval_chaos", "upheaval_node", "upheaval_pipeline")
 CONNECT_TIMEOUT_S = 5.0
 WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"
@@ -183,10 +183,7 @@ def _package(scratch: Path) -> Path:
     archive = scratch / "upheaval.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as package:
         for name in PACKAGES:
-            spec = find_spec(name)
-            assert spec is not None
-            assert spec.submodule_search_locations is not None
-            root = Path(next(iter(spec.submodule_search_locations)))
+            root = root_of(name)
             for path in sorted(root.rglob("*")):
                 if path.suffix in (".py", ".json"):
                     package.write(path, str(Path(name) / path.relative_to(root)))
@@ -205,7 +202,7 @@ def _reason(error: BaseException, scratch: Path) -> str:
 
 def _cause(error: BaseException) -> str:
     """The last cause that is named anywhere in what a failed job says."""
-    named = re.findall(r"(?m)^[ \t]*(?:Caused by: )?([\w.$]+(?:Error|Exception|Failure): .+)$", str(error))
+    named = re.findall(r"(?m)^[ \t]*(?:Caused by: )?([\w.$]+(?:Error|Exception|Failure|Fault)(?:: .+)?)$", str(error))
     return (named[-1] if named else _first_line(error))[:_REASON_LENGTH]
 
 

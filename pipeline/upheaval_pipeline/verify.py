@@ -44,15 +44,15 @@ from upheaval_pipeline.judged_history import Witness
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RUNS_OF_A_JOB, Run, RunTables
-from upheaval_pipeline.whole import WHOLE_MIB, Judged, fits, judge_whole
+from upheaval_pipeline.whole import WHOLE_MIB, Judged, judge_whole, that_fit
 
 
 def verify(spark: SparkSession, folders: Sequence[Path], whole_mib: int = WHOLE_MIB) -> list[Judged]:
-    """Judge runs, in their order; those with longer histories than that by many tasks.
+    """Judge runs, in their order; those with more lines than that by columns.
 
-    Raises `UsageError` for what is no run folder.
+    Raises `UsageError` for what is no run folder, and `HarnessError` for what cannot be read.
     """
-    whole = [folder for folder in folders if fits(folder, whole_mib)]
+    whole = that_fit(spark, folders, whole_mib)
     found = dict(zip(whole, judge_whole(spark, whole), strict=True))
     spread = [folder for folder in folders if folder not in found]
     for begin in range(0, len(spread), RUNS_OF_A_JOB):
@@ -62,9 +62,13 @@ def verify(spark: SparkSession, folders: Sequence[Path], whole_mib: int = WHOLE_
     return [found[folder] for folder in folders]
 
 
-def verify_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> list[Judged]:
-    """Judge runs of a lake, in their order. Raises `UsageError` when one is not there."""
-    return list(run_tables.each_of_lake(spark, lake, runs, judge, known=run_tables.reports_of_lake))
+def verify_lake(spark: SparkSession, lake: Lake, runs: Sequence[str], *, anew: bool = False) -> list[Judged]:
+    """What this version said of runs of a lake when it ingested them, in their order.
+
+    Others, and with `anew` all of them, are judged by columns. Raises `UsageError` when one is not there.
+    """
+    known = run_tables.nothing_known if anew else run_tables.reports_of_lake
+    return list(run_tables.each_of_lake(spark, lake, runs, judge, known))
 
 
 def evidence_of(tables: RunTables, reach: Reach, witness: Witness) -> DataFrame:

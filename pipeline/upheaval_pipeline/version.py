@@ -2,15 +2,17 @@
 
 import hashlib
 from functools import cache
-from pathlib import Path
 
-import upheaval
-import upheaval_pipeline
+from upheaval_pipeline.packages import PACKAGES, root_of
+
+_SUFFIXES = (".json", ".py")
 
 
 @cache
 def version() -> str:
-    """A digest of what reads runs and judges them: other code makes other rows, and verdicts, of the same contents."""
-    roots = sorted(Path(path) for package in (upheaval, upheaval_pipeline) for path in package.__path__)
-    files = [path for root in roots for path in sorted(root.rglob("*.py"))]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+    """A digest of all that reads runs and judges them: other code makes other rows, or verdicts, of the same runs."""
+    whole = hashlib.sha256()
+    for root in map(root_of, PACKAGES):
+        for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):
+            whole.update(path.read_bytes() + b"\0")
+    return whole.hexdigest()

@@ -4,7 +4,7 @@ A run that fits into the memory of a task costs there what it costs in process; 
 that. What does not fit is spread over tasks by `verify`. This module knows nothing of tables.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,51 +13,65 @@ from pyspark.sql import SparkSession
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
-from upheaval.errors import UsageError
+from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder
 
 WHOLE_MIB: Final = 128
-"""Of history, of which a task holds about seven times as much as objects."""
+"""Of lines, of which a task holds about seven times as much as objects."""
 Judged = Report | UsageError
 """What came of a run: a malformed line of one keeps no other from being judged."""
-_TASKS: Final = 1000
 
 
-def fits(folder: Path, whole_mib: int) -> bool:
-    """Whether a run has no longer history than that."""
-    history = RunFolder(folder).history_file
-    return not history.exists() or history.stat().st_size <= whole_mib << 20
+def that_fit(spark: SparkSession, folders: Iterable[Path], whole_mib: int) -> list[Path]:
+    """The runs to judge as a whole: with no more lines than that (0: none), and nothing to judge by that is here alone.
+
+    What people say of their own services is code, which workers elsewhere need not have.
+    """
+    is_here = spark.sparkContext.master.startswith("local")
+    return [folder for folder in folders if whole_mib and _fits(folder, whole_mib << 20, has_code=is_here)]
+
+
+def _fits(folder: Path, bytes_max: int, *, has_code: bool) -> bool:
+    try:
+        manifest = RunFolder(folder).read_manifest()
+    except HarnessError:
+        return False
+    return (has_code or not (manifest.source or manifest.model)) and _bytes_of_lines(folder) <= bytes_max
+
+
+def _bytes_of_lines(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.jsonl"))
 
 
 def judge_whole(spark: SparkSession, folders: Sequence[Path]) -> list[Judged]:
-    """What comes of each run, in their order."""
+    """What comes of each run, in their order. Raises `HarnessError` for what a worker cannot read."""
     judged = in_tasks(spark, judged_whole, [folder.absolute() for folder in folders])
     return [_named(str(folder), each) for folder, each in zip(folders, judged, strict=True)]
 
 
-def judged_whole(folder: str) -> Judged:
+def judged_whole(folder: str) -> Report | HarnessError:
     """What comes of one run, in this process."""
     try:
         return verify_run(folder)
-    except UsageError as error:
+    except HarnessError as error:
         return error
 
 
-def _named(folder: str, judged: Judged) -> Judged:
-    return replace(judged, run=folder) if isinstance(judged, Report) else judged
+def _named(folder: str, judged: Report | HarnessError) -> Judged:
+    if isinstance(judged, Report):
+        return replace(judged, run=folder)
+    if isinstance(judged, UsageError):
+        return judged
+    raise judged
 
 
 def in_tasks(spark: SparkSession, work: Callable[[str], Any], folders: Sequence[Path]) -> list[Any]:
-    """What comes of each folder, in their order, the longest histories begun first."""
+    """What comes of each folder, in their order; the largest are begun first."""
     if not folders:
         return []
-    order = sorted(range(len(folders)), key=lambda place: -_history_bytes(folders[place]))
+    sizes = [_bytes_of_lines(folder) for folder in folders]
+    order = sorted(range(len(folders)), key=lambda place: -sizes[place])
     paths = [str(folders[place]) for place in order]
-    found = spark.sparkContext.parallelize(paths, min(len(paths), _TASKS)).map(work).collect()
+    found = spark.sparkContext.parallelize(paths, len(paths)).map(work).collect()
     by_place = dict(zip(order, found, strict=True))
     return [by_place[place] for place in range(len(folders))]
-
-
-def _history_bytes(folder: Path) -> int:
-    history = RunFolder(folder).history_file
-    return history.stat().st_size if history.exists() else 0

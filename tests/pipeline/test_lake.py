@@ -46,11 +46,11 @@ def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_p
     killed_at("lake.py", "commit", "call", words)
     assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
     opened = open_lake(lake)
-    assert list(verify_lake(spark, opened, opened.runs("runs"))) == [verify_run(folder) for folder in old]
+    assert verify_lake(spark, opened, opened.runs("runs"), anew=True) == [verify_run(folder) for folder in old]
     killed_at("lake.py", "commit", "return", words)
     assert operations(spark, lake) == {f"run-{number}": 60 for number in range(RUNS)}
     opened = open_lake(lake)
-    assert list(verify_lake(spark, opened, opened.runs("runs"))) == [verify_run(folder) for folder in new]
+    assert verify_lake(spark, opened, opened.runs("runs"), anew=True) == [verify_run(folder) for folder in new]
     said: list[str] = []
     ingest(spark, new, lake, said.append)
     assert said == [f"{RUNS} of {RUNS} runs are in the lake as they are"]
@@ -123,7 +123,7 @@ def test_no_other_run_is_kept_from_being_judged(whole: tuple[Path, Path], spark:
     kept = file.read_bytes()
     emptied(file)
     try:
-        first, second = verify_lake(spark, open_lake(str(lake)), ["run-0", "run-1"])
+        first, second = verify_lake(spark, open_lake(str(lake)), ["run-0", "run-1"], anew=True)
     finally:
         file.write_bytes(kept)
     assert isinstance(first, UsageError)
@@ -150,14 +150,14 @@ def test_a_table_that_is_gone_is_named_and_ingested_again(tmp_path: Path, spark:
 
 def test_bytes_that_were_changed_are_no_verdict(tmp_path: Path, spark: Any) -> None:
     lake = tmp_path / "lake"
-    ingest(spark, built(tmp_path / "runs", 40), str(lake), whole_mib=0)
+    ingest(spark, built(tmp_path / "runs", 40), str(lake))
     (file,) = table_files(lake, "history")
     data = bytearray(file.read_bytes())
     data[len(data) // 3] ^= 0xFF
     file.write_bytes(data)
     opened = open_lake(str(lake))
     with pytest.raises(Exception, match="hecksum"):
-        verify_lake(spark, opened, opened.runs("runs"))
+        verify_lake(spark, opened, opened.runs("runs"), anew=True)
 
 
 def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: Any) -> None:

@@ -69,6 +69,11 @@ def test_the_rule_sees_what_it_forbids(way: str) -> None:
         (["verify"], "name a run folder, or a lake"),
         (["verify", "somewhere", "--lake", "there", "--engine", "spark"], "and not both"),
         (["verify", "--lake", "there"], "add --engine spark"),
+        (["verify", "somewhere", "--spread-above", "0"], "--spread-above is for Spark: add --engine spark"),
+        (
+            ["verify", "--lake", "there", "--engine", "spark", "--spread-above", "1"],
+            "a lake keeps what ingest has judged",
+        ),
         (["measure", "somewhere", "--run", "7"], "add --lake"),
         (["verify", "nowhere", "--engine", "spark"], "has no manifest.json"),
     ],

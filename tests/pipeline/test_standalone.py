@@ -22,7 +22,8 @@ from support.spark_master import HOST, spark_master
 from support.spark_settings import FOR_SMALL_TABLES
 from upheaval.checkers.run import verify_run
 from upheaval.waits import wait_until
-from upheaval_pipeline.session import PACKAGES, session
+from upheaval_pipeline.packages import PACKAGES
+from upheaval_pipeline.session import session
 
 COMMAND_TIMEOUT_S = 600
 
@@ -120,7 +121,8 @@ def test_a_lake_and_verdicts_from_a_master(
     assert written.returncode == 0, written.stderr
     assert json.loads(written.stdout)["run-1"]["history"] == 400
     where = ["--engine", "spark", "--json", "--master", master]
-    from_lake = upheaval("verify", "--lake", str(lake), "--run", "run-1", *where, settings=settings)
+    of_run = ["--lake", str(lake), "--run", "run-1"]
+    from_lake = upheaval("verify", *of_run, "--spread-above", "0", *where, settings=settings)
     assert from_lake.returncode == 0, from_lake.stderr
     assert list(lake.glob("verdicts/batch=*/*.parquet"))
     expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
@@ -154,16 +156,15 @@ def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
     run, lake = tmp_path / "run", tmp_path / "lake"
     good_run(20_000).write(run)
     expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
-    for words in (["ingest", str(run), "--spread-above", "0"], ["verify", "--engine", "spark"]):
+    for words in (["ingest", str(run)], ["verify", "--engine", "spark", "--spread-above", "0"]):
         command = [*words, "--lake", str(lake), "--json", "--master", master]
         with begun(*command, settings=settings) as job:
-            wait_until(
-                lambda: job.poll() is not None or executors(settings),
-                timeout_s=COMMAND_TIMEOUT_S,
-                describe=lambda: "no executor with a task",
-            )
-            assert job.poll() is None, job.communicate()
-            lost, *_ = executors(settings)
+
+            def at_work(job: "subprocess.Popen[str]" = job) -> list[psutil.Process]:
+                assert job.poll() is None, job.communicate()
+                return executors(settings)
+
+            lost, *_ = wait_until(at_work, timeout_s=COMMAND_TIMEOUT_S, describe=lambda: "no executor with a task")
             lost.kill()
             told, why = job.communicate(timeout=COMMAND_TIMEOUT_S)
         assert job.returncode == 0, why

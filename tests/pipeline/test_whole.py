@@ -1,5 +1,6 @@
 """Runs that fit into a task are judged there by the in-process checkers, those of a lake when they are ingested."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,26 +10,28 @@ import pytest
 from support.built_runs import good_run
 from upheaval.checkers.run import verify_run
 from upheaval.cli import parsing
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.run_tables import reports_of_lake
 from upheaval_pipeline.verify import verify, verify_lake
 from upheaval_pipeline.version import version
-from upheaval_pipeline.whole import WHOLE_MIB, fits
+from upheaval_pipeline.whole import WHOLE_MIB, that_fit
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A good run, a bad one, and one with more than a mebibyte of history."""
+def folders(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> list[Path]:
+    """A good run, a bad one, and one with more than a mebibyte of lines."""
     folder = tmp_path_factory.mktemp("whole")
     runs = {"good": good_run(), "bad": good_run(seed=2), "long": good_run(echo_length=12_000)}
     del runs["bad"].payloads[1][60]
     for name, run in runs.items():
         run.manifest = replace(run.manifest, run_id=name)
         run.write(folder / name)
-    assert [name for name in runs if not fits(folder / name, 1)] == ["long"]
-    return [folder / name for name in runs]
+    made = [folder / name for name in runs]
+    assert that_fit(spark, made, 1) == made[:2]
+    assert that_fit(spark, made, 0) == []
+    return made
 
 
 def test_short_and_long_runs_are_judged_alike(folders: list[Path], spark: Any) -> None:
@@ -41,6 +44,14 @@ def test_reports_bear_the_names_that_were_given(
     monkeypatch.chdir(folders[0].parent)
     names = [Path(folder.name) for folder in folders]
     assert [each.run for each in verify(spark, names)] == [str(name) for name in names]  # type: ignore[union-attr]
+
+
+def test_what_a_worker_cannot_read_is_named(folders: list[Path], tmp_path: Path, spark: Any) -> None:
+    shutil.copytree(folders[0], tmp_path / "run")
+    (tmp_path / "run" / "history.jsonl").unlink()
+    (tmp_path / "run" / "history.jsonl").mkdir()
+    with pytest.raises(EnvironmentFault, match=r"cannot read .*history\.jsonl: Is a directory"):
+        verify(spark, [folders[0], tmp_path / "run"])
 
 
 def test_a_malformed_line_is_told_of_its_run_alone(folders: list[Path], tmp_path: Path, spark: Any) -> None:
@@ -62,6 +73,7 @@ def test_a_lake_knows_what_came_of_runs_that_were_judged_when_they_came(
     expected = dict(zip(names, map(verify_run, folders), strict=True))
     assert reports_of_lake(spark, lake, names) == {name: expected[name] for name in ("good", "bad")}
     assert verify_lake(spark, lake, names) == list(expected.values())
+    assert verify_lake(spark, lake, names, anew=True) == list(expected.values())
 
 
 def test_what_another_version_said_does_not_count(folders: list[Path], tmp_path: Path, spark: Any) -> None:

@@ -175,7 +175,7 @@ class RecordedLog:
             if length <= 0:
                 break
             if offset >= term_end:
-                term_begin = (base + offset & -self.term_length) - base
+                term_begin = offset - (base + offset) % self.term_length
                 term_end = term_begin + self.term_length
                 term_id = self._term_id(base + offset)
             end = offset + (length + 31 & -32)

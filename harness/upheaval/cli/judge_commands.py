@@ -177,10 +177,9 @@ def _add_spread(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spread-above",
         type=from_zero,
-        default=SPREAD_ABOVE_MIB,
         metavar="MIB",
-        help="judge runs with more history than this by many tasks, others by one each, which takes seven times as "
-        f"much memory (Spark; default {SPREAD_ABOVE_MIB})",
+        help="judge runs with more lines than this by columns, spread over many tasks, and others as a whole, each in "
+        f"a task that takes seven times as much memory (Spark; default {SPREAD_ABOVE_MIB}; 0: all by columns)",
     )
 
 

@@ -164,7 +164,9 @@ def above_zero(text: str) -> int:
 
 def from_zero(text: str) -> int:
     """A number of things, or none."""
-    return 0 if text == "0" else above_zero(text)
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, got {text!r}")
+    return int(text)
 
 
 def question(text: str) -> str:

@@ -146,7 +146,7 @@ class _Plan:
 def _plan(kind: type, required: Collection[str]) -> _Plan:
     must: list[tuple[str, _Reader]] = []
     may: list[tuple[str, _Reader]] = []
-    by_value: list[tuple[int, str, _Reader]] = []
+    by_value: dict[str, tuple[int, str, _Reader]] = {}
     defaulted: set[str] = set()
     names: dict[str, None] = {}
     for place, field in enumerate(fields(kind)):
@@ -157,8 +157,9 @@ def _plan(kind: type, required: Collection[str]) -> _Plan:
         if has_default and field.default is not None:
             defaulted.add(field.name)
         if not _is_by_type(field.type):
-            by_value.append((place, field.name, read))
-    return _Plan(tuple(must), tuple(may), names, tuple(by_value), frozenset(defaulted), set())
+            by_value[field.name] = place, field.name, read
+    in_turn = tuple(by_value[name] for name, _ in (*must, *may) if name in by_value)
+    return _Plan(tuple(must), tuple(may), names, in_turn, frozenset(defaulted), set())
 
 
 def _is_by_type(hint: Any) -> bool:

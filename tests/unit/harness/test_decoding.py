@@ -96,28 +96,29 @@ def test_what_does_not_fit_is_named(change: dict[str, Json], said: str) -> None:
 KINDS: list[Json] = [None, True, 3, 10, 0.5, "a", "apple", [1], [True], [{"number": 1}], {"number": 1}, {}]
 
 
-def _outcome(given: Mapping[str, Json]) -> str:
+def _outcome(given: Mapping[str, Json], required: tuple[str, ...]) -> str:
     try:
-        return repr(decode(Outer, given))
+        return repr(decode(Outer, given, required))
     except FieldError as error:
         return str(error)
 
 
+@pytest.mark.parametrize("required", [(), ("numbers",), ("kind", "more")])
 @given(
-    st.lists(
+    changes=st.lists(
         st.dictionaries(st.sampled_from([each.name for each in fields(Outer)]), st.sampled_from(KINDS), max_size=2),
         min_size=1,
         max_size=4,
     )
 )
-def test_what_was_decoded_before_changes_nothing(changes: list[dict[str, Json]]) -> None:
+def test_what_was_decoded_before_changes_nothing(changes: list[dict[str, Json]], required: tuple[str, ...]) -> None:
     """Objects of types that were seen before are looked at less closely."""
     alone = []
     for change in changes:
         jsonfields._plan.cache_clear()
-        alone.append(_outcome({**GOOD, **change}))
+        alone.append(_outcome({**GOOD, **change}, required))
     jsonfields._plan.cache_clear()
-    assert [_outcome({**GOOD, **change}) for change in changes * 2] == alone * 2
+    assert [_outcome({**GOOD, **change}, required) for change in changes * 2] == alone * 2
 
 
 def test_a_default_does_not_stand_for_what_is_required() -> None:
