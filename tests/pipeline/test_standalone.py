@@ -160,9 +160,9 @@ def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
         command = [*words, "--lake", str(lake), "--json", "--master", master]
         with begun(*command, settings=settings) as job:
 
-            def at_work(job: "subprocess.Popen[str]" = job) -> list[psutil.Process]:
+            def at_work(job: "subprocess.Popen[str]" = job) -> list[psutil.Process] | None:
                 assert job.poll() is None, job.communicate()
-                return executors(settings)
+                return executors(settings) or None
 
             lost, *_ = wait_until(at_work, timeout_s=COMMAND_TIMEOUT_S, describe=lambda: "no executor with a task")
             lost.kill()
