@@ -9,6 +9,7 @@ import pytest
 
 from support.bad_runs import BAD_RUNS, BadRun, copy_of_good_run
 from support.bad_runs.binding import (
+    SECOND_TERM,
     a_recording_is_of_another_session,
     a_vote_is_for_a_term_that_nobody_knows,
     the_first_term_is_gone,
@@ -108,12 +109,12 @@ def test_a_backup_of_aeron_names_no_terms_before_it_asked(tmp_path: Path) -> Non
         file.unlink()
     run = RunFolder(path)
     found = verify_run(path).finding(Promise.EVIDENCE_BOUND)
-    assert found.detail == "backup-0/cluster/recording.log begins with term 1 at 26336, the log at 0"
+    assert found.detail == f"backup-0/cluster/recording.log begins with term 1 at {SECOND_TERM}, the log at 0"
     run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
     assert verify_run(path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.VALID
     # Neither do members that were restored from it.
     the_first_term_is_gone(path)
     found = verify_run(path).finding(Promise.EVIDENCE_BOUND)
-    assert found.detail == "member-1/cluster/recording.log begins with term 1 at 26336, the log at 0"
-    write_origin(path, Origin(str(backup), "", 0, 26336, "", (), 0))
+    assert found.detail == f"member-1/cluster/recording.log begins with term 1 at {SECOND_TERM}, the log at 0"
+    write_origin(path, Origin(str(backup), "", 0, SECOND_TERM, "", (), 0))
     assert verify_run(path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.VALID

@@ -14,6 +14,8 @@ from upheaval.checkers.recordings import RecordedLog
 from upheaval.records import RunFolder, seal
 
 _SCENARIO = "snapshot-and-restart"
+FIRST_SNAPSHOT, SECOND_TERM, LAST_SNAPSHOT = 10208, 26336, 31840
+"""Where they are in the log of that run; another execution of its seed puts them elsewhere."""
 _RECORD = 64
 _TERM, _SNAPSHOT = 0, 1
 _DESCRIPTOR_HEADER = 32
@@ -119,13 +121,13 @@ def the_cluster_is_of_another_run(run: Path) -> None:
 def a_term_begins_elsewhere(run: Path) -> None:
     path = _recording_log(run)
     first, second = _records(path, _TERM)
-    _put(path, first + 24, "q", 10208)
-    _put(path, second + 16, "q", 10208)
+    _put(path, first + 24, "q", FIRST_SNAPSHOT)
+    _put(path, second + 16, "q", FIRST_SNAPSHOT)
 
 
 def a_term_ends_elsewhere(run: Path) -> None:
     path = _recording_log(run)
-    _put(path, _records(path, _TERM)[0] + 24, "q", 10208)
+    _put(path, _records(path, _TERM)[0] + 24, "q", FIRST_SNAPSHOT)
 
 
 def a_term_has_no_end(run: Path) -> None:
@@ -170,19 +172,19 @@ def a_snapshot_is_not_in_its_term(run: Path) -> None:
 def a_snapshot_is_after_its_term(run: Path) -> None:
     path = _recording_log(run)
     at = _records(path, _SNAPSHOT)[0]
-    _put(path, at + 24, "q", 31840)
+    _put(path, at + 24, "q", LAST_SNAPSHOT)
     _resnapshot(path, at)
 
 
 def the_log_has_another_base_of_a_term(run: Path) -> None:
     # After the headers of frame and message: term id, position, time, base.
-    _put(run / "member-1" / "archive" / "0-0.rec", 26336 + 32 + 8 + 24, "q", 64)
+    _put(run / "member-1" / "archive" / "0-0.rec", SECOND_TERM + 32 + 8 + 24, "q", 64)
 
 
 def a_snapshot_is_where_no_entry_ends(run: Path) -> None:
     path = _recording_log(run)
     at = _records(path, _SNAPSHOT)[0]
-    _put(path, at + 24, "q", 10208 - 32)
+    _put(path, at + 24, "q", FIRST_SNAPSHOT - 32)
     _resnapshot(path, at)
 
 
@@ -210,7 +212,7 @@ def a_snapshot_is_of_another_service(run: Path) -> None:
 
 def a_recording_stops_too_early(run: Path) -> None:
     catalog = _catalog(run)
-    _put(catalog, _descriptor(catalog, 0) + 48, "q", 10208)
+    _put(catalog, _descriptor(catalog, 0) + 48, "q", FIRST_SNAPSHOT)
 
 
 def a_recording_stops_too_late(run: Path) -> None:
@@ -293,22 +295,22 @@ BINDING = (
     _bad(a_configuration_is_of_another_member, "member-1/config.json is of member 2"),
     _bad(a_configuration_is_of_another_run, "member-1/config.json is of run other"),
     _bad(the_cluster_is_of_another_run, "cluster.json has run_id other"),
-    _bad(a_term_begins_elsewhere, _LOG, "term 1 begins at 10208, where the log has none"),
-    _bad(a_term_ends_elsewhere, _LOG, "term 0 ends at 10208, and term 1 begins at 26336"),
+    _bad(a_term_begins_elsewhere, _LOG, f"term 1 begins at {FIRST_SNAPSHOT}, where the log has none"),
+    _bad(a_term_ends_elsewhere, _LOG, f"term 0 ends at {FIRST_SNAPSHOT}, and term 1 begins at {SECOND_TERM}"),
     _bad(a_term_has_no_end, _LOG, "term 0 has no end"),
-    _bad(a_term_has_another_id, _LOG, "term 4 begins at 26336, where the log has term 1 from 26336"),
+    _bad(a_term_has_another_id, _LOG, f"term 4 begins at {SECOND_TERM}, where the log has term 1 from {SECOND_TERM}"),
     _bad(a_term_is_there_twice, _LOG, "has term 1 twice"),
     _bad(the_last_term_is_gone, _LOG, "ends with term 0, and the log goes on with term 1"),
-    _bad(the_first_term_is_gone, _LOG, "begins with term 1 at 26336, the log at 0"),
+    _bad(the_first_term_is_gone, _LOG, f"begins with term 1 at {SECOND_TERM}, the log at 0"),
     _bad(a_term_is_in_another_recording, _LOG, "has the log in recording 0 and in 1"),
-    _bad(a_snapshot_is_not_in_its_term, _LOG, "snapshot at 31840 that is not in term 1"),
-    _bad(a_snapshot_is_after_its_term, _LOG, "snapshot at 31840 that is not in term 0"),
-    _bad(the_log_has_another_base_of_a_term, _LOG, "term 1 begins at 26336, where the log has term 1 from 64"),
-    _bad(a_snapshot_is_where_no_entry_ends, _LOG, "snapshot at 10272, where no entry of the log ends"),
-    _bad(a_snapshot_was_changed, _LOG, "checksum for the snapshot at 10208"),
+    _bad(a_snapshot_is_not_in_its_term, _LOG, f"snapshot at {LAST_SNAPSHOT} that is not in term 1"),
+    _bad(a_snapshot_is_after_its_term, _LOG, f"snapshot at {LAST_SNAPSHOT} that is not in term 0"),
+    _bad(the_log_has_another_base_of_a_term, _LOG, f"term 1 begins at {SECOND_TERM}, where the log has term 1 from 64"),
+    _bad(a_snapshot_is_where_no_entry_ends, _LOG, f"snapshot at {FIRST_SNAPSHOT - 32}, where no entry of the log ends"),
+    _bad(a_snapshot_was_changed, _LOG, f"checksum for the snapshot at {FIRST_SNAPSHOT}"),
     _bad(a_snapshot_has_another_length, _LOG, "recording 1 has 64 bytes, the catalog 832"),
     _bad(a_snapshot_is_of_another_service, _CATALOG, "has stream 107 for recording 2, which is one of stream 106"),
-    _bad(a_recording_stops_too_early, _CATALOG, "recording 0 stops at 10208"),
+    _bad(a_recording_stops_too_early, _CATALOG, f"recording 0 stops at {FIRST_SNAPSHOT}"),
     _bad(a_recording_stops_too_late, _CATALOG, "recording 0 stops at 64000"),
     _bad(a_recording_has_a_wrong_checksum, _CATALOG, "checksum for recording 0"),
     _bad(a_recording_is_of_another_stream, _CATALOG, "has stream 106 for recording 0, which is one of stream 100"),
