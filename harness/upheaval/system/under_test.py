@@ -231,8 +231,10 @@ class AnswersAsJson:
         """From what `command_line` prints: why the command was not taken, and the status."""
         try:
             fields = jsonfields.parse_object(output)
-            positions = ("snapshot_count", "snapshot_position", "standby_position")
-            return jsonfields.text(fields, "refused"), jsonfields.decode(ControlStatus, fields, positions)
+            state = None if fields.get("module_state") is None else jsonfields.text(fields, "module_state")
+            numbers = ("snapshot_count", "snapshot_position", "standby_position")
+            status = ControlStatus(state, *(jsonfields.integer(fields, name) for name in numbers))
+            return jsonfields.text(fields, "refused"), status
         except FieldError as error:
             return f"the member does not answer: {error}", ControlStatus()
 

@@ -1,5 +1,6 @@
 """Which form of the hot modules runs: extension modules only for the very sources that they were made from."""
 
+import ast
 import importlib
 import json
 import os
@@ -162,3 +163,19 @@ def test_an_index_is_read_as_it_was_written(folder: Path) -> None:
     index = read_index(folder)
     assert index is not None
     assert index.modules == {f"{PACKAGE}.{LEAF}": digest(SOURCE.encode())}
+
+
+def test_nothing_is_decoded_by_the_types_of_a_compiled_class() -> None:
+    """mypyc leaves nothing of what the fields of a dataclass are."""
+    names = {module.name for module in compiled_modules.compiled_modules()}
+    decoded = [
+        getattr(importlib.import_module(compiled_modules.name_of(path)), call.args[0].id)
+        for path in sorted((compiled_modules.ROOT / "harness").rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func) in ("jsonfields.decode", "jsonfields.read_file")
+        and isinstance(call.args[0], ast.Name)
+    ]
+    assert len(decoded) > 10
+    assert [kind.__name__ for kind in decoded if kind.__module__ in names] == []
