@@ -26,7 +26,7 @@ from upheaval_pipeline.version import version
 from upheaval_pipeline.whole import WHOLE_MIB, in_tasks, judged_whole, that_fit
 
 TABLES: Final = {
-    "runs": "a run: its manifest, and what was judged of its small files when it was ingested (`aside`)",
+    "runs": "a run: its manifest, and what was judged of it when it was ingested (`aside`)",
     "history": "an operation: what was asked, when, and what came of it",
     "faults": "a fault or what else was done to the cluster, with its evidence",
     "trace": "an event of a member; `fields` is JSON text",

@@ -1,15 +1,20 @@
-"""Our own packages, and where they lie. Knows nothing of what is in them."""
+"""The files of our own packages. Knows nothing of what is in them."""
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = ("upheaval", "upheaval_chaos", "upheaval_node", "upheaval_pipeline")
+_SUFFIXES: Final = (".json", ".py")
 
 
-def root_of(package: str) -> Path:
-    """The folder of its modules."""
-    spec = find_spec(package)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    return Path(next(iter(spec.submodule_search_locations)))
+def files_of_packages() -> Iterator[tuple[Path, Path]]:
+    """What of them is imported or read: where each file lies, and its path below what packages are imported from."""
+    for name in PACKAGES:
+        spec = find_spec(name)
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        root = Path(next(iter(spec.submodule_search_locations)))
+        for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):
+            yield path, Path(name) / path.relative_to(root)

@@ -16,7 +16,7 @@ from typing import Any
 
 from upheaval.errors import EnvironmentFault
 from upheaval.records import owned_folder
-from upheaval_pipeline.packages import PACKAGES, root_of
+from upheaval_pipeline.packages import files_of_packages
 
 JAVA_MIN = 17
 WHAT_WORKS = "`upheaval verify`, `measure` and `report` work without it"
@@ -182,11 +182,8 @@ def _package(scratch: Path) -> Path:
     """Our packages as an archive that workers on other machines import from."""
     archive = scratch / "upheaval.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as package:
-        for name in PACKAGES:
-            root = root_of(name)
-            for path in sorted(root.rglob("*")):
-                if path.suffix in (".py", ".json"):
-                    package.write(path, str(Path(name) / path.relative_to(root)))
+        for path, name in files_of_packages():
+            package.write(path, str(name))
     return archive
 
 

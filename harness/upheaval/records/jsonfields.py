@@ -95,7 +95,7 @@ def decode(kind: type[T], given: Mapping[str, Json], required: Collection[str] =
         if value is not None:
             found[name] = read(name, value)
     made = kind(**found)
-    if len(plan.shapes) < _SHAPES_MAX and plan.defaulted.isdisjoint(plan.names.keys() - found.keys()):
+    if len(plan.shapes) < _SHAPES_MAX and plan.defaulted <= found.keys():
         plan.shapes.add(shape)
     return made
 
@@ -134,7 +134,7 @@ class _Plan:
     must: tuple[tuple[str, _Reader], ...]
     may: tuple[tuple[str, _Reader], ...]
     """The fields that may be missing or null."""
-    names: dict[str, None]
+    names: tuple[str, ...]
     by_value: tuple[tuple[int, str, _Reader], ...]
     """With their places: those whose values are changed, or have to be more than of a type."""
     defaulted: frozenset[str]
@@ -148,10 +148,8 @@ def _plan(kind: type, required: Collection[str]) -> _Plan:
     may: list[tuple[str, _Reader]] = []
     by_value: dict[str, tuple[int, str, _Reader]] = {}
     defaulted: set[str] = set()
-    names: dict[str, None] = {}
     for place, field in enumerate(fields(kind)):
         read = _reader(field.type)
-        names[field.name] = None
         has_default = field.default is not MISSING or field.default_factory is not MISSING
         (may if has_default and field.name not in required else must).append((field.name, read))
         if has_default and field.default is not None:
@@ -159,6 +157,7 @@ def _plan(kind: type, required: Collection[str]) -> _Plan:
         if not _is_by_type(field.type):
             by_value[field.name] = place, field.name, read
     in_turn = tuple(by_value[name] for name, _ in (*must, *may) if name in by_value)
+    names = tuple(field.name for field in fields(kind))
     return _Plan(tuple(must), tuple(may), names, in_turn, frozenset(defaulted), set())
 
 
