@@ -17,7 +17,8 @@ from upheaval.campaign.campaign import SEEDS_FILE
 from upheaval.campaign.seed import SEED_FILE, Fate
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
-from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
+from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
+from upheaval_pipeline.lake_files import totals_of, write_frame
 from upheaval_pipeline.tables import read_lines
 
 NAME: Final = "seeds"
@@ -66,13 +67,10 @@ def ingest_campaigns(
         if new:
             batch = new_batch()
             rows = reduce(DataFrame.union, (_seeds(spark, run, file_of[run], kept[run]) for run in new))
-            rows.write.parquet(lake.folder(NAME, batch))
-            counts = counted(spark, lake, batch, {NAME: SCHEMA})
-            totals = {run: {NAME: 0, "rejects": 0} for run in new}
-            for row in counts:
-                totals[row.run][NAME] += row.rows - row.rejects
-                totals[row.run]["rejects"] += row.rejects
-            lake.commit(batch, [NAME], [Entry(run, contents[run], totals[run]) for run in new], counts)
+            written = write_frame(rows, lake.where, NAME, batch)
+            totals = totals_of(written, new, [NAME])
+            entries = [Entry(run, contents[run], totals[run]) for run in new]
+            lake.commit(batch, [NAME], entries, [one.file for one in written])
     lake = Lake(where)
     return {run: dict(entry.rows) for run in file_of if (entry := lake.entry(NAME, run)) is not None}
 

@@ -41,7 +41,7 @@ def verify_on_spark(options: argparse.Namespace) -> int:
             lake = open_lake(options.lake)
             runs = _runs(lake, options)
             judged = judge.verify_lake(spark, lake, runs, anew=options.spread_above == 0)
-            write_verdicts(spark, lake, zip(runs, judged, strict=True))
+            write_verdicts(lake, zip(runs, judged, strict=True))
     return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
 
 

@@ -6,24 +6,25 @@ why in `_reject`, and of the view `rejects`; the rest of their run is there all 
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from upheaval.checkers.verdict import Report
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder
 from upheaval.records.seal import digest_of_file
 from upheaval_pipeline import sources, tables
-from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
+from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
+from upheaval_pipeline.lake_files import Written, totals_of, write_file
 from upheaval_pipeline.run_tables import aside_of
 from upheaval_pipeline.version import version
-from upheaval_pipeline.whole import WHOLE_MIB, in_tasks, judged_whole, that_fit
+from upheaval_pipeline.whole import WHOLE_MIB, in_tasks, that_fit
+from upheaval_pipeline.workers import settle
 
 TABLES: Final = {
     "runs": "a run: its manifest, and what was judged of it when it was ingested (`aside`)",
@@ -120,34 +121,34 @@ def _write(
     row_of = partial(_manifest_row, whole)
     described = dict(zip(folder_of, in_tasks(spark, row_of, list(folder_of.values())), strict=True))
     rows = [row for row, _ in described.values() if row is not None]
-    frames = {"runs": spark.createDataFrame(rows, tables.RUNS).coalesce(1)}
-    for source in sources.SOURCES:
-        frames[source.name()] = sources.load(spark, source.name(), list(folder_of.values()))
-    for name, frame in frames.items():
-        frame.write.parquet(lake.folder(name, batch))
-    totals = {run: Counter(dict.fromkeys(TABLES, 0)) for run in folder_of}
-    counts = counted(spark, lake, batch, tables.LAKE_SCHEMAS)
-    for row in counts:
-        totals[row.run][row.table] += row.rows - row.rejects
-        totals[row.run]["rejects"] += row.rejects
+    schema = to_arrow_schema(StructType.fromDDL(tables.RUNS))
+    written = write_file(lake.where, "runs", batch, tables.batches(rows, schema))
+    to_do = sources.tasks(list(folder_of.values()))
+    written += (
+        spark.sparkContext.parallelize(to_do, len(to_do)).flatMap(partial(_write_task, lake.where, batch)).collect()
+    )
+    totals = totals_of(written, folder_of, TABLES)
     entries = []
     for run, (_, reason) in described.items():
         totals[run]["rejects"] += reason is not None
         entries.append(Entry(run, f"{digests[run]} {version()}", dict(totals[run]), reason or ""))
-    lake.commit(batch, frames, entries, counts)
+    lake.commit(batch, tables.LAKE_SCHEMAS, entries, [one.file for one in written])
+
+
+def _write_task(where: str, batch: str, task: sources.Task) -> list[Written]:
+    settle()
+    return write_file(where, task.table, batch, task.batches())
 
 
 def _manifest_row(whole: frozenset[str], path: str) -> tuple[tuple[Any, ...] | None, str | None]:
     """The row of a run, or why there is none."""
     folder = Path(path)
-    run = RunFolder(folder)
+    run = RunFolder(folder, at_rest=True)
     try:
         m = run.read_manifest()
-        aside = aside_of(run)
-        judged = judged_whole(path) if path in whole else None
+        told = aside_of(run, is_judged=path in whole)
     except HarnessError as error:
         return None, str(error)
-    told = replace(aside, whole=judged.findings if isinstance(judged, Report) else ())
     converged = m.converge is not None and m.converge.reached
     traced = json.dumps([i for i in range(m.members) if run.member(i).trace.exists()])
     start = (m.run_id, path, m.runtime, m.members, m.profile, m.sync_level)

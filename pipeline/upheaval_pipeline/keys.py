@@ -15,6 +15,7 @@ from upheaval.checkers import witness
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import SHIPPED, Operation, Outcome
 from upheaval_pipeline.columnar import ANSWERED, GROUP, UNRECORDED, Checked, check, group_begins
+from upheaval_pipeline.workers import settle
 
 GROUP_RESULT = "run int, judged long, violation string, position long, operation long"
 ROWS = 1 << 16
@@ -31,6 +32,7 @@ _Judged = tuple[int, str | None, int | None, int | None]
 
 def judge_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A row a run for the keys that keep the promise together, and one for each that does not."""
+    settle()
     for rows in whole_groups(batches):
         results = list(_judge_rows(rows))
         arrays = [pa.array([result[index] for result in results], kind) for index, kind in enumerate(_TYPES.values())]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from pyarrow import fs
@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import FieldError, jsonfields
+from upheaval_pipeline.lake_files import File
 
 FORMAT: Final = 1
 COMMITS: Final = "commits"
@@ -29,16 +30,6 @@ _COMMITTED: Final = ".json"
 _UNFINISHED: Final = ".unfinished"
 _LOCK: Final = "lock"
 _REMOTE: Final = "://"
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """Of a table, in the folder of its batch; `rows` are how many of each run it has."""
-
-    table: str
-    name: str
-    size: int
-    rows: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +138,8 @@ class Lake:
             rows = rows.join(F.broadcast(others), ["batch", "run"], "anti")
         return rows.drop("batch")
 
-    def folder(self, table: str, batch: str) -> str:
-        """Where a writer puts the files of a table before it commits them."""
-        return f"{self.where}/{table}/batch={batch}"
-
-    def commit(self, batch: str, tables: Iterable[str], runs: Iterable[Entry], counts: Iterable[Any]) -> None:
-        """Let files of a batch count; `counts` are the rows of `counted`."""
-        rows: dict[tuple[str, str], dict[str, int]] = {}
-        for count in counts:
-            rows.setdefault((count.table, count.file), {})[count.run] = count.rows
-        paths = [f"{self._root}/{table}/batch={batch}/{name}" for table, name in rows]
-        sizes = [info.size for info in self._files.get_file_info(paths)]
-        files = [File(*file, size, held) for (file, held), size in zip(rows.items(), sizes, strict=True)]
+    def commit(self, batch: str, tables: Iterable[str], runs: Iterable[Entry], files: Iterable[File]) -> None:
+        """Let files of a batch count."""
         text = json.dumps({"format": FORMAT, **asdict(Commit(batch, tuple(tables), tuple(runs), tuple(files)))})
         number = 1 + max((int(Path(name).name.partition("-")[0]) for name in self._commits), default=0)
         unfinished = f"{self._root}/{COMMITS}/{batch}{_UNFINISHED}"
@@ -211,26 +192,3 @@ def writing(where: str) -> Iterator[bool]:
             print(f"upheaval: waiting for another command that writes to {where}", file=sys.stderr)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield True
-
-
-def counted(spark: SparkSession, lake: Lake, batch: str, tables: Mapping[str, str]) -> list[Any]:
-    """How many rows of each run each file of a batch has, and how many of them are rejects; one query for all tables.
-
-    `tables` are the schemas by their names.
-    """
-    parts = [
-        spark.read.schema(schema)
-        .parquet(lake.folder(name, batch))
-        .select(
-            F.lit(name).alias("table"),
-            "run",
-            F.col("_metadata.file_name").alias("file"),
-            F.expr("_reject IS NOT NULL" if "_reject" in schema else "false").alias("is_reject"),
-        )
-        for name, schema in tables.items()
-    ]
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.union(part)
-    grouped = rows.groupBy("table", "run", "file")
-    return list(grouped.agg(F.count(F.lit(1)).alias("rows"), F.count_if("is_reject").alias("rejects")).collect())

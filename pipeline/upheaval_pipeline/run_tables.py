@@ -5,7 +5,7 @@ Both have the same columns, so that what judges or measures runs does not know w
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import reduce
@@ -14,20 +14,36 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from upheaval.checkers.absence import TakenSnapshots, taken_snapshots
+from upheaval.checkers.absence import TakenSnapshots
 from upheaval.checkers.causes import parse_explanation
-from upheaval.checkers.client_times import ClientTimes, client_times
-from upheaval.checkers.endings import check_endings
-from upheaval.checkers.faults import admin_commands_proved
-from upheaval.checkers.log_time import LeaderClock, leader_clocks
-from upheaval.checkers.positions import TracedPositions, traced_positions
+from upheaval.checkers.client_times import ClientTimes
+from upheaval.checkers.faults import faults_proved
+from upheaval.checkers.log_time import LeaderClock
+from upheaval.checkers.positions import TracedPositions
 from upheaval.checkers.promises import promise_of
-from upheaval.checkers.run import judge_backups, judge_by_model, judge_files, judge_identities, judge_snapshots
-from upheaval.checkers.trace_facts import facts_of_members
+from upheaval.checkers.run import (
+    KnownOfFiles,
+    judge_backups,
+    judge_by_model,
+    judge_identities,
+    judge_run,
+    judge_snapshots,
+    known_of_files,
+    no_collector,
+)
 from upheaval.checkers.unchecked import unchecked
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UsageError
-from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
+from upheaval.records import (
+    ControlRecord,
+    FieldError,
+    Manifest,
+    Operation,
+    RunFolder,
+    jsonfields,
+    parse_control,
+    parse_manifest,
+)
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.version import version
@@ -66,29 +82,43 @@ class Aside:
         return json.dumps(asdict(self))
 
 
-def aside_of(run: RunFolder) -> Aside:
-    """Of what is malformed the answer says where; of malformed commands it has none."""
+def aside_of(run: RunFolder, *, is_judged: bool = False) -> Aside:
+    """Of what is malformed the answer says where; of malformed commands it has none. `is_judged`: as a whole, too."""
     controls: tuple[ControlRecord, ...] = ()
     try:
         controls = tuple(run.read_controls())
-        return _aside_of(run, controls)
+        with no_collector():
+            return _aside_of(run, is_judged=is_judged)
     except UsageError as error:
         return Aside(controls=controls, malformed=str(error))
 
 
-def _aside_of(run: RunFolder, controls: tuple[ControlRecord, ...]) -> Aside:
-    manifest = run.read_manifest()
-    commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
-    traced = traced_positions(run, manifest)
+def _aside_of(run: RunFolder, *, is_judged: bool) -> Aside:
+    operations: Iterable[Operation] = run.read_history() if run.history_file.exists() else ()
+    history = list(operations) if is_judged else None
+    known = known_of_files(run, operations if history is None else history)
+    traced = known.traced
     snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
-    clocks, clients = leader_clocks(run, manifest.members), client_times(run, manifest)
-    traces = facts_of_members(run, manifest.members)
-    operations = run.read_history() if run.history_file.exists() else ()
-    files = tuple(judge_files(run, manifest, traces, operations))
-    taken = taken_snapshots(run, manifest, traces)
     return Aside(
-        commands, snapshots, tuple(judge_by_model(run, traced)), files, controls, clocks, clients, traced, taken
+        known.commands,
+        snapshots,
+        tuple(judge_by_model(run, traced)),
+        known.findings,
+        known.controls,
+        known.clocks,
+        known.clients,
+        traced,
+        known.taken,
+        whole=() if history is None else _judged_whole(run, history, known),
     )
+
+
+def _judged_whole(run: RunFolder, history: list[Operation], known: KnownOfFiles) -> tuple[Finding, ...]:
+    """None where a fault is malformed: it is a reject of the lake."""
+    try:
+        return judge_run(run, history, faults_proved(run.read_faults(), run.read_manifest()), known).findings
+    except UsageError:
+        return ()
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:

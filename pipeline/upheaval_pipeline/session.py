@@ -171,6 +171,8 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.artifact.isolation.enabled": "false",
+        # Of the pages of Parquet files: what was changed by whatever is no evidence.
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
     if _is_local(master) or re.match(r"spark://(127\.|localhost:)", master):

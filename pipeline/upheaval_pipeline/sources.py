@@ -8,7 +8,6 @@ of a term (option `piece`, in bytes), so that one run keeps many tasks busy; of 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,8 +24,8 @@ from upheaval_pipeline import following, tables
 from upheaval_pipeline.pieces import PIECE_MAX, PIECE_MIN, Piece, pieces
 from upheaval_pipeline.recorded import missing_log_row, recording_batches
 from upheaval_pipeline.tables import Row
+from upheaval_pipeline.workers import settle
 
-BATCH = 4096
 HISTORY_PIECE = 1 << 20
 BY, PLACE = "by", "place"
 _TASKS = 32
@@ -88,9 +87,10 @@ class _Reader(DataSourceReader):
         return [Parts((part,)) for part in found] if found and self.piece else list(_together(found))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle()
         schema = to_arrow_schema(self.schema)
         for part in cast(Parts, partition).parts:
-            yield from self.batches(part, schema) if part.row is None else _batches(iter([part.row]), schema)
+            yield from self.batches(part, schema) if part.row is None else tables.batches([part.row], schema)
 
     @abstractmethod
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
@@ -105,18 +105,11 @@ class _RowReader(_Reader):
     """Parts that are read line by line."""
 
     def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        return _batches(self.rows(part), schema)
+        return tables.batches(self.rows(part), schema)
 
     @abstractmethod
     def rows(self, part: Part) -> Iterator[Row]:
         """What a part holds."""
-
-
-def _batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    while batch := list(islice(rows, BATCH)):
-        columns = list(zip(*batch, strict=True))
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class _HistoryReader(_RowReader):
@@ -339,8 +332,34 @@ def register(spark: SparkSession) -> None:
 
 def load(spark: SparkSession, name: str, folders: Sequence[Path], *, by_place: bool = False) -> Any:
     """A data frame of one source over some run folders."""
-    named = spark.read.format(name).option("runs", "\n".join(str(folder.absolute()) for folder in folders))
+    named = spark.read.format(name).options(**_options(folders))
     return (named.option(BY, PLACE) if by_place else named).load()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is read in one piece for a table, apart from Spark's own reading: for who writes it down where he reads."""
+
+    table: str
+    reader: DataSourceReader
+    partition: InputPartition
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, with the columns of the table."""
+        return cast(Iterator[pa.RecordBatch], self.reader.read(self.partition))
+
+
+def tasks(folders: Sequence[Path]) -> list[Task]:
+    """What the tables of some run folders are read in, each in the order of the runs."""
+    found = []
+    for source in SOURCES:
+        reader = source(_options(folders)).reader(StructType.fromDDL(source.columns))
+        found += [Task(source.name(), reader, partition) for partition in reader.partitions()]
+    return found
+
+
+def _options(folders: Sequence[Path]) -> dict[str, str]:
+    return {"runs": "\n".join(str(folder.absolute()) for folder in folders)}
 
 
 def _known_members(folder: Path) -> range:

@@ -5,10 +5,13 @@ Plain Python without Spark; `sources` hands these rows to Spark. A line or file 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
 
 from upheaval.errors import HarnessError
 from upheaval.records import (
@@ -24,6 +27,9 @@ from upheaval.records import (
 from upheaval_chaos.record import Proof
 
 Row = tuple[Any, ...]
+
+REJECT: Final = "_reject"
+"""The column that says why something could not be read."""
 
 POSITION_RANGE: Final = 1 << 18
 """So many bytes of a log are judged together; a frame belongs where its last byte lies."""
@@ -62,13 +68,24 @@ REJECTS = "run string, source string, member int, line long, reason string"
 LAKE_SCHEMAS = {"runs": RUNS, "history": HISTORY, "faults": FAULTS, "trace": TRACE, "recording": RECORDING}
 """Of the tables of a lake that runs are written to. Extents of recordings keep what ended them in `_reject`."""
 
+BATCH: Final = 4096
+_CANONICAL: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 _INT64 = 1 << 63
 _Lines = Iterator[tuple[int, bytes]]
 
 
+def batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows in columns, so many at a time."""
+    rows = iter(rows)
+    while batch := list(islice(rows, BATCH)):
+        columns = list(zip(*batch, strict=True))
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def canonical(value: Json) -> str:
     """A JSON value as text, equal exactly for equal values."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+    return _CANONICAL.encode(value)
 
 
 def text(value: str) -> str:

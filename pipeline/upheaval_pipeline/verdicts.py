@@ -8,9 +8,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from upheaval.checkers.verdict import Report
-from upheaval_pipeline.lake import Entry, Lake, counted, new_batch, writing
+from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
+from upheaval_pipeline.lake_files import write_file
+from upheaval_pipeline.tables import batches
 from upheaval_pipeline.whole import Judged
 
 NAME: Final = "verdicts"
@@ -20,16 +24,16 @@ UNREADABLE: Final = "unreadable"
 _SCHEMA: Final = "run string, run_verdict string, promise string, verdict string, detail string, late_ms long"
 
 
-def write_verdicts(spark: SparkSession, lake: Lake, judged: Iterable[tuple[str, Judged]]) -> None:
+def write_verdicts(lake: Lake, judged: Iterable[tuple[str, Judged]]) -> None:
     """Keep what came of runs of a lake as it was when they were judged."""
     found = dict(judged)
     rows = [row for run, one in found.items() for row in _rows(run, one)]
     batch = new_batch()
     with writing(lake.where):
-        spark.createDataFrame(rows, _SCHEMA).coalesce(1).write.parquet(lake.folder(NAME, batch))
-        counts = counted(spark, lake, batch, {NAME: _SCHEMA})
+        schema = to_arrow_schema(StructType.fromDDL(_SCHEMA))
+        written = write_file(lake.where, NAME, batch, batches(rows, schema))
         entries = [Entry(run, entry.contents, {}) for run in found if (entry := lake.entry("runs", run)) is not None]
-        Lake(lake.where).commit(batch, [NAME], entries, counts)
+        Lake(lake.where).commit(batch, [NAME], entries, [one.file for one in written])
 
 
 def verdicts_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:

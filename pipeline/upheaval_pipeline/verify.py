@@ -44,7 +44,7 @@ from upheaval_pipeline.judged_history import Witness
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.reach import Reach
 from upheaval_pipeline.run_tables import RUNS_OF_A_JOB, Run, RunTables
-from upheaval_pipeline.whole import WHOLE_MIB, Judged, judge_whole, that_fit
+from upheaval_pipeline.whole import WHOLE_MIB, Judged, judge_each, that_fit
 
 
 def verify(spark: SparkSession, folders: Sequence[Path], whole_mib: int = WHOLE_MIB) -> list[Judged]:
@@ -53,7 +53,7 @@ def verify(spark: SparkSession, folders: Sequence[Path], whole_mib: int = WHOLE_
     Raises `UsageError` for what is no run folder, and `HarnessError` for what cannot be read.
     """
     whole = that_fit(spark, folders, whole_mib)
-    found = dict(zip(whole, judge_whole(spark, whole), strict=True))
+    found = dict(zip(whole, judge_each(spark, whole), strict=True))
     spread = [folder for folder in folders if folder not in found]
     for begin in range(0, len(spread), RUNS_OF_A_JOB):
         some = spread[begin : begin + RUNS_OF_A_JOB]

@@ -34,6 +34,7 @@ from upheaval_pipeline.facts import (
 from upheaval_pipeline.judged_history import group_of, space_of
 from upheaval_pipeline.judged_logs import ANNOUNCES, logged_claim, traced_claims
 from upheaval_pipeline.tables import POSITION_RANGE
+from upheaval_pipeline.workers import settle
 
 _KINDS = [tuple(column.split()) for column in FACT.split(", ")]
 _WORKBENCH = [function.value for function in WORKBENCH]
@@ -158,6 +159,7 @@ def _judged(
     members: int, key: tuple[str, str], frames: Iterator[pd.DataFrame], state: GroupState
 ) -> Iterator[pd.DataFrame]:
     """What Spark's tasks run on a group: the state is read, the facts are judged, the state is kept."""
+    settle()
     judge, name = key
     group = _Group(name, members, state.get[0] if state.exists else None, state)
     told = _GIVE_UP[judge](group) if state.hasTimedOut else _JUDGES[judge](group, _read(frames))

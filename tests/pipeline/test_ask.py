@@ -123,7 +123,7 @@ def lake(runs: dict[str, RunFolder], tmp_path_factory: pytest.TempPathFactory, s
     ingest(spark, [run.path for run in runs.values()], where)
     opened = open_lake(where)
     names = opened.runs("runs")
-    write_verdicts(spark, opened, zip(names, verify_lake(spark, opened, names), strict=True))
+    write_verdicts(opened, zip(names, verify_lake(spark, opened, names), strict=True))
     lines = [{**each, "detail": each["detail"] and EVIL} for each in some("2", 70, 56)]
     ingest_campaigns(spark, [written(folder / "1", some("1", 80, 48)), written(folder / "2", lines)], where)
     return where

@@ -41,7 +41,7 @@ def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_p
     lake, old, new = str(tmp_path / "lake"), built(tmp_path / "old", 40), built(tmp_path / "new", 60)
     ingest(spark, old, lake)
     words = ["ingest", *map(str, new), "--lake", lake, "--master", "local[1]"]
-    killed_on_sight(tmp_path / "lake", "recording/batch=*/_temporary/**/*.parquet", words)
+    killed_on_sight(tmp_path / "lake", "recording/batch=*/*.parquet", words)
     assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
     killed_at("lake.py", "commit", "call", words)
     assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
@@ -77,7 +77,7 @@ def test_the_verdicts_of_a_judge_that_is_killed_do_not_count(tmp_path: Path, spa
     assert asked(spark, lake, "SELECT * FROM judged", 9).rows == ()
     opened = open_lake(lake)
     judged = verify_lake(spark, opened, opened.runs("runs"))
-    write_verdicts(spark, opened, zip(opened.runs("runs"), judged, strict=True))
+    write_verdicts(opened, zip(opened.runs("runs"), judged, strict=True))
     assert len(asked(spark, lake, "SELECT * FROM judged", 9).rows) == RUNS
 
 

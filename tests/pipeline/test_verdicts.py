@@ -50,7 +50,7 @@ def lake(folders: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory, 
 def judge(spark: Any, lake: str) -> None:
     opened = open_lake(lake)
     runs = opened.runs("runs")
-    write_verdicts(spark, opened, zip(runs, verify_lake(spark, opened, runs), strict=True))
+    write_verdicts(opened, zip(runs, verify_lake(spark, opened, runs), strict=True))
 
 
 def test_a_lake_keeps_what_came_of_its_runs(lake: str, folders: Mapping[str, Path], spark: Any) -> None:

@@ -6,13 +6,13 @@ This module puts the checkers together; it needs no cluster, and none has to be 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import Final
 
 from upheaval.checkers import witness
-from upheaval.checkers.absence import check_absence, check_asked_snapshots, taken_snapshots
+from upheaval.checkers.absence import TakenSnapshots, check_absence, check_asked_snapshots, taken_snapshots
 from upheaval.checkers.backups import check_backups
 from upheaval.checkers.binding import check_binding
 from upheaval.checkers.bounds import check_bounds
@@ -55,6 +55,7 @@ from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import (
     OWN_SYSTEM,
+    ControlRecord,
     Function,
     Manifest,
     Operation,
@@ -96,12 +97,16 @@ def verify_run(path: str | PathLike[str]) -> Report:
 
     Raises `UsageError` for a folder that is no run folder or holds a malformed file.
     """
-    with _no_collector():
-        return _verify(RunFolder(path, at_rest=True))
+    with no_collector():
+        run = RunFolder(path, at_rest=True)
+        manifest, operations = run.read_manifest(), run.read_history() if run.history_file.exists() else ()
+        history = list(operations)
+        faults = faults_proved(run.read_faults(), manifest)
+        return judge_run(run, history, faults, known_of_files(run, history))
 
 
 @contextmanager
-def _no_collector() -> Iterator[None]:
+def no_collector() -> Iterator[None]:
     """Without the collector of cycles: of millions of objects without one it would look at all again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -112,30 +117,56 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _verify(run: RunFolder) -> Report:
+@dataclass(frozen=True)
+class KnownOfFiles:
+    """What the traces and the small files of a run say by themselves, whatever its logs say."""
+
+    controls: tuple[ControlRecord, ...]
+    commands: tuple[Finding, ...]
+    """On the commands of operators and what came of them."""
+    traced: TracedPositions
+    findings: tuple[Finding, ...]
+    """Those of `judge_files`."""
+    clocks: tuple[LeaderClock, ...]
+    clients: ClientTimes
+    taken: TakenSnapshots
+
+
+def known_of_files(run: RunFolder, operations: Iterable[Operation]) -> KnownOfFiles:
+    """Raises `UsageError` for a malformed file."""
     manifest = run.read_manifest()
-    operations = list(run.read_history()) if run.history_file.exists() else []
-    faults = faults_proved(run.read_faults(), manifest)
-    traced = traced_positions(run, manifest)
-    logs = check_logs(run, finals_of(manifest), manifest.members, traced)
-    findings = [converged(manifest), _enough_traffic(operations), faults]
-    controls = list(run.read_controls())
-    findings += [*admin_commands_proved(controls), *check_endings(run, manifest, controls)]
-    findings += [_leaders(run, manifest, logs)]
+    controls = tuple(run.read_controls())
+    commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
+    traces = facts_of_members(run, manifest.members)
+    return KnownOfFiles(
+        controls,
+        commands,
+        traced_positions(run, manifest),
+        tuple(judge_files(run, manifest, traces, operations)),
+        leader_clocks(run, manifest.members),
+        client_times(run, manifest),
+        taken_snapshots(run, manifest, traces),
+    )
+
+
+def judge_run(run: RunFolder, operations: list[Operation], faults: Finding, known: KnownOfFiles) -> Report:
+    """Every promise, by what is known already and by the logs. Raises `UsageError` for a malformed file."""
+    manifest = run.read_manifest()
+    logs = check_logs(run, finals_of(manifest), manifest.members, known.traced)
+    findings = [converged(manifest), _enough_traffic(operations), faults, *known.commands]
+    findings.append(_leaders(run, manifest, logs))
     past = acknowledged_past_the_end(operations, manifest)
     past_commit = None if logs.witness is None else logs.witness.past_commit
-    findings.append(final_positions(manifest, traced, logs.ends, logs.bounds, past, past_commit))
+    findings.append(final_positions(manifest, known.traced, logs.ends, logs.bounds, past, past_commit))
     findings += logs.findings
     by_model = _judge_by_model(run, manifest, operations, logs)
     findings.extend(joined(_judge_history(operations, logs), by_model))
-    findings.extend(_judge_events(run, manifest, operations, logs))
+    findings.extend(_judge_events(run, manifest, operations, logs, known))
     findings.extend(check_identities(run, manifest, _whole_sessions(logs)))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
     findings.extend(check_backups(run, manifest, finals_of(manifest), operations, witness_id))
     asked = () if logs.witness is None or logs.witness.why_not_whole else logs.witness.events.snapshots
-    traces = facts_of_members(run, manifest.members)
-    absent = check_asked_snapshots(asked, manifest, taken_snapshots(run, manifest, traces))
-    findings.extend(merged(judge_files(run, manifest, traces, operations), absent))
+    findings.extend(merged(known.findings, check_asked_snapshots(asked, manifest, known.taken)))
     return Report(str(run.path), tuple(findings), unchecked(findings))
 
 
@@ -236,17 +267,19 @@ def unjudgeable(why: str, log_start: int = 0) -> list[Finding]:
     return [Finding(promise, Verdict.UNKNOWN, why, position=log_start or None) for promise in _OF_HISTORY]
 
 
-def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation], logs: LogFindings) -> list[Finding]:
+def _judge_events(
+    run: RunFolder, manifest: Manifest, operations: list[Operation], logs: LogFindings, known: KnownOfFiles
+) -> list[Finding]:
     """What can be judged only of some runs: time, sessions, messages of services, timers, money, snapshots."""
     log = logs.witness
     if log is None or log.why_not_whole:
         return []
     by_id = {operation.id: operation for operation in operations}
-    clients, clocks = clients_of(operations, log.entries), leader_clocks(run, manifest.members)
-    times = client_times(run, manifest)
-    slow = [operation for operation in operations if is_slow(operation, times)]
+    clients = clients_of(operations, log.entries)
+    slow = [operation for operation in operations if is_slow(operation, known.clients)]
     stall = partial(longest_stall, run, manifest.members)
-    found = judge_events(log.events, by_id, log.entries, clients, clocks, times, slow, stall, manifest.system)
+    aside = (clients, known.clocks, known.clients, slow, stall, manifest.system)
+    found = judge_events(log.events, by_id, log.entries, *aside)
     return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
