@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -37,6 +38,7 @@ from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import Operation, Outcome, encode_operation
 from upheaval.scenario import load_scenario
 from upheaval_pipeline.columnar import ECHO, LIST, REGISTER
+from upheaval_pipeline.whole import WHOLE_MIB
 
 SLOTS = 8
 WORKERS = "two workers"
@@ -101,16 +103,22 @@ def make_run(folder: Path, count: int) -> None:
     built.write(folder)
 
 
-def make_small_runs(folder: Path, count: int) -> list[Path]:
-    """Copies of a simulated run under their own names."""
-    scenario, first = load_scenario("leader-killed"), folder / "0"
-    run_scenario(scenario, SimulatedStage(scenario, 1, first), runtime="simulated", seed=1, say=lambda _: None)
+def make_small_run(folder: Path) -> None:
+    """A simulated run."""
+    scenario = load_scenario("leader-killed")
+    run_scenario(scenario, SimulatedStage(scenario, 1, folder), runtime="simulated", seed=1, say=lambda _: None)
+
+
+def copies(folder: Path, make: Callable[[Path], None], count: int) -> list[Path]:
+    """Of a run, under their own names."""
+    first = folder / "0"
+    make(first)
     told = json.loads((first / "manifest.json").read_text())
     for number in range(1, count):
         copy = folder / str(number)
         shutil.copytree(first, copy, copy_function=os.link)
         (copy / "manifest.json").unlink()
-        (copy / "manifest.json").write_text(json.dumps({**told, "run_id": f"small-{number}"}))
+        (copy / "manifest.json").write_text(json.dumps({**told, "run_id": f"{told['run_id']}-{number}"}))
     return [folder / str(number) for number in range(count)]
 
 
@@ -165,7 +173,7 @@ def verdicts(judged: Iterable[Any]) -> list[str]:
     return sorted({each.verdict.text for each in judged})
 
 
-def by_spark(master: str, lake: str, what: str, folders: Sequence[Path]) -> Row:
+def by_spark(master: str, lake: str, what: str, whole_mib: int, folders: Sequence[Path]) -> Row:
     """All promises in one way, the core check, or ingest."""
     from upheaval_pipeline import judged_history, judged_logs
     from upheaval_pipeline.ingest import ingest
@@ -188,7 +196,7 @@ def by_spark(master: str, lake: str, what: str, folders: Sequence[Path]) -> Row:
         if what == "ingest":
             return len(ingest(spark, folders, lake))
         if what == "whole":
-            return verdicts(verify(spark, folders))
+            return verdicts(verify(spark, folders, whole_mib))
         opened = Lake(lake)
         runs = opened.runs("runs")
         if what == "lake":
@@ -220,18 +228,28 @@ def by_duckdb(lake: str) -> Row:
     return measured(work)
 
 
-def one(engine: str, master: str, lake: str, folders: Sequence[Path]) -> Row:
+def one(engine: str, master: str, lake: str, whole_mib: int, folders: Sequence[Path]) -> Row:
     """What one engine needs, in this process."""
     if engine == "in process":
         return in_process(folders)
     if engine == "core: duckdb":
         return by_duckdb(lake)
-    return by_spark(master, lake, engine.partition(":")[0], folders)
+    return by_spark(master, lake, engine.partition(":")[0], whole_mib, folders)
 
 
-def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
+def apart(engine: str, master: str, lake: Path, whole_mib: int, folders: Sequence[Path]) -> Row:
     """What one engine needs, in a process of its own."""
-    words = ["--one", engine, "--master", master, "--lake", str(lake), *map(str, folders)]
+    words = [
+        "--one",
+        engine,
+        "--master",
+        master,
+        "--lake",
+        str(lake),
+        "--spread-above",
+        str(whole_mib),
+        *map(str, folders),
+    ]
     used = before = own_seconds()
     peak = 0
     with subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True) as process:
@@ -248,10 +266,12 @@ def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
     return row
 
 
-def side_by_side(engines: Sequence[str], folders: Sequence[Path], lake: Path, rounds: int) -> Row:
-    """Ingest, and then each engine in turn, as often as wanted."""
+def side_by_side(options: argparse.Namespace, folders: Sequence[Path], lake: Path) -> Row:
+    """Ingest, where there is need of a lake, and then each engine in turn, as often as wanted."""
+    engines = options.engine or ENGINES
+    first = [INGEST] if any(not engine.startswith(("in process", "whole")) for engine in engines) else []
     found: dict[str, list[Row]] = {}
-    for engine in (INGEST, *(engine for _ in range(rounds) for engine in engines if engine != INGEST)):
+    for engine in (*first, *(engine for _ in range(options.rounds) for engine in engines if engine != INGEST)):
         with ExitStack() as stack:
             master = engine.rpartition(" ")[2]
             if engine.endswith(WORKERS):
@@ -259,7 +279,7 @@ def side_by_side(engines: Sequence[str], folders: Sequence[Path], lake: Path, ro
                 settings = {**os.environ, "SPARK_WORKER_DIR": scratch, "PYSPARK_PYTHON": sys.executable}
                 workers = spark_master(Path(scratch), settings, 2, cores=1, memory="4g")
                 master = stack.enter_context(workers)
-            told = apart(engine, master, lake, folders)
+            told = apart(engine, master, lake, options.spread_above, folders)
         print(f"{engine}: {told}", file=sys.stderr, flush=True)
         found.setdefault(engine, []).append(told)
     return found
@@ -269,6 +289,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operations", type=int, action="append", default=[], help="of one run; may be repeated")
     parser.add_argument("--runs", type=int, action="append", default=[], help="small ones; may be repeated")
+    parser.add_argument("--copies", type=int, default=1, help="of each run of --operations, judged together")
+    parser.add_argument("--spread-above", type=int, default=WHOLE_MIB, help="MiB, as of `upheaval verify`")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--engine", choices=ENGINES, action="append", help="may be repeated (default: all)")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -277,20 +299,19 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(one(options.one, options.master, options.lake, options.folders)))
+        print(json.dumps(one(options.one, options.master, options.lake, options.spread_above, options.folders)))
         return 0
     found: dict[str, Row] = {}
-    engines = options.engine or ENGINES
     with tempfile.TemporaryDirectory(prefix="upheaval-engines-") as name:
         for count in options.operations:
             folder = Path(name) / f"{count}"
-            make_run(folder / "run", count)
-            found[f"{count} operations"] = side_by_side(engines, [folder / "run"], folder / "lake", options.rounds)
+            runs = copies(folder, partial(make_run, count=count), options.copies)
+            found[f"{options.copies} of {count} operations"] = side_by_side(options, runs, folder / "lake")
             shutil.rmtree(folder)
         for count in options.runs:
             folder = Path(name) / f"small-{count}"
-            runs = make_small_runs(folder, count)
-            found[f"{count} runs"] = side_by_side(engines, runs, folder / "lake", options.rounds)
+            runs = copies(folder, make_small_run, count)
+            found[f"{count} runs"] = side_by_side(options, runs, folder / "lake")
             shutil.rmtree(folder)
     print(json.dumps(found, indent=2))
     return 0

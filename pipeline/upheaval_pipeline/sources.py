@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
 from upheaval_pipeline import following, tables
-from upheaval_pipeline.pieces import PIECE_MAX, PIECE_MIN, Piece, pieces
+from upheaval_pipeline.pieces import PIECE_MIN, Piece, pieces
 from upheaval_pipeline.recorded import missing_log_row, recording_batches
 from upheaval_pipeline.tables import Row
 from upheaval_pipeline.workers import settle
@@ -29,6 +29,8 @@ from upheaval_pipeline.workers import settle
 HISTORY_PIECE = 1 << 20
 BY, PLACE = "by", "place"
 _TASKS = 32
+TASK_MAX = 1 << 24
+"""So many bytes of many parts are read by one task, one part after the other."""
 Offset = dict[str, Any]
 
 
@@ -57,7 +59,7 @@ class Parts(InputPartition):
 
 def _together(parts: Sequence[Part]) -> Iterator[Parts]:
     """Parts that follow each other, in about so many tasks as keep all cores busy; a large part has its own."""
-    wanted = min(max(sum(part.size for part in parts) // _TASKS, PIECE_MIN), PIECE_MAX)
+    wanted = min(max(sum(part.size for part in parts) // _TASKS, PIECE_MIN), TASK_MAX)
     some: list[Part] = []
     size = 0
     for part in parts:
