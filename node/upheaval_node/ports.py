@@ -31,15 +31,17 @@ class Bell:
 
     Who turns the agent takes the note back before the turn. A runtime that looks at bells turns an agent only when its
     bell was rung, when its deadline has come, when the disk was done with something, or when its last turn did
-    something. An agent whose bell `tells_all` rings for itself when there is more to do, and waits for no disk. Agents
-    have a `bell` where somebody rings for them.
+    something and the agent has not said that it `is_settled`: that another turn would do nothing. An agent whose bell
+    `tells_all` rings for itself when there is more to do, and waits for no disk. Agents have a `bell` where somebody
+    rings for them.
     """
 
-    __slots__ = ("rung", "tells_all")
+    __slots__ = ("is_settled", "rung", "tells_all")
 
     def __init__(self, *, tells_all: bool = False) -> None:
         self.rung = True
         self.tells_all = tells_all
+        self.is_settled = tells_all
 
 
 # --- network: reliable byte streams, as TCP and Unix sockets give them --------------------------------------------

@@ -129,6 +129,11 @@ class ArchiveClient:
         """Whether the client has ended, by `close` or by the loss of its archive."""
         return self._states.current == ClientState.CLOSED
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a request waits for the next turn."""
+        return bool(self._outgoing)
+
     def next_deadline_ns(self) -> int:
         """The earliest time-out of a call or of the connect."""
         if self.is_closed:

@@ -18,7 +18,7 @@ from upheaval_node.cluster.authentication import (
     authorisation_named,
 )
 from upheaval_node.cluster.backup_sessions import BackupSessions
-from upheaval_node.cluster.consensus_adapter import ConsensusAdapter
+from upheaval_node.cluster.consensus_adapter import FRAGMENT_LIMIT, ConsensusAdapter
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import ElectionState, Role
@@ -99,6 +99,8 @@ class ConsensusModule:
     _recovery: Steps[Recovered] | None = None
     _consensus: ConsensusAdapter | None = None
     _service_adapter: ServiceAdapter | None = None
+    _settled_work = 0
+    """How much of its last turn was hearing and saying what leaves nothing for another turn."""
     _slow_tick_deadline_ns = 0
     _deadline_ns = 0
 
@@ -209,6 +211,9 @@ class ConsensusModule:
             self._deadline_ns = now.ns + RETRY_AFTER_ERROR_NS
             return 0
         self._deadline_ns = self._next_deadline(now)
+        if self.bell is not None:
+            is_settled = work == self._settled_work and self.election is None
+            self.bell.is_settled = is_settled and not self._context.archive.has_unsent
         return work
 
     def next_deadline_ns(self) -> int:
@@ -227,7 +232,9 @@ class ConsensusModule:
             slow_work = self._slow_tick(now)
             self._slow_tick_deadline_ns = now.ns + (1 if slow_work else SLOW_TICK_INTERVAL_NS)
             work += slow_work
-        work += self._consensus.poll(now)
+        heard = self._consensus.poll(now)
+        work += heard
+        self._settled_work = heard if heard < FRAGMENT_LIMIT else 0
         election = self.election
         if election is not None:
             work += election.do_work(now)
@@ -470,7 +477,10 @@ class ConsensusModule:
             work = self._state.serve_services(now, log)
             work += self._ingress.poll(now, log, self.leadership_term_id)
             self._context.latency.on_append(now, position, log.position)
-        return work + self._log.lead(now)
+        committed, sent = self.commit_position, self._log.lead(now)
+        if self.commit_position == committed:
+            self._settled_work += sent
+        return work + sent
 
     def _on_committed(self, now: Now, position: Position) -> None:
         """A quorum has recorded the log up to there."""
@@ -490,7 +500,9 @@ class ConsensusModule:
             work = read
             if self._ingress is not None:
                 work += self._ingress.poll(now, None, self.leadership_term_id)
-        return work + self._log.send_append_position(now, 0)
+        sent = self._log.send_append_position(now, 0)
+        self._settled_work += sent
+        return work + sent
 
     def _on_log_ended(self, now: Now, stop_position: Position | None) -> None:
         """The leader's stream has ended, or the recording of the log has, where `stop_position` says."""

@@ -222,7 +222,7 @@ class SimulatedProcess:
             self._is_told = True
             self.on_ended(turn.agent)
             return 1
-        turn.is_due = work > 0 and (bell is None or not bell.tells_all)
+        turn.is_due = work > 0 and (bell is None or not bell.is_settled)
         return work
 
     def _plan_next(self) -> None:
