@@ -31,14 +31,20 @@ HOT: Final = (
     "node/upheaval_node/steps.py",
     "node/upheaval_node/types.py",
     "harness/upheaval/campaign/invariants.py",
+    "harness/upheaval/checkers/*.py",
+    "harness/upheaval/records/history.py",
+    "harness/upheaval/records/jsonfields.py",
+    "harness/upheaval/records/run_folder.py",
+    "harness/upheaval/records/service_messages.py",
     "harness/upheaval/runtimes/simulated/disk.py",
     "harness/upheaval/runtimes/simulated/links.py",
     "harness/upheaval/runtimes/simulated/network.py",
     "harness/upheaval/runtimes/simulated/process.py",
     "harness/upheaval/runtimes/simulated/trace.py",
     "harness/upheaval/runtimes/simulated/world.py",
+    "harness/upheaval/workload/load.py",
 )
-"""What a message, or a simulated second, goes through."""
+"""What a message, a simulated second, or a run that is judged goes through."""
 HEIRS: Final = ("node", "harness", "chaos", "pipeline", "examples", "tests", "bench")
 """Where classes are written that derive from those of the node."""
 BY_HAND: Final[dict[str, str]] = {}

@@ -77,7 +77,7 @@ class ArchiveWorld(World):
         return member
 
     def client(self, driver: MediaDriver, **arguments: str) -> RequestingClient:
-        client = RequestingClient(driver, name="test", **arguments)  # type: ignore[arg-type]  # channels only
+        client = RequestingClient(driver, name="test", **arguments)
         self.agents.append(client)
         return client
 

@@ -19,9 +19,11 @@ from upheaval.workload.load import (
     LoadCounts as LoadCounts,
     LoadMaker as LoadMaker,
     OperationDraw as OperationDraw,
-    Session as Session,
-    SessionThatGivesBack as SessionThatGivesBack,
     WorkloadSettings as WorkloadSettings,
     make_draw as make_draw,
     session_end as session_end,
+)
+from upheaval.workload.sessions import (
+    Session as Session,
+    SessionThatGivesBack as SessionThatGivesBack,
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from upheaval.errors import UsageError
 from upheaval.records import (
@@ -24,9 +24,10 @@ from upheaval.records import (
     encode_operation,
 )
 from upheaval.workload.draws import LedgerDraw, TimersDraw
-from upheaval_node.errors import DecodeError, NodeError, TimeoutExpired
+from upheaval.workload.sessions import Session, SessionThatGivesBack
+from upheaval_node.errors import DecodeError, TimeoutExpired
 from upheaval_node.ports import Agent, Bell, Buffer
-from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S, SessionId, TermId
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
 IDS_A_LOAD: Final = 1 << 40
@@ -52,46 +53,6 @@ MIX: Final[tuple[tuple[Function, int], ...]] = (
     (Function.LIST, 5),
     (Function.ECHO, 5),
 )
-
-
-class Session(Protocol):
-    """A client session with the cluster, as `upheaval_node.client.session.ClusterClient` is one."""
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether operations may be offered."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it has ended; then another one is opened."""
-
-    leadership_term_id: TermId
-    opened_term_id: TermId
-    session_id: SessionId
-    error: NodeError | None
-
-    def do_work(self, now: Now) -> int:
-        """A duty cycle: connect, follow the leader, keep the session alive."""
-
-    def next_deadline_ns(self) -> int:
-        """When it must have a turn without input."""
-
-    def poll(self, handler: Callable[[int, Buffer], None], limit: int = ...) -> int:
-        """Deliver what the service sent; the handler takes the position in the egress and the payload."""
-
-    def offer(self, *parts: Buffer) -> int:
-        """Send one message; a positive position, or a negative result when it was not taken."""
-
-    def close(self) -> None:
-        """Tell the cluster, if that is possible, and end."""
-
-
-@runtime_checkable
-class SessionThatGivesBack(Session, Protocol):
-    """A session that may take a message and tell later that nobody had it."""
-
-    def given_back(self) -> Sequence[int]:
-        """What `offer` returned for messages that are in no log and will be in none; each is told once."""
 
 
 def session_end(session: Session, ended_ns: int) -> SessionEnd | None:

@@ -140,13 +140,16 @@ class Archive:
         work = 0
         for control in self._control:
             work += control.poll(self._on_request, REQUEST_LIMIT)
-        work += self._recorder.do_work(now)
+        recorded = self._recorder.do_work(now)
+        work += recorded
         work += self._replayer.do_work(now)
         work += self._run_replications(now)
         work += self._deletions.do_work(now)
         work += self._run_sessions(now)
         if work:
             self._count()
+            if self.bell is not None:
+                self.bell.is_settled = work == recorded and self._recorder.is_settled
         return work
 
     def next_deadline_ns(self) -> int:

@@ -210,6 +210,11 @@ class Recorder:
             self._ended(now, session)
         return work
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether another turn would find nothing to record."""
+        return all(session.is_settled for session in self._sessions.values())
+
     def close(self, now: Now) -> None:
         """Stop everything, waiting for the disk."""
         for session in list(self._sessions.values()):

@@ -75,6 +75,7 @@ class RecordingSession:
         self._is_entry_durable = False
         self._is_stop_written = False
         self._is_stop_safe = False
+        self._has_taken_all = False
         self._reported = writer.position
         catalog.force(self._entry_forced)
 
@@ -93,10 +94,17 @@ class RecordingSession:
         """The recorded position as reported by the counter; the stop position once the session has stopped."""
         return self._reported
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether another turn would find nothing: it has taken all that was there, and nothing ends."""
+        is_ending = self.image.is_closed or self.image.is_end_of_stream or self.error is not None
+        return self._has_taken_all and not is_ending and self._states.current == RecordingSessionState.RECORDING
+
     def do_work(self, now: Now) -> int:
         """Take a few blocks, or go on with the end."""
         if self._states.current == RecordingSessionState.RECORDING:
             work = self._record(MAX_BLOCKS_PER_TURN)
+            self._has_taken_all = work < MAX_BLOCKS_PER_TURN
             if work == 0 and (self.image.is_closed or self.image.is_end_of_stream):
                 self._states.enter(RecordingSessionState.INACTIVE)
                 work = 1

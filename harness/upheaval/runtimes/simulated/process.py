@@ -198,15 +198,13 @@ class SimulatedProcess:
                 if turn.is_due or turn.bell is None or turn.bell.rung:
                     work += self._take_turn(turn, now)
             is_idle &= work == 0
-            if not (self._inbox or self._is_told or self._waiting(is_worth_a_look=work > 0)):
+            if not (self._inbox or self._is_told or self._is_waited_for(is_worth_a_look=work > 0)):
                 break
         self.idle_wakes += is_idle
 
-    def _waiting(self, *, is_worth_a_look: bool) -> list[_Turn]:
-        """Who is called in one more round; agents without a bell are when something was done in this one."""
-        return [
-            turn for turn in self._turns if turn.is_due or (is_worth_a_look if turn.bell is None else turn.bell.rung)
-        ]
+    def _is_waited_for(self, *, is_worth_a_look: bool) -> bool:
+        """Whether somebody is to be called at once; agents without a bell are when something was done in this round."""
+        return any(turn.is_due or (is_worth_a_look if turn.bell is None else turn.bell.rung) for turn in self._turns)
 
     def _take_turn(self, turn: _Turn, now: Now) -> int:
         turn.is_stale = True
@@ -228,11 +226,8 @@ class SimulatedProcess:
     def _plan_next(self) -> None:
         now_ns = self._world.now_ns
         self._busy_until_ns = now_ns + TURN_NS
-        deadline_ns = NEVER_NS
-        if self._inbox or self._is_told:
-            deadline_ns = now_ns
-        if self._waiting(is_worth_a_look=False):
-            deadline_ns = now_ns
+        is_waited_for = self._inbox or self._is_told or self._is_waited_for(is_worth_a_look=False)
+        deadline_ns = now_ns if is_waited_for else NEVER_NS
         for turn in self._turns:
             if turn.is_stale or turn.bell is None:
                 turn.is_stale = False
