@@ -241,8 +241,8 @@ class LoadMaker(Protocol):
         record: Callable[[Operation], None],
         record_end: Callable[[SessionEnd], None],
         clock_ns: Callable[[], int],
-        first_id: int = ...,
-        first_process: int = ...,
+        first_id: int = 0,
+        first_process: int = 0,
     ) -> ClientLoad:
         """Raises `UsageError` for settings that it can do nothing with."""
 
