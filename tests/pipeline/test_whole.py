@@ -1,11 +1,15 @@
 """Runs that fit into a task are judged there by the in-process checkers, those of a lake when they are ingested."""
 
+import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from support.built_runs import good_run
 from upheaval.checkers.run import verify_run
@@ -16,7 +20,7 @@ from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.run_tables import reports_of_lake
 from upheaval_pipeline.verify import verify, verify_lake
 from upheaval_pipeline.version import version
-from upheaval_pipeline.whole import WHOLE_MIB, that_fit
+from upheaval_pipeline.whole import WHOLE_MIB, _shares, that_fit
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +91,26 @@ def test_what_another_version_said_does_not_count(folders: list[Path], tmp_path:
 
 def test_the_option_has_the_default_of_the_judge() -> None:
     assert parsing.SPREAD_ABOVE_MIB == WHOLE_MIB
+
+
+@given(st.lists(st.integers(0, 1 << 40), max_size=50), st.integers(1, 20))
+def test_runs_are_shared_out_evenly_and_each_once(sizes: list[int], tasks: int) -> None:
+    shares = _shares(sizes, tasks)
+    assert sorted(place for share in shares for place in share) == list(range(len(sizes)))
+    assert len(shares) == min(tasks, len(sizes))
+    totals = [sum(sizes[place] for place in share) for share in shares]
+    assert max(totals, default=0) - min(totals, default=0) <= max(sizes, default=0) + len(sizes)
+    assert all([sizes[place] for place in share] == sorted((sizes[p] for p in share), reverse=True) for share in shares)
+
+
+def test_what_a_worker_has_imported_is_kept_out_of_collections_once() -> None:
+    """In a process of its own: what is frozen stays so."""
+    script = (
+        "import gc, json; from upheaval_pipeline.workers import settle; found = []\n"
+        "for more in ('', '', 'import tabnanny'):\n"
+        "    exec(more); settle(); found.append(gc.get_freeze_count()); kept = [[] for _ in range(1000)]\n"
+        "print(json.dumps(found))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    first, second, third = json.loads(told.stdout)
+    assert 0 < first == second < third

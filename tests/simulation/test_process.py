@@ -123,3 +123,23 @@ def test_who_watches_cycles_sees_the_one_in_which_the_process_ends_itself_while_
     assert isinstance(process.failure, StorageError)
     assert len(seen) == process.cycles
     assert all(seen)
+
+
+class Working(Rung):
+    """Does something whenever it is called, and says whether another turn would do more."""
+
+    def __init__(self, *, is_settled: bool) -> None:
+        super().__init__()
+        self.is_settled = is_settled
+
+    def do_work(self, now: Now) -> int:
+        self.bell.is_settled = self.is_settled
+        return 1 - super().do_work(now) if self.turns < 3 else 0
+
+
+def test_an_agent_that_did_something_is_called_again_unless_it_is_settled() -> None:
+    world = World(1)
+    settled, unsettled = Working(is_settled=True), Working(is_settled=False)
+    running(world, [settled, unsettled])
+    world.run_for(MS)
+    assert (settled.turns, unsettled.turns) == (1, 3)
