@@ -94,10 +94,10 @@ class LoadClient:
     """A session with the cluster in this process, driven by one loop."""
 
     def __init__(self, cluster: ProcessCluster, window: int, message_length: int = MESSAGE_LENGTH) -> None:
-        loop = Loop()
+        loop = self.loop = Loop()
         tls = cluster.client_tls()
         network = SelectorNetwork(loop, None if tls is None else TlsIdentity(tls))
-        media = MediaDriver(network, StaticResolver(), MediaSettings(), SystemRandom(), None)
+        media = self.media = MediaDriver(network, StaticResolver(), MediaSettings(), SystemRandom(), None)
         self.session = ClusterClient(media, cluster.ingress_endpoints(), random=SystemRandom())
         self.load = WindowLoad(self.session, window, message_length)
         self.cycle = DutyCycle(loop, SystemClock(), (media, self.session, self.load))
@@ -132,6 +132,7 @@ def running_cluster(
     tls: Path | None = None,
     system: str = OWN_SYSTEM,
     leader_disconnect_ms: int = 0,
+    max_sessions: int = 0,
 ) -> Iterator[ProcessCluster]:
     with tempfile.TemporaryDirectory(prefix="bench-upheaval-", dir="/var/tmp") as folder:
         spec = ClusterSpec(
@@ -142,6 +143,7 @@ def running_cluster(
             tls=str(tls or ""),
             system=system,
             leader_disconnect_ms=leader_disconnect_ms,
+            max_sessions=max_sessions,
         )
         cluster = ProcessCluster.create(Path(folder) / "run", spec)
         cluster.up()

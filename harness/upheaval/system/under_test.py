@@ -33,7 +33,7 @@ from upheaval_node.files import layout
 from upheaval_node.runtime import control
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.loader import load_service
-from upheaval_node.settings import profile_settings
+from upheaval_node.settings import MediaSettings, profile_settings
 from upheaval_node.tool.__main__ import Options, execute
 from upheaval_node.tool.answer import Answer
 from upheaval_node.trace_kinds import TraceKind
@@ -380,6 +380,10 @@ class UpheavalNode(AnswersAsJson):
         return ("--component", plan.component)
 
 
+CONNECTIONS_A_SESSION: Final = 2
+"""With a leader: a client that comes again has its old one for a while."""
+
+
 def _settings(plan: MemberPlan) -> dict[str, Json]:
     spec = plan.spec
     cluster: dict[str, Json] = {"max_sessions": spec.max_sessions} if spec.max_sessions else {}
@@ -387,7 +391,12 @@ def _settings(plan: MemberPlan) -> dict[str, Json]:
         cluster["timeouts"] = {"leader_disconnect_ns": spec.leader_disconnect_ms * MS}
     if plan.credentials:
         cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
-    return {"cluster": cluster} if cluster else {}
+    settings: dict[str, Json] = {"cluster": cluster} if cluster else {}
+    if CONNECTIONS_A_SESSION * spec.max_sessions > MediaSettings().max_connections_of_peer:
+        # All of them may come from one host.
+        connections = CONNECTIONS_A_SESSION * spec.max_sessions
+        settings["media"] = {"max_connections": connections, "max_connections_of_peer": connections}
+    return settings
 
 
 def require_one_service(spec: ClusterSpec) -> None:

@@ -1,0 +1,209 @@
+"""What a cluster costs by what is asked of it: `python -m bench.curves [--only open|length|members|sessions]`.
+
+An open loop (messages at their times, whoever has answered; latency counts from when a message was due), payloads of
+32 bytes to 64 KiB, one to five members, and up to five hundred sessions with one leader, of which each is opened and
+sends one message. Processes on this machine, Aeron's settings but for the number of sessions. Prints JSON.
+"""
+
+import argparse
+import json
+import struct
+import sys
+import time
+from collections.abc import Callable
+from random import SystemRandom
+from typing import Any, Final
+
+import psutil
+
+from bench.figures import Figures, from_latencies
+from bench.own import LoadClient, cpu_seconds, request_of, running_cluster
+from upheaval.runtimes.process import ProcessCluster
+from upheaval_node.client.session import ClusterClient
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.ports import Buffer
+from upheaval_node.runtime.clock import SystemClock
+from upheaval_node.runtime.duty_cycle import DutyCycle
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.settings import MediaSettings
+from upheaval_node.types import NEVER_NS, Now, S
+
+LENGTHS: Final = (32, 256, 2048, 16_384, 65_536)
+MEMBERS: Final = (1, 3, 5)
+SESSIONS: Final = (1, 100, 500)
+RATE: Final = 1000
+WINDOW: Final = 64
+OF_A_CLIENT: Final = 25
+BATCH: Final = 50
+_ID: Final = struct.Struct("<q")
+
+
+class OpenLoad:
+    """Sends at fixed times and notes how long after its time each message was answered. An agent of its loop."""
+
+    def __init__(self, client: ClusterClient, rate: int, seconds: float) -> None:
+        self._client = client
+        self._interval_ns = S // rate
+        self._body = request_of(64)[_ID.size :]
+        self._begin_ns = time.monotonic_ns() + S
+        self._count = round(rate * (seconds + 1))
+        self._next = 0
+        self._warm_up = rate
+        self.latencies_ms: list[float] = []
+        self.answered = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self.answered == self._count
+
+    def do_work(self, now: Now) -> int:
+        work = self._client.poll(self._on_answer, WINDOW)
+        while self._next < self._count and now.ns >= self._due_ns(self._next):
+            if self._client.offer(_ID.pack(self._next) + self._body) <= 0:
+                break
+            self._next += 1
+            work += 1
+        return work
+
+    def next_deadline_ns(self) -> int:
+        return self._due_ns(self._next) if self._next < self._count else NEVER_NS
+
+    def _due_ns(self, number: int) -> int:
+        return self._begin_ns + number * self._interval_ns
+
+    def _on_answer(self, _timestamp: int, payload: Buffer) -> None:
+        (number,) = _ID.unpack_from(payload)
+        self.answered += 1
+        if number >= self._warm_up:
+            self.latencies_ms.append((time.monotonic_ns() - self._due_ns(number)) / 1e6)
+
+
+class Sessions:
+    """As many sessions as wanted, of clients with some each: a connection carries 64 streams. An agent of their loop.
+
+    Only those that something is expected of are turned every time, the others once a second: they stay alive.
+    """
+
+    def __init__(self, cluster: ProcessCluster) -> None:
+        self._loop = Loop()
+        self._endpoints = cluster.ingress_endpoints()
+        self._media: list[MediaDriver] = []
+        self._next_round_ns = 0
+        self._cycle = DutyCycle(self._loop, SystemClock(), (self,))
+        self.all: list[ClusterClient] = []
+        self.active: list[ClusterClient] = []
+        self.answers = 0
+
+    def add(self) -> ClusterClient:
+        if len(self.all) % OF_A_CLIENT == 0:
+            network = SelectorNetwork(self._loop, None)
+            self._media.append(MediaDriver(network, StaticResolver(), MediaSettings(), SystemRandom(), None))
+        session = ClusterClient(self._media[-1], self._endpoints, random=SystemRandom())
+        self.all.append(session)
+        return session
+
+    def do_work(self, now: Now) -> int:
+        is_round = now.ns >= self._next_round_ns
+        if is_round:
+            self._next_round_ns = now.ns + S
+        work = sum(media.do_work(now) for media in self._media)
+        turned = self.all if is_round else self.active
+        return work + sum(session.do_work(now) + session.poll(self._on_answer, WINDOW) for session in turned)
+
+    def next_deadline_ns(self) -> int:
+        deadline_ns = min((session.next_deadline_ns() for session in self.active), default=NEVER_NS)
+        media_ns = min((media.next_deadline_ns() for media in self._media), default=NEVER_NS)
+        return min(deadline_ns, media_ns, self._next_round_ns)
+
+    def until(self, condition: Callable[[], bool], seconds: float) -> None:
+        if not self._cycle.run_until(condition, time.monotonic_ns() + round(seconds * S)):
+            lost = [session for session in self.all if session.error is not None]
+            why = str(lost[0].error) if lost else "none"
+            raise RuntimeError(f"{len(self.all)} sessions, {self.answers} answers, {len(lost)} ended: {why}")
+
+    def _on_answer(self, _timestamp: int, _payload: Buffer) -> None:
+        self.answers += 1
+
+
+def open_loop(rate: int, seconds: float) -> dict[str, float]:
+    """Latency at a fixed rate, synced and not."""
+    found: dict[str, float] = {}
+    for level in (0, 1):
+        with running_cluster(profile="aeron", sync_level=level) as cluster:
+            client = LoadClient(cluster, 0)
+            load = OpenLoad(client.session, rate, seconds)
+            client.cycle = DutyCycle(client.loop, SystemClock(), (client.media, client.session, load))
+            if not client.cycle.run_until(
+                lambda load=load: load.is_done, time.monotonic_ns() + round((seconds + 30) * S)
+            ):
+                raise RuntimeError(f"{load.answered} messages were answered")
+            figures: Figures = from_latencies(load.latencies_ms, seconds)
+            found |= {f"sync_{level}_{name}": round(value, 3) for name, value in figures.as_dict().items()}
+    return found
+
+
+def closed_loop(length: int, members: int, seconds: float) -> dict[str, float]:
+    """A window of messages of a length, and what the processor does for one."""
+    with running_cluster(profile="aeron", sync_level=0, members=members) as cluster:
+        processes = [psutil.Process(f.pid) for member in cluster.members for f in member.node.processes()]
+        client = LoadClient(cluster, WINDOW, length)
+        before = cpu_seconds(processes) + time.process_time()
+        client.run(seconds)
+        used = cpu_seconds(processes) + time.process_time() - before
+        figures = from_latencies(client.load.latencies_ms, seconds)
+        row = {name: round(value, 3) for name, value in figures.as_dict().items()}
+        megabytes = length * figures.per_second / 1e6
+        return {
+            **row,
+            "microseconds": round(used * 1e6 / client.load.answered, 1),
+            "mb_per_second": round(megabytes, 1),
+        }
+
+
+def many_sessions(wanted: int) -> dict[str, float]:
+    """Opens sessions one hundred at a time, and has each of them send one message."""
+    with running_cluster(profile="aeron", sync_level=0, max_sessions=wanted + 10) as cluster:
+        processes = [psutil.Process(f.pid) for member in cluster.members for f in member.node.processes()]
+        clients, begin, before = Sessions(cluster), time.monotonic(), cpu_seconds(processes)
+        while len(clients.all) < wanted:
+            clients.active = [clients.add() for _ in range(min(BATCH, wanted - len(clients.all)))]
+            clients.until(lambda: all(session.is_connected for session in clients.active), 60)
+        opened, opening = time.monotonic() - begin, cpu_seconds(processes) - before
+        begin, before = time.monotonic(), cpu_seconds(processes)
+        for first in range(0, wanted, BATCH):
+            clients.active = clients.all[first : first + BATCH]
+            answered = clients.answers
+            for session in clients.active:
+                clients.until(lambda session=session: session.offer(request_of(64)) > 0, 10)
+            clients.until(lambda answered=answered: clients.answers - answered == len(clients.active), 30)
+        sent, sending = time.monotonic() - begin, cpu_seconds(processes) - before
+        memory = max(process.memory_info().rss for process in processes) / 1e6
+        row = {"open_s": opened, "open_member_ms": opening * 1e3 / wanted, "send_s": sent}
+        row |= {"send_member_ms": sending * 1e3 / wanted, "member_mb": memory}
+        return {name: round(value, 3) for name, value in row.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=("open", "length", "members", "sessions"), action="append")
+    parser.add_argument("--seconds", type=float, default=4.0, help="measured time of each row")
+    parser.add_argument("--sessions", type=int, nargs="+", default=SESSIONS)
+    options = parser.parse_args()
+    kinds = options.only or ("open", "length", "members", "sessions")
+    found: dict[str, Any] = {}
+    if "open" in kinds:
+        found["open"] = {str(RATE): open_loop(RATE, options.seconds)}
+    if "length" in kinds:
+        found["length"] = {str(length): closed_loop(length, 3, options.seconds) for length in LENGTHS}
+    if "members" in kinds:
+        found["members"] = {str(members): closed_loop(64, members, options.seconds) for members in MEMBERS}
+    if "sessions" in kinds:
+        found["sessions"] = {str(wanted): many_sessions(wanted) for wanted in options.sessions}
+    print(json.dumps(found, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
