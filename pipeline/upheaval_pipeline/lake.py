@@ -28,6 +28,7 @@ FORMAT: Final = 1
 COMMITS: Final = "commits"
 _COMMITTED: Final = ".json"
 _UNFINISHED: Final = ".unfinished"
+_ROWS: Final = ".parquet"
 _LOCK: Final = "lock"
 _REMOTE: Final = "://"
 
@@ -159,6 +160,11 @@ class Lake:
         for folder in sorted(folders):
             if folder.partition("/batch=")[2] not in counting:
                 self._files.delete_dir(f"{self._root}/{folder}")
+        named = {commit.path(file) for commit, _ in self._last.values() for file in commit.files}
+        for path in self._sizes.keys() - named:
+            batch, _, name = path.partition("/batch=")[2].partition("/")
+            if batch in counting and name.endswith(_ROWS) and not name.startswith("."):
+                self._files.delete_file(f"{self._root}/{path}")
 
 
 def open_lake(where: str) -> Lake:

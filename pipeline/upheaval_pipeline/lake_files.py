@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import DataFrame
 
+from upheaval.errors import EnvironmentFault
 from upheaval_pipeline.tables import REJECT
 from upheaval_pipeline.workers import settle
 
@@ -43,7 +44,14 @@ class Written:
 
 
 def write_file(where: str, table: str, batch: str, rows: Iterable[pa.RecordBatch]) -> list[Written]:
-    """One file with checksums of its pages, under a name of its own; none without rows. Raises `OSError`."""
+    """One file with checksums of its pages, under a name of its own; none without rows. Raises `EnvironmentFault`."""
+    try:
+        return _write(where, table, batch, rows)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write to {where}/{table}, or read what belongs there: {error}") from error
+
+
+def _write(where: str, table: str, batch: str, rows: Iterable[pa.RecordBatch]) -> list[Written]:
     files, root = fs.FileSystem.from_uri(where)
     folder, name = f"{root}/{table}/batch={batch}", f"{uuid4().hex}.parquet"
     rows = iter(rows)

@@ -7,16 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from support.built_runs import good_run
 from support.lakes import asked, killed_at, killed_on_sight, table_files
 from upheaval.checkers.run import verify_run
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
+from upheaval_pipeline.lake_files import write_file
 from upheaval_pipeline.run_tables import why_unreadable
-from upheaval_pipeline.tables import LAKE_SCHEMAS
+from upheaval_pipeline.tables import LAKE_SCHEMAS, batches
 from upheaval_pipeline.verdicts import write_verdicts
 from upheaval_pipeline.verify import verify_lake
 
@@ -169,6 +171,27 @@ def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: A
     (judged,) = verify_lake(spark, opened, ["0"])
     assert "manifest.json" in str(judged)
     assert asked(spark, lake, "SELECT run, source FROM rejects", 9).rows == (("0", "manifest"),)
+
+
+def test_what_a_task_left_that_was_tried_again_counts_for_nothing(tmp_path: Path, spark: Any) -> None:
+    lake, folders = tmp_path / "lake", built(tmp_path / "runs", 40)
+    ingest(spark, folders[:1], str(lake))
+    (file,) = table_files(lake, "history")
+    left = file.with_name("left.parquet")
+    left.write_bytes(file.read_bytes())
+    assert operations(spark, str(lake)) == {"run-0": 40}
+    ingest(spark, folders, str(lake))
+    assert operations(spark, str(lake)) == {"run-0": 40, "run-1": 40}
+    assert file.exists()
+    assert not left.exists()
+
+
+def test_a_lake_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "lake" / "history").mkdir(parents=True)
+    (tmp_path / "lake" / "history" / "batch=7").write_text("")
+    rows = batches([(1,)], pa.schema([("run", pa.int64())]))
+    with pytest.raises(EnvironmentFault, match=r"cannot write to .*/lake/history, or read what belongs there: .+"):
+        write_file(str(tmp_path / "lake"), "history", "7", rows)
 
 
 def test_a_damaged_commit_and_an_older_lake_are_refused_in_one_line(tmp_path: Path, spark: Any) -> None:

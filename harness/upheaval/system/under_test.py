@@ -392,10 +392,11 @@ def _settings(plan: MemberPlan) -> dict[str, Json]:
     if plan.credentials:
         cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
     settings: dict[str, Json] = {"cluster": cluster} if cluster else {}
-    if CONNECTIONS_A_SESSION * spec.max_sessions > MediaSettings().max_connections_of_peer:
+    connections, usual = CONNECTIONS_A_SESSION * spec.max_sessions, MediaSettings()
+    if connections > usual.max_connections_of_peer:
         # All of them may come from one host.
-        connections = CONNECTIONS_A_SESSION * spec.max_sessions
-        settings["media"] = {"max_connections": connections, "max_connections_of_peer": connections}
+        in_all = max(connections, usual.max_connections)
+        settings["media"] = {"max_connections": in_all, "max_connections_of_peer": connections}
     return settings
 
 
