@@ -163,7 +163,7 @@ def closed_loop(length: int, members: int, seconds: float) -> dict[str, float]:
 
 
 def many_sessions(wanted: int) -> dict[str, float]:
-    """Opens sessions one hundred at a time, and has each of them send one message."""
+    """Opens sessions some at a time, and has each of them send one message."""
     with running_cluster(profile="aeron", sync_level=0, max_sessions=wanted + 10) as cluster:
         processes = [psutil.Process(f.pid) for member in cluster.members for f in member.node.processes()]
         clients, begin, before = Sessions(cluster), time.monotonic(), cpu_seconds(processes)

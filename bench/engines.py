@@ -194,7 +194,7 @@ def by_spark(master: str, lake: str, what: str, whole_mib: int, folders: Sequenc
 
     def work() -> Any:
         if what == "ingest":
-            return len(ingest(spark, folders, lake))
+            return len(ingest(spark, folders, lake, whole_mib=whole_mib))
         if what == "whole":
             return verdicts(verify(spark, folders, whole_mib))
         opened = Lake(lake)

@@ -1,4 +1,4 @@
-"""`upheaval ingest`: run folders become a lake of Parquet tables; of many runs, each table is written by one job.
+"""`upheaval ingest`: run folders become a lake of Parquet tables; of many runs, all tables are written by one job.
 
 A run of which the lake has these very contents is left as it is. Bad lines and files are rows of their tables that say
 why in `_reject`, and of the view `rejects`; the rest of their run is there all the same.
@@ -143,7 +143,7 @@ def _write_task(where: str, batch: str, task: sources.Task) -> list[Written]:
 def _manifest_row(whole: frozenset[str], path: str) -> tuple[tuple[Any, ...] | None, str | None]:
     """The row of a run, or why there is none."""
     folder = Path(path)
-    run = RunFolder(folder, at_rest=True)
+    run = RunFolder(folder, at_rest=path in whole)  # of a larger one no task holds the traces
     try:
         m = run.read_manifest()
         told = aside_of(run, is_judged=path in whole)

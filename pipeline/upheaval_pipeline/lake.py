@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import FieldError, jsonfields
-from upheaval_pipeline.lake_files import File
+from upheaval_pipeline.lake_files import File, footer_of
 
 FORMAT: Final = 1
 COMMITS: Final = "commits"
@@ -76,6 +76,7 @@ class Lake:
         names = sorted(path for path in self._sizes if path.startswith(f"{COMMITS}/") and path.endswith(_COMMITTED))
         if not names and any(path.startswith("runs/run=") for path in found):
             raise UsageError(f"{where} was made by an older version: ingest its run folders into a new lake")
+        self._footers: dict[str, int] = {}
         self._commits = {name: self._read_commit(name) for name in names}
         self._last: dict[tuple[str, str], tuple[Commit, Entry]] = {}
         for commit in self._commits.values():
@@ -111,10 +112,21 @@ class Lake:
         for file in commit.files:
             path = commit.path(file)
             size = self._sizes.get(path)
-            if run in file.rows and size != file.size:
+            if run not in file.rows:
+                continue
+            has = ""
+            if size != file.size:
                 has = "is gone" if size is None else f"has {size} bytes and not {file.size}"
+            elif file.footer is not None and self._footer(path, file.size) != file.footer:
+                has = "has another footer than was written"
+            if has:
                 return f"{self.where}/{path} {has}: ingest run {run!r} again"
         return ""
+
+    def _footer(self, path: str, size: int) -> int:
+        if path not in self._footers:
+            self._footers[path] = footer_of(self._files, f"{self._root}/{path}", size)
+        return self._footers[path]
 
     def rows(self, spark: SparkSession, table: str, schema: str, runs: Sequence[str]) -> DataFrame:
         """Those of some of `runs(table)`, whose files must be whole."""

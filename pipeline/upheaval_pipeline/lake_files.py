@@ -3,6 +3,7 @@
 Nothing counts of them until a commit names them (`lake`). This module knows nothing of what tables mean.
 """
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ from upheaval_pipeline.tables import REJECT
 from upheaval_pipeline.workers import settle
 
 REJECTS: Final = "rejects"
-_COUNTS = "name string, size long, run string, rows long, rejects long"
+GROUP_BYTES: Final = 1 << 24
+"""Of the rows of a group, in memory."""
+_TAIL_LENGTH: Final = 8
+_COUNTS = "name string, size long, footer long, run string, rows long, rejects long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class File:
     name: str
     size: int
     rows: Mapping[str, int]
+    footer: int | None = None
+    """CRC-32 of where its pages are and what they hold, which no checksum of pages covers; None in older lakes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +71,38 @@ def _write(where: str, table: str, batch: str, rows: Iterable[pa.RecordBatch]) -
         files.open_output_stream(f"{folder}/{name}") as stream,
         pq.ParquetWriter(stream, first.schema, write_page_checksum=True) as writer,
     ):
-        for some in chain((first,), rows):
-            writer.write_batch(some)
+        for some in _groups(chain((first,), rows)):
+            writer.write_table(some, row_group_size=some.num_rows)
             count.update(_by_run(some))
             if REJECT in some.schema.names:
                 rejects.update(_by_run(some.filter(pc.is_valid(some[REJECT]))))
     size = files.get_file_info(f"{folder}/{name}").size
-    return [Written(File(table, name, size, dict(count)), dict(rejects))]
+    footer = footer_of(files, f"{folder}/{name}", size)
+    return [Written(File(table, name, size, dict(count), footer), dict(rejects))]
 
 
-def _by_run(rows: pa.RecordBatch) -> dict[str, int]:
+def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches that follow each other, in groups that are worth one."""
+    some: list[pa.RecordBatch] = []
+    for batch in rows:
+        some.append(batch)
+        if sum(each.nbytes for each in some) >= GROUP_BYTES:
+            yield pa.Table.from_batches(some)
+            some = []
+    if some:
+        yield pa.Table.from_batches(some)
+
+
+def footer_of(files: fs.FileSystem, path: str, size: int) -> int:
+    """CRC-32 of the footer of a Parquet file of that size, with its length (Parquet format: file metadata)."""
+    with files.open_input_file(path) as stream:
+        stream.seek(max(size - _TAIL_LENGTH, 0))
+        length = int.from_bytes(stream.read(4), "little") + _TAIL_LENGTH
+        stream.seek(max(size - length, 0))
+        return zlib.crc32(stream.read(length))
+
+
+def _by_run(rows: pa.Table) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in pc.value_counts(rows["run"]).to_pylist()}
 
 
@@ -92,11 +120,14 @@ def totals_of(written: Iterable[Written], runs: Iterable[str], tables: Iterable[
 def write_frame(frame: DataFrame, where: str, table: str, batch: str) -> list[Written]:
     """A file for each partition of a data frame."""
     counts = frame.mapInArrow(partial(_written_rows, where, table, batch), _COUNTS).collect()
-    of_file: dict[tuple[str, int], tuple[dict[str, int], dict[str, int]]] = {}
+    of_file: dict[tuple[str, int, int], tuple[dict[str, int], dict[str, int]]] = {}
     for row in counts:
-        rows, rejects = of_file.setdefault((row.name, row.size), ({}, {}))
+        rows, rejects = of_file.setdefault((row.name, row.size, row.footer), ({}, {}))
         rows[row.run], rejects[row.run] = row.rows, row.rejects
-    return [Written(File(table, *file, rows), rejects) for file, (rows, rejects) in of_file.items()]
+    return [
+        Written(File(table, name, size, rows, footer), rejects)
+        for (name, size, footer), (rows, rejects) in of_file.items()
+    ]
 
 
 def _written_rows(where: str, table: str, batch: str, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -106,6 +137,7 @@ def _written_rows(where: str, table: str, batch: str, rows: Iterator[pa.RecordBa
             {
                 "name": one.file.name,
                 "size": one.file.size,
+                "footer": one.file.footer,
                 "run": run,
                 "rows": number,
                 "rejects": one.rejects.get(run, 0),

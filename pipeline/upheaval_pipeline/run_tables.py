@@ -22,7 +22,6 @@ from upheaval.checkers.log_time import LeaderClock
 from upheaval.checkers.positions import TracedPositions
 from upheaval.checkers.promises import promise_of
 from upheaval.checkers.run import (
-    KnownOfFiles,
     judge_backups,
     judge_by_model,
     judge_identities,
@@ -95,8 +94,14 @@ def aside_of(run: RunFolder, *, is_judged: bool = False) -> Aside:
 
 def _aside_of(run: RunFolder, *, is_judged: bool) -> Aside:
     operations: Iterable[Operation] = run.read_history() if run.history_file.exists() else ()
-    history = list(operations) if is_judged else None
-    known = known_of_files(run, operations if history is None else history)
+    whole: tuple[Finding, ...] = ()
+    if is_judged:
+        history = list(operations)
+        faults = faults_proved(run.read_faults(), run.read_manifest())
+        known = known_of_files(run, history)
+        whole = judge_run(run, history, faults, known).findings
+    else:
+        known = known_of_files(run, operations)
     traced = known.traced
     snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
     return Aside(
@@ -109,16 +114,8 @@ def _aside_of(run: RunFolder, *, is_judged: bool) -> Aside:
         known.clients,
         traced,
         known.taken,
-        whole=() if history is None else _judged_whole(run, history, known),
+        whole=whole,
     )
-
-
-def _judged_whole(run: RunFolder, history: list[Operation], known: KnownOfFiles) -> tuple[Finding, ...]:
-    """None where a fault is malformed: it is a reject of the lake."""
-    try:
-        return judge_run(run, history, faults_proved(run.read_faults(), run.read_manifest()), known).findings
-    except UsageError:
-        return ()
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:

@@ -237,6 +237,19 @@ def test_a_malformed_line_is_the_same_error_in_both(judged: JudgedRun, file: str
     assert file in str(judged.here)
 
 
+def malformed_twice(folder: Path) -> None:
+    malformed("controls.jsonl", "{]\n", folder)
+    with (folder / "member-1" / "trace.jsonl").open("a") as stream:
+        stream.write("{]\n")
+
+
+@pytest.mark.parametrize("judged", [malformed_twice], indirect=True)
+def test_of_two_malformed_files_both_name_the_same(judged: JudgedRun) -> None:
+    assert isinstance(judged.on_spark, UsageError)
+    assert str(judged.on_spark) == str(judged.here)
+    assert "member-1/trace.jsonl" in str(judged.here)
+
+
 def twice(folder: Path) -> None:
     built = good_run()
     built.operations += built.operations[20:22]

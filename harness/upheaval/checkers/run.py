@@ -135,13 +135,14 @@ class KnownOfFiles:
 def known_of_files(run: RunFolder, operations: Iterable[Operation]) -> KnownOfFiles:
     """Raises `UsageError` for a malformed file."""
     manifest = run.read_manifest()
+    traced = traced_positions(run, manifest)
     controls = tuple(run.read_controls())
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     traces = facts_of_members(run, manifest.members)
     return KnownOfFiles(
         controls,
         commands,
-        traced_positions(run, manifest),
+        traced,
         tuple(judge_files(run, manifest, traces, operations)),
         leader_clocks(run, manifest.members),
         client_times(run, manifest),

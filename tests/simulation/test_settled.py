@@ -1,0 +1,34 @@
+"""Agents that say that another turn would do nothing are held to it: in whole seeds, each of them has that turn."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.seed import try_seed
+from upheaval.runtimes.simulated.process import SimulatedProcess, _Turn
+from upheaval_node.types import Now
+
+pytestmark = pytest.mark.pure
+
+
+def test_another_turn_of_an_agent_that_is_settled_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_turn = SimulatedProcess._take_turn
+    settled: Counter[str] = Counter()
+    did_more: list[str] = []
+
+    def twice(process: SimulatedProcess, turn: _Turn, now: Now) -> int:
+        work = take_turn(process, turn, now)
+        bell = turn.bell
+        if work and bell is not None and bell.is_settled and not bell.tells_all:
+            name = type(turn.agent).__name__
+            settled[name] += 1
+            if turn.agent.do_work(now):
+                did_more.append(f"{name} at {now.ns}")
+        return work
+
+    monkeypatch.setattr(SimulatedProcess, "_take_turn", twice)
+    for seed in (1, 3):
+        assert try_seed(seed, None, tmp_path).is_valid
+    assert did_more == []
+    assert min(settled["ConsensusModule"], settled["Archive"]) > 1000
