@@ -20,7 +20,7 @@ from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder
 from upheaval_pipeline.workers import settle
 
-WHOLE_MIB: Final = 128
+WHOLE_MIB: Final = 256
 """Of lines, of which a task holds about seven times as much as objects."""
 TASKS_OF_A_CORE: Final = 8
 """A task costs about 30 ms whatever it does; more of them share the work more evenly."""

@@ -33,7 +33,7 @@ QUESTIONS: Final = (
     "failures",
     "slow-elections",
 )
-SPREAD_ABOVE_MIB: Final = 128
+SPREAD_ABOVE_MIB: Final = 256
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
