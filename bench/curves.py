@@ -37,6 +37,7 @@ RATE: Final = 1000
 WINDOW: Final = 64
 OF_A_CLIENT: Final = 25
 BATCH: Final = 50
+"""Fewer than a follower tells at once who leads."""
 _ID: Final = struct.Struct("<q")
 
 
@@ -81,7 +82,7 @@ class OpenLoad:
 
 
 class Sessions:
-    """As many sessions as wanted, of clients with some each: a connection carries 64 streams. An agent of their loop.
+    """As many sessions as wanted, of clients with some each. An agent of their loop.
 
     Only those that something is expected of are turned every time, the others once a second: they stay alive.
     """

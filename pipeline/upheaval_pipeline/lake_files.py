@@ -84,11 +84,13 @@ def _write(where: str, table: str, batch: str, rows: Iterable[pa.RecordBatch]) -
 def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches that follow each other, in groups that are worth one."""
     some: list[pa.RecordBatch] = []
+    size = 0
     for batch in rows:
         some.append(batch)
-        if sum(each.nbytes for each in some) >= GROUP_BYTES:
+        size += batch.nbytes
+        if size >= GROUP_BYTES:
             yield pa.Table.from_batches(some)
-            some = []
+            some, size = [], 0
     if some:
         yield pa.Table.from_batches(some)
 

@@ -25,7 +25,7 @@ _SCHEMA: Final = "run string, run_verdict string, promise string, verdict string
 
 
 def write_verdicts(lake: Lake, judged: Iterable[tuple[str, Judged]]) -> None:
-    """Keep what came of runs of a lake as it was when they were judged."""
+    """Keep what came of runs of a lake as it was when they were judged. A Spark session must be there."""
     found = dict(judged)
     rows = [row for run, one in found.items() for row in _rows(run, one)]
     batch = new_batch()
