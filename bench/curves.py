@@ -1,7 +1,7 @@
 """What a cluster costs by what is asked of it: `python -m bench.curves [--only open|length|members|sessions]`.
 
 An open loop (messages at their times, whoever has answered; latency counts from when a message was due), payloads of
-32 bytes to 64 KiB, one to five members, and up to five hundred sessions with one leader, of which each is opened and
+32 bytes to 64 KiB, one to five members, and up to ten thousand sessions with one leader, of which each is opened and
 sends one message. Processes on this machine, Aeron's settings but for the number of sessions. Prints JSON.
 """
 
@@ -20,6 +20,7 @@ from bench.figures import Figures, from_latencies
 from bench.own import LoadClient, cpu_seconds, request_of, running_cluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval_node.client.session import ClusterClient
+from upheaval_node.client.session_group import SessionGroup
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
@@ -32,12 +33,13 @@ from upheaval_node.types import NEVER_NS, Now, S
 
 LENGTHS: Final = (32, 256, 2048, 16_384, 65_536)
 MEMBERS: Final = (1, 3, 5)
-SESSIONS: Final = (1, 100, 500)
+SESSIONS: Final = (1, 100, 1000, 10_000)
 RATE: Final = 1000
 WINDOW: Final = 64
-OF_A_CLIENT: Final = 25
 BATCH: Final = 50
-"""Fewer than a follower tells at once who leads."""
+"""Sessions that are opened, or speak, at the same time."""
+SILENCE_S: Final = 15.0
+"""Longer than the time-out of a session that says nothing."""
 _ID: Final = struct.Struct("<q")
 
 
@@ -82,41 +84,29 @@ class OpenLoad:
 
 
 class Sessions:
-    """As many sessions as wanted, of clients with some each. An agent of their loop.
-
-    Only those that something is expected of are turned every time, the others once a second: they stay alive.
-    """
+    """As many sessions as wanted, on one connection to each member."""
 
     def __init__(self, cluster: ProcessCluster) -> None:
-        self._loop = Loop()
-        self._endpoints = cluster.ingress_endpoints()
-        self._media: list[MediaDriver] = []
-        self._next_round_ns = 0
-        self._cycle = DutyCycle(self._loop, SystemClock(), (self,))
+        loop = Loop()
+        media = MediaDriver(SelectorNetwork(loop, None), StaticResolver(), MediaSettings(), SystemRandom(), None)
+        self._group = SessionGroup(media, cluster.ingress_endpoints(), random=SystemRandom(), message_timeout_ns=60 * S)
+        self._cycle = DutyCycle(loop, SystemClock(), (media, self._group))
         self.all: list[ClusterClient] = []
-        self.active: list[ClusterClient] = []
         self.answers = 0
 
-    def add(self) -> ClusterClient:
-        if len(self.all) % OF_A_CLIENT == 0:
-            network = SelectorNetwork(self._loop, None)
-            self._media.append(MediaDriver(network, StaticResolver(), MediaSettings(), SystemRandom(), None))
-        session = ClusterClient(self._media[-1], self._endpoints, random=SystemRandom())
-        self.all.append(session)
-        return session
+    def add(self, count: int) -> None:
+        """That many more; returns once they are open."""
+        opened = [self._group.open(self._on_answer) for _ in range(count)]
+        self.all += opened
+        self.until(lambda: all(session.is_connected for session in opened), 60)
 
-    def do_work(self, now: Now) -> int:
-        is_round = now.ns >= self._next_round_ns
-        if is_round:
-            self._next_round_ns = now.ns + S
-        work = sum(media.do_work(now) for media in self._media)
-        turned = self.all if is_round else self.active
-        return work + sum(session.do_work(now) + session.poll(self._on_answer, WINDOW) for session in turned)
+    def stay(self, seconds: float) -> None:
+        """Say nothing for a while but that they live."""
+        self._cycle.run_until(lambda: False, time.monotonic_ns() + round(seconds * S))
 
-    def next_deadline_ns(self) -> int:
-        deadline_ns = min((session.next_deadline_ns() for session in self.active), default=NEVER_NS)
-        media_ns = min((media.next_deadline_ns() for media in self._media), default=NEVER_NS)
-        return min(deadline_ns, media_ns, self._next_round_ns)
+    def have_left(self, leader: int) -> bool:
+        """Whether all of them are connected to another leader."""
+        return all(session.is_connected and session.leader_member_id != leader for session in self.all)
 
     def until(self, condition: Callable[[], bool], seconds: float) -> None:
         if not self._cycle.run_until(condition, time.monotonic_ns() + round(seconds * S)):
@@ -164,25 +154,30 @@ def closed_loop(length: int, members: int, seconds: float) -> dict[str, float]:
 
 
 def many_sessions(wanted: int) -> dict[str, float]:
-    """Opens sessions some at a time, and has each of them send one message."""
+    """Opens sessions some at a time, has each of them send one message, say nothing, and follow a change of leader."""
     with running_cluster(profile="aeron", sync_level=0, max_sessions=wanted + 10) as cluster:
         processes = [psutil.Process(f.pid) for member in cluster.members for f in member.node.processes()]
         clients, begin, before = Sessions(cluster), time.monotonic(), cpu_seconds(processes)
         while len(clients.all) < wanted:
-            clients.active = [clients.add() for _ in range(min(BATCH, wanted - len(clients.all)))]
-            clients.until(lambda: all(session.is_connected for session in clients.active), 60)
+            clients.add(min(BATCH, wanted - len(clients.all)))
         opened, opening = time.monotonic() - begin, cpu_seconds(processes) - before
         begin, before = time.monotonic(), cpu_seconds(processes)
         for first in range(0, wanted, BATCH):
-            clients.active = clients.all[first : first + BATCH]
-            answered = clients.answers
-            for session in clients.active:
+            answered, batch = clients.answers, clients.all[first : first + BATCH]
+            for session in batch:
                 clients.until(lambda session=session: session.offer(request_of(64)) > 0, 10)
-            clients.until(lambda answered=answered: clients.answers - answered == len(clients.active), 30)
+            clients.until(lambda answered=answered, batch=batch: clients.answers - answered == len(batch), 30)
         sent, sending = time.monotonic() - begin, cpu_seconds(processes) - before
+        before = cpu_seconds(processes)
+        clients.stay(SILENCE_S)
+        silence = (cpu_seconds(processes) - before) / SILENCE_S
         memory = max(process.memory_info().rss for process in processes) / 1e6
         row = {"open_s": opened, "open_member_ms": opening * 1e3 / wanted, "send_s": sent}
-        row |= {"send_member_ms": sending * 1e3 / wanted, "member_mb": memory}
+        row |= {"send_member_ms": sending * 1e3 / wanted, "silent_cores": silence, "member_mb": memory}
+        leader, killed = clients.all[0].leader_member_id, time.monotonic()
+        cluster.member(leader).node.kill()
+        clients.until(lambda: clients.have_left(leader), 60)
+        row["followed_s"] = time.monotonic() - killed
         return {name: round(value, 3) for name, value in row.items()}
 
 

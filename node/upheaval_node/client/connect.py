@@ -9,10 +9,11 @@ from random import Random
 from typing import Final, NamedTuple, assert_never
 
 from upheaval_node.client.ingress import Ingress, parse_told_endpoints
+from upheaval_node.client.ports import ClientMedia, EgressSubscription
 from upheaval_node.client.states import LEGAL_CONNECT_MOVES, ConnectState
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
-from upheaval_node.media.api import Break, Image, Media, Message, Subscription
+from upheaval_node.media.api import Break, Image, Message
 from upheaval_node.protocol import channel as channels, cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT64
@@ -67,7 +68,7 @@ class Connector:
 
     def __init__(
         self,
-        media: Media,
+        media: ClientMedia,
         ingress: Ingress,
         *,
         egress_channel: str,
@@ -75,10 +76,11 @@ class Connector:
         credentials: CredentialsSupplier,
         client_name: str,
         message_timeout_ns: int,
+        preferred_member: int | None,
         on_peer_error: Callable[[Message, PeerError], None],
     ) -> None:
         self._states = StateMachine("connecting", ConnectState.CREATE_EGRESS_SUBSCRIPTION, LEGAL_CONNECT_MOVES)
-        self.egress: Subscription | None = None
+        self.egress: EgressSubscription | None = None
         self.result: Established | None = None
         self.error: NodeError | None = None
         self._media = media
@@ -91,7 +93,7 @@ class Connector:
         self._on_peer_error = on_peer_error
         self._deadline_ns: int | None = None
         self._now = NOT_YET
-        self._preferred: int | None = None
+        self._preferred = preferred_member
         self._grace_deadline_ns = 0
         self._member_id = NULL_VALUE
         self._correlation_id = NULL_VALUE

@@ -7,8 +7,8 @@ are checked like any peer input.
 from collections.abc import Mapping
 from typing import Final
 
+from upheaval_node.client.ports import ClientMedia, IngressPublication
 from upheaval_node.errors import NodeError, PeerError, UsageError
-from upheaval_node.media.api import Media, Publication
 from upheaval_node.protocol.channel import split_endpoint
 
 MAX_MEMBERS: Final = 64
@@ -46,13 +46,13 @@ class Ingress:
     dials can be told of a new leader only by a member that it is connected to.
     """
 
-    def __init__(self, media: Media, endpoints: Mapping[int, str], stream_id: int, *, keeps_all: bool) -> None:
+    def __init__(self, media: ClientMedia, endpoints: Mapping[int, str], stream_id: int, *, keeps_all: bool) -> None:
         self.endpoints = dict(endpoints)
         self.failures: dict[int, str] = {}
         self._keeps_all = keeps_all
         self._media = media
         self._stream_id = stream_id
-        self._publications: dict[int, Publication] = {}
+        self._publications: dict[int, IngressPublication] = {}
 
     def dial_all(self) -> None:
         """Have a publication to every member."""
@@ -70,7 +70,7 @@ class Ingress:
         except NodeError as error:
             self.failures[member_id] = str(error)
 
-    def publication(self, member_id: int) -> Publication | None:
+    def publication(self, member_id: int) -> IngressPublication | None:
         """The publication to a member, if it was dialled."""
         return self._publications.get(member_id)
 

@@ -20,10 +20,11 @@ from upheaval_node.client.connect import (
     response_channel,
 )
 from upheaval_node.client.ingress import Ingress, parse_ingress_endpoints, parse_told_endpoints
+from upheaval_node.client.ports import ClientMedia, EgressSubscription
 from upheaval_node.client.states import LEGAL_MOVES, ClientState, ConnectState
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
-from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Image, Media, Message, Subscription
+from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Image, Message
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
@@ -66,12 +67,13 @@ class ClusterClient:
 
     `ingress_endpoints` names the members, as `{0: "host:port"}` or `"0=host:port,1=host:port"`. Without an
     `egress_channel` the cluster answers on the connections that the client dials. `keep_alive_interval_ns` of None
-    leaves keep-alives to the owner; the cluster closes a session that is silent for 10 s (its default).
+    leaves keep-alives to the owner; the cluster closes a session that is silent for 10 s (its default). Of members that
+    are connected, `preferred_member` is asked for the session; it need not lead.
     """
 
     def __init__(
         self,
-        media: Media,
+        media: ClientMedia,
         ingress_endpoints: Mapping[int, str] | str,
         *,
         random: Random,
@@ -84,6 +86,7 @@ class ClusterClient:
         new_leader_timeout_ns: int | None = None,
         keep_alive_interval_ns: int | None = KEEP_ALIVE_INTERVAL_NS,
         client_name: str = "",
+        preferred_member: int | None = None,
     ) -> None:
         if len(client_name) > MAX_CLIENT_NAME_LENGTH or not client_name.isascii():
             raise UsageError(f"client name {client_name!r} is not ASCII of at most {MAX_CLIENT_NAME_LENGTH} characters")
@@ -109,7 +112,7 @@ class ClusterClient:
         self._ingress = Ingress(
             media, ingress_endpoints, ingress_stream_id, keeps_all=is_response_channel(egress_channel)
         )
-        self._egress: Subscription | None = None
+        self._egress: EgressSubscription | None = None
         self._egress_image: Image | None = None
         self._header = b""
         self._handler: MessageHandler | None = None
@@ -121,6 +124,7 @@ class ClusterClient:
             credentials=credentials or NoCredentials(),
             client_name=client_name,
             message_timeout_ns=message_timeout_ns,
+            preferred_member=preferred_member,
             on_peer_error=self._on_peer_error,
         )
 

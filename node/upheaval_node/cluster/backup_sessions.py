@@ -17,6 +17,7 @@ from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.cluster.sessions import Leadership
 from upheaval_node.errors import NodeError
+from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
@@ -68,6 +69,7 @@ class BackupSessions:
         self._authorisation = authorisation
         self._on_standby_notice = on_standby_notice
         self._egress = EgressPublisher(context)
+        self._publications = SharedPublications(context.media)
         self._timeout_ns = context.settings.timeouts.session_ns
         self._waiting: list[_Waiting] = []
 
@@ -86,7 +88,7 @@ class BackupSessions:
         )
         try:
             session.response_channel = client_channel(request.response_channel)
-            session.connect(self._context.media)
+            session.connect(self._publications)
         except NodeError:
             session.close()
             return f"{ACTIONS[type(request)]} with a response channel of no use"

@@ -11,7 +11,8 @@ from typing import Final
 
 from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError
-from upheaval_node.media.api import Image, Media, Publication
+from upheaval_node.media.api import Image
+from upheaval_node.media.shared_publications import SharedPublication, SharedPublications
 from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
@@ -74,7 +75,7 @@ class ClusterSession:
     owes_new_leader_event: bool = False
     ingress_image: Image | None = None
     counter: Counter | None = None
-    _publication: Publication | None = field(default=None, repr=False)
+    _publication: SharedPublication | None = field(default=None, repr=False)
     _states: StateMachine[SessionState] = field(init=False, repr=False)
 
     def __post_init__(self, initial: SessionState) -> None:
@@ -100,10 +101,11 @@ class ClusterSession:
 
     # --- the channel to the client ---
 
-    def connect(self, media: Media) -> None:
+    def connect(self, publications: SharedPublications) -> None:
         """Start to connect to the client; a channel that cannot be used leaves the session as it was (`NodeError`)."""
         if self._publication is None:
-            self._publication = media.add_publication(client_channel(self.response_channel), self.response_stream_id)
+            channel = client_channel(self.response_channel)
+            self._publication = publications.add_publication(channel, self.response_stream_id)
 
     @property
     def is_connected(self) -> bool:

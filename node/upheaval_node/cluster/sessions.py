@@ -19,6 +19,7 @@ from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.counters import CLUSTER_SESSION
 from upheaval_node.errors import NodeError, UsageError
 from upheaval_node.media.api import Image
+from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
@@ -71,6 +72,7 @@ class SessionManager:
         self._authenticator = authenticator
         self._authorisation = authorisation
         self._egress = EgressPublisher(context)
+        self._publications = SharedPublications(context.media)
         self._timeout_ns = context.settings.timeouts.session_ns
         self.sessions: dict[int, ClusterSession] = {}
         # The OPEN ones again: what the ingress looks up for every message.
@@ -395,7 +397,7 @@ class SessionManager:
             session.owes_new_leader_event = True
             self._owed[session.id] = session
             try:
-                session.connect(self._context.media)
+                session.connect(self._publications)
             except NodeError as error:
                 self._context.report(now, "session", f"session {session.id}: {error}")
 
@@ -412,7 +414,7 @@ class SessionManager:
         )
         try:
             session.response_channel = client_channel(request.response_channel)
-            session.connect(self._context.media)
+            session.connect(self._publications)
         except NodeError as error:
             self._context.report(now, "session", f"session {session_id}: {error}")
             session.enter(SessionState.INVALID)

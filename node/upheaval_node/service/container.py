@@ -13,6 +13,7 @@ from upheaval_node import counters as counter_types
 from upheaval_node.counters import Counter, Counters
 from upheaval_node.errors import DecodeError, NodeError, PeerError, StorageError, TerminationError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Subscription
+from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.ports import Bell, ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
@@ -112,7 +113,7 @@ class ServiceContainer:
         self._control = media.add_subscription(control_channel, SERVICE_STREAM_ID)
         self.view = ClusterView(self._module)
         self._entries = EntryApplier(
-            media,
+            SharedPublications(media),
             service,
             self.view,
             app_version=settings.app_version,

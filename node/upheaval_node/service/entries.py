@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_node.errors import NodeError, PeerError, TerminationError
-from upheaval_node.media.api import Media
+from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.protocol.message import Message
@@ -33,7 +33,7 @@ class EntryApplier:
 
     def __init__(
         self,
-        media: Media,
+        publications: SharedPublications,
         service: ClusteredService,
         view: ClusterView,
         *,
@@ -43,7 +43,7 @@ class EntryApplier:
         report: Report,
     ) -> None:
         self.is_standby = False
-        self._media = media
+        self._publications = publications
         self._service = service
         self._view = view
         self._app_version = app_version
@@ -78,7 +78,7 @@ class EntryApplier:
         """Open the egress of a session; a client's unusable channel is reported and leaves it unconnected."""
         if self._is_responding and not session.is_connected:
             try:
-                session.connect(self._media)
+                session.connect(self._publications)
             except NodeError as error:
                 self._report("egress", f"session {session.id}: {error}")
 

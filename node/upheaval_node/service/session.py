@@ -8,7 +8,8 @@ from collections import deque
 from typing import Final, Never, Protocol
 
 from upheaval_node.errors import NodeError
-from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Media, Publication
+from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED
+from upheaval_node.media.shared_publications import SharedPublication, SharedPublications
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.session_header import pack_session_header
@@ -74,7 +75,7 @@ class ContainerSession:
         self.encoded_principal = encoded_principal
         self.is_closing = False
         self._view = view
-        self._publication: Publication | None = None
+        self._publication: SharedPublication | None = None
         self._header = b""
         self._header_key = (0, 0)
         self._queue: deque[bytes] = deque()
@@ -131,10 +132,11 @@ class ContainerSession:
 
     # --- for the container ---
 
-    def connect(self, media: Media) -> None:
+    def connect(self, publications: SharedPublications) -> None:
         """Open the egress publication. Raises `NodeError` when the client's channel cannot be used."""
         assert self._publication is None, self.id
-        self._publication = media.add_publication(client_channel(self.response_channel), self.response_stream_id)
+        channel = client_channel(self.response_channel)
+        self._publication = publications.add_publication(channel, self.response_stream_id)
 
     def disconnect(self) -> None:
         """Close the egress and drop what is queued for it."""

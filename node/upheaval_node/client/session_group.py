@@ -1,0 +1,291 @@
+"""`SessionGroup`: many sessions of one process that share a stream to each member and one that comes back.
+
+A session of its own costs two streams to every member and a connection for each. In a group they cost one set for all,
+as clients of one media driver that use the same channels do (Aeron: publications are shared by channel and stream id,
+an egress subscription is shared by filtering). What comes back is told apart by session id, and before there is one by
+the correlation id of the request. Only sessions that something came for, or whose deadline has passed, are turned, so
+that silent ones cost nothing. A slow handler holds the others up. This module knows no socket and reads no clock.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from random import Random
+from struct import Struct
+from typing import Final
+
+from upheaval_node.client.connect import MESSAGE_TIMEOUT_NS, response_channel
+from upheaval_node.client.session import KEEP_ALIVE_INTERVAL_NS, ClusterClient, EgressListener, MessageHandler
+from upheaval_node.credentials import CredentialsSupplier
+from upheaval_node.errors import PeerError, UsageError
+from upheaval_node.media.api import Abort, Break, Media, Message, MessageHandler as FragmentHandler
+from upheaval_node.media.shared_publications import SharedPublication, SharedPublications
+from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol.constants import EGRESS_STREAM_ID
+from upheaval_node.protocol.session_header import ANY_VERSION_MASK, ANY_VERSION_WORD
+from upheaval_node.types import NEVER_NS, NOT_YET, NULL_VALUE, Now
+
+POLL_LIMIT: Final = 1000
+"""Fragments that are told apart in one turn."""
+
+MAX_KEPT: Final = 1000
+"""Messages of one session whose handler takes none: the others wait, too, when there are more."""
+
+_HEADER: Final = Struct("<qqqq")
+
+
+class _Seat:
+    """One session's part of the streams. Implements `ports.ClientMedia` and `ports.EgressSubscription`."""
+
+    def __init__(self, group: "SessionGroup", number: int, handler: MessageHandler) -> None:
+        self.number = number
+        self.handler = handler
+        self.client: ClusterClient | None = None
+        self.kept: deque[Message] = deque()
+        self.request_id = NULL_VALUE
+        self.session_id = NULL_VALUE
+        self.deadline_ns = NEVER_NS
+        self._group = group
+
+    def next_correlation_id(self) -> int:
+        """The request that is answered from now on; what comes for the one before is nobody's."""
+        return self._group.begin_request(self)
+
+    def add_publication(self, channel: str, stream_id: int) -> SharedPublication:
+        """The group's stream to a member. Raises `UsageError` for an unusable channel."""
+        return self._group.publications.add_publication(channel, stream_id)
+
+    def add_subscription(self, channel: str, stream_id: int) -> "_Seat":  # noqa: ARG002 - those of the group
+        """The group's egress, as far as it is for this session."""
+        return self
+
+    @property
+    def resolved_endpoint(self) -> str | None:
+        """Where the group's egress is bound."""
+        return self._group.egress.resolved_endpoint
+
+    @property
+    def error(self) -> str | None:
+        """Why the group's egress is not bound."""
+        return self._group.egress.error
+
+    def poll(self, handler: FragmentHandler, fragment_limit: int) -> int:
+        """Deliver what was told apart."""
+        count = 0
+        while self.kept and count < fragment_limit:
+            message = self.kept.popleft()
+            try:
+                handler(message)
+            except Abort:
+                self.kept.appendleft(message)
+                break
+            except Break:
+                count += 1
+                break
+            count += 1
+        return count
+
+    def close(self) -> None:
+        """The session has ended."""
+        self._group.forget(self)
+
+
+class SessionGroup:
+    """Implements `ports.Agent`; its owner turns it after the media. Arguments as those of `ClusterClient`."""
+
+    def __init__(
+        self,
+        media: Media,
+        ingress_endpoints: Mapping[int, str] | str,
+        *,
+        random: Random,
+        egress_channel: str | None = None,
+        egress_stream_id: int = EGRESS_STREAM_ID,
+        message_timeout_ns: int = MESSAGE_TIMEOUT_NS,
+        new_leader_timeout_ns: int | None = None,
+        keep_alive_interval_ns: int | None = KEEP_ALIVE_INTERVAL_NS,
+    ) -> None:
+        self.publications = SharedPublications(media)
+        self._endpoints = ingress_endpoints
+        self._random = random
+        self._egress_channel = egress_channel or response_channel(random)
+        self._egress_stream_id = egress_stream_id
+        self._message_timeout_ns = message_timeout_ns
+        self._new_leader_timeout_ns = new_leader_timeout_ns
+        self._keep_alive_interval_ns = keep_alive_interval_ns
+        self.egress = media.add_subscription(self._egress_channel, egress_stream_id)
+        self._media = media
+        self._now = NOT_YET
+        self._opened = 0
+        self._leader: int | None = None
+        self._seats: dict[int, _Seat] = {}
+        self._by_request: dict[int, _Seat] = {}
+        self._by_session: dict[int, _Seat] = {}
+        # Those to be turned at once, and when the others are; of two deadlines of one session the last that was set
+        # counts.
+        self._ready: dict[int, _Seat] = {}
+        self._deadlines: list[tuple[int, int]] = []
+        self._seen: tuple[object, ...] = ()
+        self._full: _Seat | None = None
+
+    def __len__(self) -> int:
+        """Sessions that have not ended, connected or not."""
+        return len(self._seats)
+
+    def open(
+        self,
+        handler: MessageHandler,
+        *,
+        credentials: CredentialsSupplier | None = None,
+        listener: EgressListener | None = None,
+        client_name: str = "",
+    ) -> ClusterClient:
+        """Begin a session. The group turns and polls it, `handler` gets its messages; the owner offers and closes."""
+        if self.egress.is_closed:
+            raise UsageError("the group is closed")
+        self._opened += 1
+        seat = _Seat(self, self._opened, handler)
+        seat.client = ClusterClient(
+            seat,
+            self._endpoints,
+            random=self._random,
+            egress_channel=self._egress_channel,
+            egress_stream_id=self._egress_stream_id,
+            credentials=credentials,
+            listener=listener,
+            message_timeout_ns=self._message_timeout_ns,
+            new_leader_timeout_ns=self._new_leader_timeout_ns,
+            keep_alive_interval_ns=self._keep_alive_interval_ns,
+            client_name=client_name,
+            preferred_member=self._leader,
+        )
+        self._seats[seat.number] = self._ready[seat.number] = seat
+        return seat.client
+
+    def close(self) -> None:
+        """End every session."""
+        for seat in list(self._seats.values()):
+            if seat.client is not None:
+                seat.client.close()
+        self._seats.clear()
+        self._ready.clear()
+        self.egress.close()
+
+    # --- duty cycle ---
+
+    def do_work(self, now: Now) -> int:
+        """Tell apart what came, and turn the sessions that it is for, or whose time has come."""
+        self._now = now
+        work = 0
+        if self._full is not None:
+            work += self._turn(self._full, now)
+            if len(self._full.kept) < MAX_KEPT:
+                self._full = None
+        if self._full is None and not self.egress.is_closed:
+            work += self.egress.poll(self._on_message, POLL_LIMIT)
+        ready = self._take_ready(now)
+        for seat in ready.values():
+            work += self._turn(seat, now)
+        return work
+
+    def next_deadline_ns(self) -> int:
+        """At once while a session has something to do, else the first deadline of all."""
+        if self._ready:
+            return self._now.ns
+        return self._deadlines[0][0] if self._deadlines else NEVER_NS
+
+    def _take_ready(self, now: Now) -> dict[int, _Seat]:
+        ready, self._ready = self._ready, {}
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][0] <= now.ns:
+            deadline_ns, number = heappop(deadlines)
+            seat = self._seats.get(number)
+            if seat is not None and seat.deadline_ns == deadline_ns:
+                seat.deadline_ns = NEVER_NS
+                ready[number] = seat
+        # A connection that came or went, which every session has to look at.
+        egress = self.egress
+        seen = (self.publications.connected, *(image.is_closed for image in egress.images), egress.resolved_endpoint)
+        if seen != self._seen:
+            self._seen = seen
+            return dict(self._seats)
+        return ready
+
+    def _turn(self, seat: _Seat, now: Now) -> int:
+        client = seat.client
+        if client is None or seat.number not in self._seats:
+            return 0
+        work = client.do_work(now) + client.poll(seat.handler, MAX_KEPT)
+        if client.is_closed:
+            self.forget(seat)
+            return work
+        if client.is_connected:
+            self._leader = client.leader_member_id
+        if work:
+            self._ready[seat.number] = seat
+        deadline_ns = client.next_deadline_ns()
+        if deadline_ns != seat.deadline_ns:
+            seat.deadline_ns = deadline_ns
+            if deadline_ns < NEVER_NS:
+                heappush(self._deadlines, (deadline_ns, seat.number))
+        return work
+
+    # --- what comes back ---
+
+    def _on_message(self, message: Message) -> None:
+        payload = message.payload
+        seat: _Seat | None
+        if len(payload) >= session_header.LENGTH:
+            word, _, session_id, _ = _HEADER.unpack_from(payload)
+            if word & ANY_VERSION_MASK == ANY_VERSION_WORD:
+                seat = self._by_session.get(session_id)
+                if seat is not None:
+                    self._keep(seat, message)
+                return
+        try:
+            seat = self._seat_of(cm.SCHEMA.decode(payload))
+        except PeerError as error:
+            message.image.reject(str(error))
+            return
+        if seat is not None:
+            self._keep(seat, message)
+
+    def _keep(self, seat: _Seat, message: Message) -> None:
+        seat.kept.append(message)
+        self._ready[seat.number] = seat
+        if len(seat.kept) >= MAX_KEPT:
+            self._full = seat
+            raise Break
+
+    def _seat_of(self, event: object) -> _Seat | None:
+        match event:
+            case cm.SessionEvent():
+                seat = self._by_session.get(event.cluster_session_id) or self._by_request.get(event.correlation_id)
+                if seat is not None and event.code == cm.EventCode.OK:
+                    seat.session_id = event.cluster_session_id
+                    self._by_session[seat.session_id] = seat
+                return seat
+            case cm.Challenge():
+                return self._by_request.get(event.correlation_id)
+            case cm.NewLeaderEvent() | cm.AdminResponse() | cm.SessionMessageHeader():
+                return self._by_session.get(event.cluster_session_id)
+            case _:
+                return None
+
+    # --- for the seats ---
+
+    def begin_request(self, seat: _Seat) -> int:
+        """An id for what a session asks next."""
+        self._by_request.pop(seat.request_id, None)
+        seat.request_id = self._media.next_correlation_id()
+        self._by_request[seat.request_id] = seat
+        return seat.request_id
+
+    def forget(self, seat: _Seat) -> None:
+        """A session has ended."""
+        self._seats.pop(seat.number, None)
+        self._ready.pop(seat.number, None)
+        self._by_request.pop(seat.request_id, None)
+        if self._by_session.get(seat.session_id) is seat:
+            del self._by_session[seat.session_id]
+        seat.kept.clear()
