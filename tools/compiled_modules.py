@@ -29,6 +29,7 @@ HOT: Final = (
     "node/upheaval_node/snapshot_durations.py",
     "node/upheaval_node/state_machine.py",
     "node/upheaval_node/steps.py",
+    "node/upheaval_node/trace_lines.py",
     "node/upheaval_node/types.py",
     "harness/upheaval/campaign/invariants.py",
     "harness/upheaval/checkers/ballots.py",

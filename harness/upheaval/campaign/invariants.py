@@ -10,10 +10,9 @@ from typing import Final
 
 from upheaval.checkers.ballots import BallotRules, require_stored
 from upheaval.checkers.commits import CommitRules
-from upheaval.checkers.protocol import member_event
-from upheaval.checkers.protocol_events import MemberEvent
+from upheaval.checkers.protocol_events import MemberEvent, Place
 from upheaval.checkers.verdict import Broken
-from upheaval.records import Operation, TraceEvent
+from upheaval.records import Operation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.system import log_recording_id
@@ -22,6 +21,7 @@ from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.counters import Counter
 from upheaval_node.files import layout
 from upheaval_node.files.node_state import NodeState
+from upheaval_node.trace_lines import TraceValue
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, ClusterRole
 
 _POSITION_UNKNOWN: Final = -1
@@ -102,9 +102,10 @@ class Invariants:
         if position is not None and position > self.highest_commit:
             self._broken(f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}")
 
-    def _on_event(self, member_id: int, event: TraceEvent) -> None:
-        if member_id in self._untold:
-            self._untold[member_id].append(member_event(member_id, event))
+    def _on_event(self, member_id: int, line: int, ns: int, event: str, fields: dict[str, TraceValue]) -> None:
+        untold = self._untold.get(member_id)
+        if untold is not None:
+            untold.append(MemberEvent(Place(member_id, line), ns, event, fields))
 
     def _check_protocol(self, member: SimulatedMember) -> None:
         """What it did since the last check: the rules that a run folder is judged by, at the moment they break."""

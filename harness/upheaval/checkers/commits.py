@@ -22,7 +22,7 @@ _OF_OLD_LOG: Final = ("LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT")
 """Election states of a leader that has not opened its term: the log that it was elected with is committed and read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Report:
     term_id: int
     position: int

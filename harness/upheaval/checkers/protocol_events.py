@@ -5,7 +5,6 @@ values alone, because clocks of hosts differ and traces are read one after the o
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from upheaval.checkers.promises import Promise
@@ -19,26 +18,30 @@ DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-
 """The kinds of faults after which nothing is left of the processes that they hit, and none of them told its end."""
 
 
-@dataclass(frozen=True, slots=True)
 class Place:
     """A line of a member's trace, or of another `file` that tells of the member."""
 
-    member_id: int
-    line: int
-    file: str = ""
+    __slots__ = ("file", "line", "member_id")
+
+    def __init__(self, member_id: int, line: int, file: str = "") -> None:
+        self.member_id = member_id
+        self.line = line
+        self.file = file
 
     def __str__(self) -> str:
         return f"{self.file or f'member-{self.member_id}/trace.jsonl'}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
 class MemberEvent:
     """One event of a member, `ns` by its own monotonic clock."""
 
-    place: Place
-    ns: int
-    kind: str
-    fields: Mapping[str, Json]
+    __slots__ = ("fields", "kind", "ns", "place")
+
+    def __init__(self, place: Place, ns: int, kind: str, fields: Mapping[str, Json]) -> None:
+        self.place = place
+        self.ns = ns
+        self.kind = kind
+        self.fields = fields
 
     @property
     def member_id(self) -> int:

@@ -6,15 +6,11 @@ line that gets through.
 """
 
 import os
-from collections.abc import Mapping
-from json.encoder import encode_basestring_ascii as _text
 
 from upheaval_node.runtime import log_lines
 from upheaval_node.runtime.log_lines import LoggedEvents
+from upheaval_node.trace_lines import LineWriter, TraceValue
 from upheaval_node.types import Now
-
-TraceValue = int | str | bool | None
-_CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
 class FileTracer:
@@ -28,8 +24,7 @@ class FileTracer:
         origin: dict[str, TraceValue] = {"member": member_id, "component": component, "pid": os.getpid()}
         if run_id:
             origin["run"] = run_id
-        self._origin = _members(origin)
-        self._own_names = frozenset(("ts", "epoch_ms", "event", "lost_events_before", *origin))
+        self._writer = LineWriter(origin)
         self._lines = LoggedEvents(origin) if log_lines.are_wanted() else None
         self.lost_events = 0
         self._is_torn = False
@@ -38,11 +33,7 @@ class FileTracer:
         """Fields with a name that every line has get `field_` before it."""
         if self._lines is not None:
             self._lines.show(event, now.epoch_ms, fields)
-        if not self._own_names.isdisjoint(fields):
-            fields = {f"field_{name}" if name in self._own_names else name: value for name, value in fields.items()}
-        lost = f',"lost_events_before":{self.lost_events}' if self.lost_events else ""
-        head = f'{{"ts":{now.ns},"epoch_ms":{now.epoch_ms}{self._origin},"event":{_text(event)}'
-        line = f"{head}{lost}{_members(fields)}}}\n".encode()
+        line = f"{self._writer.line(now, event, self._writer.own_fields(fields), self.lost_events)}\n".encode()
         if self._is_torn:
             line = b"\n" + line
         try:
@@ -56,16 +47,3 @@ class FileTracer:
     def close(self) -> None:
         """Close the file; `emit` must not be called any more."""
         os.close(self._fd)
-
-
-def _members(values: Mapping[str, TraceValue]) -> str:
-    """Members of a JSON object, each with a comma before it. Written out, because a member traces every message."""
-    return "".join([f",{_text(name)}:{_value(value)}" for name, value in values.items()])
-
-
-def _value(value: TraceValue) -> str:
-    if isinstance(value, str):
-        return _text(value)
-    if value is None or isinstance(value, bool):
-        return _CONSTANTS[value]
-    return str(int(value))

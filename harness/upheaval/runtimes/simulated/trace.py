@@ -4,19 +4,17 @@ Also the protocol traces, which no digest covers. This module knows nothing of w
 """
 
 import hashlib
-import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, Protocol
 
-from upheaval.records import Json, TraceEvent
 from upheaval_node.protocol_trace import Observation
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.trace_lines import LineWriter, TraceValue
 from upheaval_node.types import Now
 
 OBSERVATIONS_KEPT: Final = 100_000
 """Of each member, the latest: what a long run did at its end is what people look for."""
-_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 class ProtocolTraces:
@@ -35,26 +33,30 @@ class ProtocolTraces:
         return (observation.to_json(member_id) for observation in self.of(member_id))
 
 
+class Listener(Protocol):
+    """Told of every event of a member as it comes."""
+
+    def __call__(self, member_id: int, line: int, ns: int, event: str, fields: dict[str, TraceValue]) -> None:
+        """The how-manyth line of the member it is, counted from 1; the fields of the event, and its component."""
+
+
 class Journal:
     """Every trace line of a run, by member; what the node does is hashed in the order in which it was emitted."""
 
     def __init__(self) -> None:
         self.lines: dict[int, list[str]] = {}
-        self.on_event: Callable[[int, TraceEvent], None] | None = None
-        """Told of every event of a member as it comes."""
+        self.on_event: Listener | None = None
         self._hash = hashlib.sha256()
 
-    def add(self, member_id: int, ns: int, event: str, fields: Mapping[str, Json]) -> None:
+    def add(self, member_id: int, ns: int, event: str, line: str, fields: dict[str, TraceValue]) -> None:
         """Take an event of a member, in the order of the run."""
-        line = _ENCODER.encode(fields)
         lines = self.lines.setdefault(member_id, [])
         lines.append(line)
         # What a service logs may name what no two executions share, such as addresses of objects.
         if event != TraceKind.LOG:
-            self._hash.update(line.encode())
-            self._hash.update(b"\n")
+            self._hash.update(f"{line}\n".encode())
         if self.on_event is not None:
-            self.on_event(member_id, TraceEvent(len(lines), ns, event, fields))
+            self.on_event(member_id, len(lines), ns, event, fields)
 
     def digest(self) -> "hashlib._Hash":
         """A copy of the running hash, to be continued with other parts of the outcome."""
@@ -67,14 +69,15 @@ class SimulatedTracer:
     def __init__(self, journal: Journal, *, member_id: int, component: str, incarnation: int) -> None:
         self._journal = journal
         self._member_id = member_id
-        self._origin: dict[str, Json] = {"member": member_id, "component": component, "pid": incarnation}
+        self._component = component
+        self._writer = LineWriter({"member": member_id, "component": component, "pid": incarnation})
 
     def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
         """Fields with a name that every line has get `field_` before it."""
-        record: dict[str, Json] = {"ts": now.ns, "epoch_ms": now.epoch_ms, **self._origin, "event": event}
-        for name, value in fields.items():
-            record[f"field_{name}" if name in record else name] = value
-        self._journal.add(self._member_id, now.ns, event, record)
+        own = self._writer.own_fields(fields)
+        line = self._writer.line(now, event, own)
+        own["component"] = self._component
+        self._journal.add(self._member_id, now.ns, event, line, own)
 
 
 class ErrorLog:
