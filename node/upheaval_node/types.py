@@ -4,7 +4,7 @@ This module may know nothing else of the package.
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple, NewType
+from typing import Final, NewType
 
 TermId = NewType("TermId", int)
 """A leadership term of a cluster."""
@@ -52,7 +52,7 @@ class ClusterRole(IntEnum):
     LEADER = 2
 
 
-class Now(NamedTuple):
+class Now:
     """The time of one duty cycle. Every component gets it as an argument; none reads a clock.
 
     `ns` is monotonic and drives time-outs and intervals; `epoch_ms` is the wall clock and goes into messages,
@@ -60,9 +60,15 @@ class Now(NamedTuple):
     millisecond has passed by it, for clusters that count in smaller units.
     """
 
-    ns: Ns
-    epoch_ms: int
-    epoch_fraction_ns: int = 0
+    __slots__ = ("epoch_fraction_ns", "epoch_ms", "ns")
+
+    def __init__(self, ns: Ns, epoch_ms: int, epoch_fraction_ns: int = 0) -> None:
+        self.ns: Final = ns
+        self.epoch_ms: Final = epoch_ms
+        self.epoch_fraction_ns: Final = epoch_fraction_ns
+
+    def __repr__(self) -> str:
+        return f"Now({self.ns}, {self.epoch_ms}, {self.epoch_fraction_ns})"
 
 
 NOT_YET: Final = Now(Ns(0), 0)

@@ -280,7 +280,10 @@ class OutboundStream:
     @property
     def next_dial_ns(self) -> int:
         """When a destination without a connection is dialled again."""
-        return min((each.next_dial_ns for each in self._destinations.values()), default=NEVER_NS)
+        soonest = NEVER_NS
+        for each in self._destinations.values():
+            soonest = min(soonest, each.next_dial_ns)
+        return soonest
 
     def flush(self) -> None:
         """After something was appended or consumed: trim, and have the links send what is new."""

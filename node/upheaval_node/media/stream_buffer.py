@@ -221,7 +221,11 @@ class StreamBuffer:
 
     def slowest(self, default: int) -> int:
         """The lowest acknowledged position of the blocking cursors."""
-        return min([cursor.position for cursor in self._cursors if cursor.blocking], default=default)
+        slowest = -1
+        for cursor in self._cursors:
+            if cursor.blocking and (slowest < 0 or cursor.position < slowest):
+                slowest = cursor.position
+        return default if slowest < 0 else slowest
 
     def join_position(self) -> int:
         """Where a new local reader begins: at the slowest present one, else at the base while nothing was consumed."""

@@ -33,7 +33,7 @@ class FileTracer:
         """Fields with a name that every line has get `field_` before it."""
         if self._lines is not None:
             self._lines.show(event, now.epoch_ms, fields)
-        line = f"{self._writer.line(now, event, self._writer.own_fields(fields), self.lost_events)}\n".encode()
+        line = f"{self._writer.line(now, event, fields, self.lost_events)}\n".encode()
         if self._is_torn:
             line = b"\n" + line
         try:

@@ -74,10 +74,9 @@ class SimulatedTracer:
 
     def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
         """Fields with a name that every line has get `field_` before it."""
-        own = self._writer.own_fields(fields)
-        line = self._writer.line(now, event, own)
-        own["component"] = self._component
-        self._journal.add(self._member_id, now.ns, event, line, own)
+        line = self._writer.line(now, event, fields)
+        fields["component"] = self._component
+        self._journal.add(self._member_id, now.ns, event, line, fields)
 
 
 class ErrorLog:
