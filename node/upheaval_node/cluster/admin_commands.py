@@ -9,6 +9,7 @@ nothing else. Pure functions over counters and the bytes of a recording log; kno
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from upheaval_node import counters as counter_types
@@ -27,6 +28,7 @@ ADMIN_COMMANDS: Final = {
     "replicate-standby-snapshot": NodeToggle.REPLICATE_STANDBY_SNAPSHOT,
 }
 """The toggle by the word for it: that of the leader, or of a node."""
+_STATE_NAMES: Final = {state.value: state.name for state in ModuleState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def read_control(counters: Counters | None, recording_log: bytes) -> ControlStat
         return ControlStatus(snapshot_position=position, standby_position=standby_position)
     state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
     count = _value(counters, counter_types.SNAPSHOT_COUNT)
-    name = ModuleState(state).name if state in {each.value for each in ModuleState} else None
+    name = None if state is None else _STATE_NAMES.get(state)
     return ControlStatus(name, -1 if count is None else count, position, standby_position)
 
 
@@ -61,12 +63,17 @@ def latest_snapshot_position(recording_log: bytes) -> int:
 
 
 def _latest(recording_log: bytes, wanted: Callable[[Entry], bool]) -> int:
-    try:
-        entries, _, _ = read_entries(recording_log)
-    except DecodeError:
-        return -1
-    found = [e.log_position for e in entries if e.service_id == CONSENSUS_MODULE_ID and wanted(e)]
+    found = [e.log_position for e in _entries(recording_log) if e.service_id == CONSENSUS_MODULE_ID and wanted(e)]
     return max(found, default=-1)
+
+
+@lru_cache(maxsize=16)
+def _entries(recording_log: bytes) -> tuple[Entry, ...]:
+    """Of the module and of services; none of what cannot be read. Whoever waits for a change asks again and again."""
+    try:
+        return tuple(read_entries(recording_log)[0])
+    except DecodeError:
+        return ()
 
 
 def give_command(counters: Counters, word: str) -> str:

@@ -385,7 +385,9 @@ class MediaDriver:
     def _tick_period_ns(self) -> int:
         """Heartbeats and liveness while anything is connected; shorter only while something is to be tried again."""
         outbound = self._outbound.values()
-        dial_ns = min((each.next_dial_ns for each in outbound), default=NEVER_NS)
+        dial_ns = NEVER_NS
+        for each in outbound:
+            dial_ns = min(dial_ns, each.next_dial_ns)
         if any(record.listener is None for record in self.endpoints.listeners.values()):
             dial_ns = min(dial_ns, self._now.ns + self.settings.redial_interval_ns)
         if dial_ns < NEVER_NS:
