@@ -95,8 +95,8 @@ class DataHeader(NamedTuple):
 
     def pack(self) -> bytes:
         """The 32 bytes of the header."""
-        length, flags, kind, *rest = self
-        return _DATA.pack(length, 0, flags, kind, *rest)
+        length, flags, kind, term_offset, session_id, stream_id, term_id, reserved = self
+        return _DATA.pack(length, 0, flags, kind, term_offset, session_id, stream_id, term_id, reserved)
 
 
 class Setup(NamedTuple):
@@ -198,15 +198,20 @@ def unpack_setup(buffer: Buffer, offset: int = 0) -> Setup:
 
 def unpack_status(buffer: Buffer, offset: int = 0) -> StatusMessage:
     """A status message. Raises `DecodeError`; whether the position suits the stream is the caller's to check."""
-    common = _expect(buffer, offset, SM_LENGTH, TYPE_SM)
-    values = _SM.unpack_from(buffer, offset)[4:]
-    if values[3] < 0 or values[3] % FRAME_ALIGNMENT or values[4] < 0:
-        raise DecodeError(f"status message with offset {values[3]} and window {values[4]}")
+    if offset < 0 or len(buffer) < offset + SM_LENGTH:
+        _expect(buffer, offset, SM_LENGTH, TYPE_SM)
+    length, version, flags, kind, session_id, stream_id, term_id, term_offset, window, receiver_id = _SM.unpack_from(
+        buffer, offset
+    )
+    if version != 0 or kind != TYPE_SM or length < SM_LENGTH:
+        _expect(buffer, offset, SM_LENGTH, TYPE_SM)
+    if term_offset < 0 or term_offset % FRAME_ALIGNMENT or window < 0:
+        raise DecodeError(f"status message with offset {term_offset} and window {window}")
     group_tag = None
-    if common.frame_length == SM_GROUP_LENGTH:
+    if length == SM_GROUP_LENGTH:
         _expect(buffer, offset, SM_GROUP_LENGTH, TYPE_SM)
         group_tag = int.from_bytes(buffer[offset + SM_LENGTH : offset + SM_GROUP_LENGTH], "little", signed=True)
-    return StatusMessage._make((*values, common.flags, group_tag))
+    return StatusMessage(session_id, stream_id, term_id, term_offset, window, receiver_id, flags, group_tag)
 
 
 def unpack_response_setup(buffer: Buffer, offset: int = 0) -> ResponseSetup:
