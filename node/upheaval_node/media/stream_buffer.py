@@ -16,6 +16,9 @@ from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at
 OPEN_BLOCK_LENGTH: Final = 64 * 1024
 # Shorter runs are copied into the open block: a block object for each would cost more memory than the bytes.
 SMALL_RUN_LENGTH: Final = 4096
+# So many blocks that are only retained become as few as they can be: an object for a message of 64 bytes takes more
+# memory than the message.
+JOINED_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class StreamBuffer:
         "_blocks",
         "_cursors",
         "_first_number",
+        "_first_unjoined",
         "_open_start",
         "_was_consumed",
         "base",
@@ -92,6 +96,7 @@ class StreamBuffer:
         self._open_start = position
         self._blocks: list[Block] = []
         self._first_number = 0
+        self._first_unjoined = 0
         self._cursors: list[Cursor] = []
         self._was_consumed = False
 
@@ -250,9 +255,55 @@ class StreamBuffer:
             self.base = blocks[count - 1].end
             del blocks[:count]
             self._first_number += count
+        if self.retention:
+            self._join_retained(consumed)
         return consumed
+
+    def _join_retained(self, consumed: int) -> None:
+        """Make few blocks of those before `consumed`, which only a receiver that lags or comes again reads."""
+        blocks = self._blocks
+        begin = max(self._first_unjoined - self._first_number, 0)
+        end = begin + JOINED_AT_ONCE
+        if end > len(blocks) or blocks[end - 1].end > consumed:
+            return
+        joined = _joined(blocks[begin:end], self.term_mask)
+        blocks[begin:end] = joined
+        self._first_unjoined = self._first_number + begin + len(joined)
+        for cursor in self._cursors:
+            index = cursor.number - self._first_number
+            if index >= end:
+                cursor.number -= end - begin - len(joined)
+            elif index >= begin:
+                cursor.number = self._first_number + self._index_of(cursor.read_position)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of frames in memory (diagnostics and tests)."""
         return sum(len(block.data) for block in self._blocks) + (len(self.open) if self.open else 0)
+
+
+def _joined(blocks: list[Block], term_mask: int) -> list[Block]:
+    """The same bytes, small blocks of one term together; padding, which is longer than its bytes, stays alone."""
+    found: list[Block] = []
+    small: list[Block] = []
+    length = 0
+    for block in blocks:
+        size = len(block.data)
+        is_small = size < SMALL_RUN_LENGTH and block.end - block.start == size
+        if small and (not is_small or length + size > OPEN_BLOCK_LENGTH or block.start & term_mask == 0):
+            found.append(_one(small))
+            small, length = [], 0
+        if is_small:
+            small.append(block)
+            length += size
+        else:
+            found.append(block)
+    if small:
+        found.append(_one(small))
+    return found
+
+
+def _one(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    return Block(memoryview(b"".join([block.data for block in blocks])), blocks[0].start, blocks[-1].end)

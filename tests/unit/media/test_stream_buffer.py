@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from upheaval_node.media.stream_buffer import StreamBuffer, StreamParams
+from upheaval_node.media.stream_buffer import JOINED_AT_ONCE, Cursor, StreamBuffer, StreamParams
 
 TERM = 64 * 1024
 PARAMS = StreamParams(session_id=7, stream_id=1, initial_term_id=3, term_length=TERM, mtu=1408)
@@ -142,3 +142,92 @@ def test_seeking_and_reading_agree_wherever_blocks_begin(lengths: list[int], tri
         else:
             assert block is None
         buffer.remove_cursor(cursor)
+
+
+def test_what_is_only_retained_is_a_few_blocks_however_small_the_messages_were() -> None:
+    buffer, _ = make_buffer(retention=TERM)
+    reader = buffer.add_cursor(0)
+    for _ in range(10 * JOINED_AT_ONCE):
+        append(buffer, 96)
+        buffer.consume(reader, buffer.tail)
+        buffer.trim()
+    assert buffer.tail - buffer.base == buffer.held_bytes >= 96 * 9 * JOINED_AT_ONCE
+    assert len(buffer._blocks) < 10 + JOINED_AT_ONCE
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 60)),
+        st.tuples(st.just("large"), st.integers(128, 300)),
+        st.tuples(st.just("pad"), st.just(0)),
+        st.tuples(st.just("consume"), st.integers(0, 100)),
+        st.tuples(st.just("lag"), st.integers(0, 5)),
+        st.tuples(st.just("seek"), st.integers(0, 100)),
+    ),
+    min_size=20,
+    max_size=100,
+)
+
+
+@given(STEPS)
+def test_readers_get_the_bytes_of_their_positions_whatever_was_joined(steps: list[tuple[str, int]]) -> None:
+    """One reader holds the stream back, one lags, and one comes again anywhere; padding has no bytes of its own."""
+    buffer, _ = make_buffer(retention=3 * TERM)
+    reader, lagging = buffer.add_cursor(0), buffer.add_cursor(0, blocking=False)
+    written = bytearray()
+    for number, (what, amount) in enumerate(steps):
+        room = TERM - buffer.tail % TERM
+        if what == "append":
+            for size in range(amount):
+                add(buffer, written, number, 32 + size % 3 * 32)
+        elif what == "large":
+            add(buffer, written, number, 32 * amount)
+        elif what == "pad":
+            buffer.append(memoryview(bytes(32)), buffer.tail + room)
+            written += bytes(room)
+        elif what == "consume":
+            ahead = (buffer.tail - reader.position) * amount // 100 & -32
+            buffer.consume(reader, reader.position + ahead)
+        elif what == "seek":
+            back = (buffer.tail - buffer.base) * amount // 100 & -32
+            again = buffer.add_cursor(buffer.tail, blocking=False)
+            if buffer.seek(again, buffer.tail - back):
+                assert read(buffer, again, written) == buffer.tail
+            buffer.remove_cursor(again)
+        else:
+            for _ in range(amount):
+                take(buffer, lagging, written)
+        buffer.trim()
+        if buffer.is_lost(lagging):
+            assert buffer.seek(lagging, buffer.tail)
+    assert read(buffer, lagging, written) == buffer.tail
+    assert read(buffer, reader, written) == buffer.tail
+
+
+def add(buffer: StreamBuffer, written: bytearray, number: int, length: int) -> None:
+    """A block of its own, that ends with its term at the latest."""
+    length = min(length, TERM - buffer.tail % TERM)
+    data = (number + 1).to_bytes(4, "little") * (length // 4)
+    buffer.append(memoryview(data), buffer.tail + length)
+    buffer.seal()
+    written += data
+
+
+def read(buffer: StreamBuffer, cursor: Cursor, written: bytearray) -> int:
+    """To the tail; where the cursor is then."""
+    while take(buffer, cursor, written):
+        pass
+    return cursor.read_position
+
+
+def take(buffer: StreamBuffer, cursor: Cursor, written: bytearray) -> bool:
+    """The rest of one block, which is what was written at its positions."""
+    block = buffer.block_at(cursor)
+    if block is None:
+        return False
+    assert block.start <= cursor.read_position < block.end
+    assert block.start // TERM == (block.end - 1) // TERM
+    data = block.data[cursor.read_position - block.start :]
+    assert data == written[cursor.read_position : cursor.read_position + len(data)]
+    buffer.advance(cursor, block, block.end)
+    return True
