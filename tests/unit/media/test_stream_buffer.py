@@ -149,10 +149,23 @@ def test_what_is_only_retained_is_a_few_blocks_however_small_the_messages_were()
     reader = buffer.add_cursor(0)
     for _ in range(10 * JOINED_AT_ONCE):
         append(buffer, 96)
+        buffer.seal()
         buffer.consume(reader, buffer.tail)
         buffer.trim()
     assert buffer.tail - buffer.base == buffer.held_bytes >= 96 * 9 * JOINED_AT_ONCE
     assert len(buffer._blocks) < 10 + JOINED_AT_ONCE
+
+
+def test_blocks_of_two_terms_are_not_joined() -> None:
+    half = 32 * JOINED_AT_ONCE // 2
+    buffer, _ = make_buffer(retention=TERM, position=TERM - half)
+    reader = buffer.add_cursor(TERM - half)
+    for _ in range(JOINED_AT_ONCE):
+        append(buffer, 32)
+        buffer.seal()
+        buffer.consume(reader, buffer.tail)
+    buffer.trim()
+    assert [(block.start, block.end) for block in buffer._blocks] == [(TERM - half, TERM), (TERM, TERM + half)]
 
 
 STEPS = st.lists(
