@@ -76,7 +76,7 @@ class Connector:
         credentials: CredentialsSupplier,
         client_name: str,
         message_timeout_ns: int,
-        preferred_member: int | None,
+        first_choice: Callable[[], int | None],
         on_peer_error: Callable[[Message, PeerError], None],
     ) -> None:
         self._states = StateMachine("connecting", ConnectState.CREATE_EGRESS_SUBSCRIPTION, LEGAL_CONNECT_MOVES)
@@ -93,7 +93,8 @@ class Connector:
         self._on_peer_error = on_peer_error
         self._deadline_ns: int | None = None
         self._now = NOT_YET
-        self._preferred = preferred_member
+        self._preferred: int | None = None
+        self._first_choice = first_choice
         self._grace_deadline_ns = 0
         self._member_id = NULL_VALUE
         self._correlation_id = NULL_VALUE
@@ -119,6 +120,7 @@ class Connector:
                 return 1
             case ConnectState.CREATE_INGRESS_PUBLICATIONS:
                 self._ingress.dial_all()
+                self._preferred = self._first_choice()
                 self._states.enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
                 return 1
             case ConnectState.AWAIT_PUBLICATION_CONNECTED:

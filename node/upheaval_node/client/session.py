@@ -68,7 +68,7 @@ class ClusterClient:
     `ingress_endpoints` names the members, as `{0: "host:port"}` or `"0=host:port,1=host:port"`. Without an
     `egress_channel` the cluster answers on the connections that the client dials. `keep_alive_interval_ns` of None
     leaves keep-alives to the owner; the cluster closes a session that is silent for 10 s (its default). Of members that
-    are connected, `preferred_member` is asked for the session; it need not lead.
+    are connected, the `first_choice` is asked for the session; it need not lead.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ClusterClient:
         new_leader_timeout_ns: int | None = None,
         keep_alive_interval_ns: int | None = KEEP_ALIVE_INTERVAL_NS,
         client_name: str = "",
-        preferred_member: int | None = None,
+        first_choice: Callable[[], int | None] = lambda: None,
     ) -> None:
         if len(client_name) > MAX_CLIENT_NAME_LENGTH or not client_name.isascii():
             raise UsageError(f"client name {client_name!r} is not ASCII of at most {MAX_CLIENT_NAME_LENGTH} characters")
@@ -124,7 +124,7 @@ class ClusterClient:
             credentials=credentials or NoCredentials(),
             client_name=client_name,
             message_timeout_ns=message_timeout_ns,
-            preferred_member=preferred_member,
+            first_choice=first_choice,
             on_peer_error=self._on_peer_error,
         )
 

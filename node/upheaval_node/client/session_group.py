@@ -28,6 +28,9 @@ from upheaval_node.types import NEVER_NS, NOT_YET, NULL_VALUE, Now
 POLL_LIMIT: Final = 1000
 """Fragments that are told apart in one turn."""
 
+MAX_OPENING: Final = 50
+"""Sessions that connect at the same time: fewer than a follower tells at once who leads."""
+
 MAX_KEPT: Final = 1000
 """Messages of one session whose handler takes none: the others wait, too, when there are more."""
 
@@ -118,6 +121,9 @@ class SessionGroup:
         self._now = NOT_YET
         self._opened = 0
         self._leader: int | None = None
+        # Those that wait for their turn to connect, those that connect, and all that have begun to.
+        self._unopened: deque[_Seat] = deque()
+        self._opening: dict[int, _Seat] = {}
         self._seats: dict[int, _Seat] = {}
         self._by_request: dict[int, _Seat] = {}
         self._by_session: dict[int, _Seat] = {}
@@ -130,7 +136,7 @@ class SessionGroup:
 
     def __len__(self) -> int:
         """Sessions that have not ended, connected or not."""
-        return len(self._seats)
+        return len(self._seats) + sum(each.client is not None and not each.client.is_closed for each in self._unopened)
 
     def open(
         self,
@@ -157,17 +163,18 @@ class SessionGroup:
             new_leader_timeout_ns=self._new_leader_timeout_ns,
             keep_alive_interval_ns=self._keep_alive_interval_ns,
             client_name=client_name,
-            preferred_member=self._leader,
+            first_choice=lambda: self._leader,
         )
-        self._seats[seat.number] = self._ready[seat.number] = seat
+        self._unopened.append(seat)
         return seat.client
 
     def close(self) -> None:
         """End every session."""
-        for seat in list(self._seats.values()):
+        for seat in [*self._seats.values(), *self._unopened]:
             if seat.client is not None:
                 seat.client.close()
         self._seats.clear()
+        self._unopened.clear()
         self._ready.clear()
         self.egress.close()
 
@@ -190,19 +197,22 @@ class SessionGroup:
 
     def next_deadline_ns(self) -> int:
         """At once while a session has something to do, else the first deadline of all."""
-        if self._ready:
+        if self._ready or (self._unopened and len(self._opening) < MAX_OPENING):
             return self._now.ns
         return self._deadlines[0][0] if self._deadlines else NEVER_NS
 
     def _take_ready(self, now: Now) -> dict[int, _Seat]:
+        while self._unopened and len(self._opening) < MAX_OPENING:
+            seat = self._unopened.popleft()
+            self._seats[seat.number] = self._opening[seat.number] = self._ready[seat.number] = seat
         ready, self._ready = self._ready, {}
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now.ns:
             deadline_ns, number = heappop(deadlines)
-            seat = self._seats.get(number)
-            if seat is not None and seat.deadline_ns == deadline_ns:
-                seat.deadline_ns = NEVER_NS
-                ready[number] = seat
+            due = self._seats.get(number)
+            if due is not None and due.deadline_ns == deadline_ns:
+                due.deadline_ns = NEVER_NS
+                ready[number] = due
         # A connection that came or went, which every session has to look at.
         egress = self.egress
         seen = (self.publications.connected, *(image.is_closed for image in egress.images), egress.resolved_endpoint)
@@ -221,6 +231,7 @@ class SessionGroup:
             return work
         if client.is_connected:
             self._leader = client.leader_member_id
+            self._opening.pop(seat.number, None)
         if work:
             self._ready[seat.number] = seat
         deadline_ns = client.next_deadline_ns()
@@ -285,6 +296,7 @@ class SessionGroup:
         """A session has ended."""
         self._seats.pop(seat.number, None)
         self._ready.pop(seat.number, None)
+        self._opening.pop(seat.number, None)
         self._by_request.pop(seat.request_id, None)
         if self._by_session.get(seat.session_id) is seat:
             del self._by_session[seat.session_id]
