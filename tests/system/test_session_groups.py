@@ -1,5 +1,6 @@
 """Sessions of one process that share their streams: each gets its own, follows the leader, and ends alone."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,15 +9,18 @@ import pytest
 from support.system_world import System
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval_node.client.session import ClusterClient
-from upheaval_node.client.session_group import MAX_KEPT, SessionGroup
+from upheaval_node.client.session_group import SessionGroup
 from upheaval_node.errors import UsageError
 from upheaval_node.media.api import Abort
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.types import MS, Now, S
 
 COUNT = 30
+MAX_KEPT_LENGTH = 5000
 
 
 def with_sessions(count: int) -> MemberSettings:
@@ -27,13 +31,19 @@ def with_sessions(count: int) -> MemberSettings:
 class Party:
     """A process with a group of sessions, and what each of them received."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, keep_alive_interval_ns: int = S) -> None:
         cluster, name = system.cluster, "party-of-many"
         self.system = system
         self.process = SimulatedProcess(cluster.world, name, name, on_exit=lambda _process: None)
         network, stream = cluster.fabric.network(self.process), cluster.world.stream
         self.media = MediaDriver(network, StaticResolver(), cluster.settings.media, stream(name), name=name)
-        self.group = SessionGroup(self.media, cluster.ingress_endpoints, random=stream(f"{name}/sessions"))
+        self.group = SessionGroup(
+            self.media,
+            cluster.ingress_endpoints,
+            random=stream(f"{name}/sessions"),
+            keep_alive_interval_ns=keep_alive_interval_ns,
+            max_kept_length=MAX_KEPT_LENGTH,
+        )
         self.received: list[list[bytes]] = []
         self.sessions: list[ClusterClient] = []
         self.process.start([self.media, self.group])
@@ -140,7 +150,8 @@ def test_silent_sessions_stay_and_those_that_keep_nothing_alive_are_closed() -> 
     system.until(lambda: all(len(system.service(each).closed) == 3 for each in system.live), "end of all", 30)
 
 
-def test_what_a_handler_does_not_take_comes_again_and_holds_the_others_up_at_its_limit() -> None:
+@pytest.mark.parametrize("count", [1, 300])
+def test_what_a_handler_does_not_take_comes_again_and_holds_the_others_up_at_a_limit(count: int) -> None:
     system = System()
     party = Party(system)
     taken: list[bytes] = []
@@ -155,22 +166,87 @@ def test_what_a_handler_does_not_take_comes_again_and_holds_the_others_up_at_its
     slow: list[ClusterClient] = []
     party.act(lambda: slow.append(party.group.open(refuse)))
     party.until(lambda: bool(slow) and slow[0].is_connected, "session")
-    sent = [b"%d" % number for number in range(MAX_KEPT + 50)]
-
-    def offer_all() -> None:
-        for message in sent:
-            assert slow[0].offer(message) > 0
-
-    party.act(offer_all)
-    system.await_messages(len(sent))
+    sent = [b"%d" % number for number in range(count)]
+    party.act(lambda: [require(slow[0].offer(message) > 0) for message in sent])
+    system.await_messages(count)
     system.run_for(0.1)
     party.act(lambda: party._offer(0, "held up"))
     system.run_for(0.5)
-    assert party.received == [[]]
+    is_held_up = count > 1
+    assert party.received == [[] if is_held_up else [_message(0, "held up")]]
+    assert party.group.kept_length < 2 * MAX_KEPT_LENGTH
     is_open = True
-    party.until(lambda: len(taken) == len(sent), "what was held up")
+    party.until(lambda: len(taken) == count, "what was held up", 0.5)
     assert taken == sent
     party.until(lambda: len(party.received[0]) == 1, "what waited behind it")
+    assert party.group.kept_length == 0
+
+
+def require(holds: bool) -> None:
+    assert holds
+
+
+def test_a_handler_that_raises_costs_no_other_session_its_turn() -> None:
+    system = System()
+    party = Party(system)
+    party.open(3)
+    raised: list[bytes] = []
+
+    def fail(_timestamp: int, payload: Buffer) -> None:
+        raised.append(bytes(payload))
+        raise ValueError("of the program")
+
+    failing: list[ClusterClient] = []
+    party.act(lambda: failing.append(party.group.open(fail)))
+    party.until(lambda: bool(failing) and failing[0].is_connected, "session")
+    guarded = party.group.do_work
+
+    def catching(now: Now) -> int:
+        with contextlib.suppress(ValueError):
+            return guarded(now)
+        return 1
+
+    party.group.do_work = catching  # type: ignore[method-assign]
+    party.act(lambda: [require(failing[0].offer(b"x") > 0) for _ in range(3)])
+    party.say("beside it")
+    party.until(lambda: len(raised) == 3, "three messages")
+    system.run_for(25)
+    assert not failing[0].is_closed
+    party.say("still here")
+
+
+def test_a_keep_alive_that_was_not_taken_is_sent_as_soon_as_there_is_room() -> None:
+    system = System()
+    party = Party(system, keep_alive_interval_ns=50 * MS)
+    party.open(4)
+    leader = system.cluster.members[system.leader()].process
+    assert leader is not None
+    leader.pause()
+    party.act(lambda: [None for _ in range(100_000) if party.sessions[0].offer(bytes(1000)) > 0])
+    system.run_for(0.3)
+    assert all(each.owes_keep_alive for each in party.sessions)
+    leader.resume()
+    party.until(lambda: not any(each.owes_keep_alive for each in party.sessions), "room", 0.2)
+    party.until(lambda: len(party.received[0]) > 10, "answers")
+    assert all(each.is_connected for each in party.sessions)
+
+
+def test_a_number_that_a_dead_leader_gave_leads_to_whoever_has_it_now() -> None:
+    system = System()
+    party = Party(system)
+    party.open(2)
+    first, second = (party.group._by_session[each.session_id] for each in party.sessions)
+    event = cm.SessionEvent(
+        cluster_session_id=first.session_id, correlation_id=second.request_id, code=cm.EventCode.OK, detail=""
+    )
+    second.session_id = -1
+    assert party.group._seat_of(event) is second
+    assert party.group._by_session[first.session_id] is second
+    strange = cm.SessionEvent(cluster_session_id=99, correlation_id=second.request_id, code=cm.EventCode.OK, detail="")
+    assert party.group._seat_of(strange) is second
+    assert 99 not in party.group._by_session
+    party.group.forget(first)
+    assert party.group._by_session[first.session_id] is second
 
 
 def test_a_closed_group_opens_nothing() -> None:

@@ -14,8 +14,8 @@ from upheaval_node.client.states import LEGAL_CONNECT_MOVES, ConnectState
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.media.api import Break, Image, Message
-from upheaval_node.protocol import channel as channels, cluster_messages as cm
-from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel, is_response_channel
 from upheaval_node.protocol.codec import NULL_INT64
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION
 from upheaval_node.state_machine import StateMachine
@@ -56,11 +56,6 @@ def response_channel(source: Random) -> str:
     Whoever knows the token can ask for the egress, so a runtime gives a `Random` that others cannot predict.
     """
     return f"aeron:tcp?control-mode=response|response-correlation-id={source.getrandbits(62) + 1}"
-
-
-def is_response_channel(channel: str) -> bool:
-    """Whether the egress comes back on the connections that the client dials (`control-mode=response`)."""
-    return Channel.parse(channel).get(channels.CONTROL_MODE) == channels.CONTROL_MODE_RESPONSE
 
 
 class Connector:

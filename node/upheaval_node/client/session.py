@@ -16,7 +16,6 @@ from upheaval_node.client.connect import (
     POLL_LIMIT,
     RETRY_INTERVAL_NS,
     Connector,
-    is_response_channel,
     response_channel,
 )
 from upheaval_node.client.ingress import Ingress, parse_ingress_endpoints, parse_told_endpoints
@@ -27,6 +26,7 @@ from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageErro
 from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Image, Message
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol.channel import is_response_channel
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import ANY_VERSION_MASK, ANY_VERSION_WORD, pack_session_header
 from upheaval_node.state_machine import StateMachine
@@ -99,6 +99,8 @@ class ClusterClient:
         self.leadership_term_id = NULL_TERM_ID
         self.opened_term_id = NULL_TERM_ID
         self.peer_errors = 0
+        self.owes_keep_alive = False
+        """A keep-alive was not taken: the next turn tries again."""
         self.error: NodeError | None = None
         self._states = StateMachine("session", ClientState.CONNECTING, LEGAL_MOVES)
         self._now = NOT_YET
@@ -179,7 +181,9 @@ class ClusterClient:
                 return 0
             case ClientState.CLOSED:
                 return NEVER_NS
-            case _:
+            case ClientState.AWAIT_NEW_LEADER:
+                return self._deadline_ns
+            case ClientState.AWAIT_NEW_LEADER_CONNECTION:
                 return min(self._deadline_ns, self._now.ns + RETRY_INTERVAL_NS)
 
     def poll(self, handler: MessageHandler, limit: int = POLL_LIMIT) -> int:
@@ -289,8 +293,10 @@ class ClusterClient:
             return 1
         if now.ns >= self._keep_alive_deadline_ns:
             self._schedule_keep_alive(now)
-            self.send_keep_alive()
-            return 1
+            self.owes_keep_alive = True
+        if self.owes_keep_alive:
+            self.owes_keep_alive = not self.send_keep_alive()
+            return int(not self.owes_keep_alive)
         return 0
 
     def _await_leader_connection(self, now: Now) -> int:
@@ -320,6 +326,7 @@ class ClusterClient:
 
     def _enter_connected(self) -> None:
         self._deadline_ns = NEVER_NS
+        self.owes_keep_alive = False
         self._schedule_keep_alive(self._now)
         self._states.enter(ClientState.CONNECTED)
 

@@ -4,7 +4,8 @@ A session of its own costs two streams to every member and a connection for each
 as clients of one media driver that use the same channels do (Aeron: publications are shared by channel and stream id,
 an egress subscription is shared by filtering). What comes back is told apart by session id, and before there is one by
 the correlation id of the request. Only sessions that something came for, or whose deadline has passed, are turned, so
-that silent ones cost nothing. A slow handler holds the others up. This module knows no socket and reads no clock.
+that silent ones cost nothing. Handlers that take nothing hold the others up when they leave too much. This module
+knows no socket and reads no clock.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from random import Random
 from struct import Struct
 from typing import Final
 
-from upheaval_node.client.connect import MESSAGE_TIMEOUT_NS, response_channel
+from upheaval_node.client.connect import MESSAGE_TIMEOUT_NS, RETRY_INTERVAL_NS, response_channel
 from upheaval_node.client.session import KEEP_ALIVE_INTERVAL_NS, ClusterClient, EgressListener, MessageHandler
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import PeerError, UsageError
@@ -31,8 +32,8 @@ POLL_LIMIT: Final = 1000
 MAX_OPENING: Final = 50
 """Sessions that connect at the same time: fewer than a follower tells at once who leads."""
 
-MAX_KEPT: Final = 1000
-"""Messages of one session whose handler takes none: the others wait, too, when there are more."""
+MAX_KEPT_LENGTH: Final = 4 * 1024 * 1024
+"""Bytes of messages that no handler has taken; with more of them nothing is read for any session."""
 
 _HEADER: Final = Struct("<qqqq")
 
@@ -43,7 +44,7 @@ class _Seat:
     def __init__(self, group: "SessionGroup", number: int, handler: MessageHandler) -> None:
         self.number = number
         self.handler = handler
-        self.client: ClusterClient | None = None
+        self.client: ClusterClient
         self.kept: deque[Message] = deque()
         self.request_id = NULL_VALUE
         self.session_id = NULL_VALUE
@@ -77,10 +78,12 @@ class _Seat:
         count = 0
         while self.kept and count < fragment_limit:
             message = self.kept.popleft()
+            self._group.kept_length -= len(message.payload)
             try:
                 handler(message)
             except Abort:
                 self.kept.appendleft(message)
+                self._group.kept_length += len(message.payload)
                 break
             except Break:
                 count += 1
@@ -107,7 +110,10 @@ class SessionGroup:
         message_timeout_ns: int = MESSAGE_TIMEOUT_NS,
         new_leader_timeout_ns: int | None = None,
         keep_alive_interval_ns: int | None = KEEP_ALIVE_INTERVAL_NS,
+        max_kept_length: int = MAX_KEPT_LENGTH,
     ) -> None:
+        self.peer_errors = 0
+        self.kept_length = 0
         self.publications = SharedPublications(media)
         self._endpoints = ingress_endpoints
         self._random = random
@@ -116,6 +122,7 @@ class SessionGroup:
         self._message_timeout_ns = message_timeout_ns
         self._new_leader_timeout_ns = new_leader_timeout_ns
         self._keep_alive_interval_ns = keep_alive_interval_ns
+        self._max_kept_length = max_kept_length
         self.egress = media.add_subscription(self._egress_channel, egress_stream_id)
         self._media = media
         self._now = NOT_YET
@@ -131,12 +138,13 @@ class SessionGroup:
         # counts.
         self._ready: dict[int, _Seat] = {}
         self._deadlines: list[tuple[int, int]] = []
+        # Those whose keep-alive was not taken: they come before whoever fills the stream again.
+        self._owing: dict[int, _Seat] = {}
         self._seen: tuple[object, ...] = ()
-        self._full: _Seat | None = None
 
     def __len__(self) -> int:
         """Sessions that have not ended, connected or not."""
-        return len(self._seats) + sum(each.client is not None and not each.client.is_closed for each in self._unopened)
+        return len(self._seats) + sum(not each.client.is_closed for each in self._unopened)
 
     def open(
         self,
@@ -171,11 +179,11 @@ class SessionGroup:
     def close(self) -> None:
         """End every session."""
         for seat in [*self._seats.values(), *self._unopened]:
-            if seat.client is not None:
-                seat.client.close()
+            seat.client.close()
         self._seats.clear()
         self._unopened.clear()
         self._ready.clear()
+        self._owing.clear()
         self.egress.close()
 
     # --- duty cycle ---
@@ -184,15 +192,18 @@ class SessionGroup:
         """Tell apart what came, and turn the sessions that it is for, or whose time has come."""
         self._now = now
         work = 0
-        if self._full is not None:
-            work += self._turn(self._full, now)
-            if len(self._full.kept) < MAX_KEPT:
-                self._full = None
-        if self._full is None and not self.egress.is_closed:
+        if self.kept_length < self._max_kept_length and not self.egress.is_closed:
             work += self.egress.poll(self._on_message, POLL_LIMIT)
-        ready = self._take_ready(now)
-        for seat in ready.values():
+        for seat in list(self._owing.values()):
             work += self._turn(seat, now)
+            if seat.number in self._owing:
+                break
+        self._ready = self._take_ready(now)
+        for number in list(self._ready):
+            # What a handler raises ends this turn; all that were to be turned are so in the next one.
+            ready = self._ready.get(number)
+            if ready is not None:
+                work += self._turn(ready, now)
         return work
 
     def next_deadline_ns(self) -> int:
@@ -205,7 +216,7 @@ class SessionGroup:
         while self._unopened and len(self._opening) < MAX_OPENING:
             seat = self._unopened.popleft()
             self._seats[seat.number] = self._opening[seat.number] = self._ready[seat.number] = seat
-        ready, self._ready = self._ready, {}
+        ready = self._ready
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now.ns:
             deadline_ns, number = heappop(deadlines)
@@ -215,7 +226,11 @@ class SessionGroup:
                 ready[number] = due
         # A connection that came or went, which every session has to look at.
         egress = self.egress
-        seen = (self.publications.connected, *(image.is_closed for image in egress.images), egress.resolved_endpoint)
+        seen = (
+            self.publications.connected,
+            *(image.correlation_id for image in egress.images),
+            egress.resolved_endpoint,
+        )
         if seen != self._seen:
             self._seen = seen
             return dict(self._seats)
@@ -223,18 +238,21 @@ class SessionGroup:
 
     def _turn(self, seat: _Seat, now: Now) -> int:
         client = seat.client
-        if client is None or seat.number not in self._seats:
-            return 0
-        work = client.do_work(now) + client.poll(seat.handler, MAX_KEPT)
+        work = client.do_work(now) + client.poll(seat.handler, POLL_LIMIT)
         if client.is_closed:
             self.forget(seat)
             return work
         if client.is_connected:
             self._leader = client.leader_member_id
             self._opening.pop(seat.number, None)
-        if work:
-            self._ready[seat.number] = seat
+        for table, is_in in ((self._ready, work > 0), (self._owing, client.owes_keep_alive)):
+            if is_in:
+                table[seat.number] = seat
+            else:
+                table.pop(seat.number, None)
         deadline_ns = client.next_deadline_ns()
+        if seat.kept:
+            deadline_ns = min(deadline_ns, now.ns + RETRY_INTERVAL_NS)
         if deadline_ns != seat.deadline_ns:
             seat.deadline_ns = deadline_ns
             if deadline_ns < NEVER_NS:
@@ -256,23 +274,28 @@ class SessionGroup:
         try:
             seat = self._seat_of(cm.SCHEMA.decode(payload))
         except PeerError as error:
+            self.peer_errors += 1
             message.image.reject(str(error))
             return
         if seat is not None:
             self._keep(seat, message)
 
     def _keep(self, seat: _Seat, message: Message) -> None:
-        seat.kept.append(message)
+        # A copy, so that a message that is kept does not keep the block that it came in.
+        payload = bytes(message.payload)
+        seat.kept.append(Message(payload, message.position, message.reserved_value, message.image))
+        self.kept_length += len(payload)
         self._ready[seat.number] = seat
-        if len(seat.kept) >= MAX_KEPT:
-            self._full = seat
+        if self.kept_length >= self._max_kept_length:
             raise Break
 
     def _seat_of(self, event: object) -> _Seat | None:
         match event:
             case cm.SessionEvent():
-                seat = self._by_session.get(event.cluster_session_id) or self._by_request.get(event.correlation_id)
-                if seat is not None and event.code == cm.EventCode.OK:
+                # By the request: a leader that died may have given the number of a session that nobody else knows of.
+                seat = self._by_request.get(event.correlation_id)
+                is_opened = event.code == cm.EventCode.OK and event.cluster_session_id >= 0
+                if seat is not None and is_opened and seat.session_id == NULL_VALUE:
                     seat.session_id = event.cluster_session_id
                     self._by_session[seat.session_id] = seat
                 return seat
@@ -297,7 +320,9 @@ class SessionGroup:
         self._seats.pop(seat.number, None)
         self._ready.pop(seat.number, None)
         self._opening.pop(seat.number, None)
+        self._owing.pop(seat.number, None)
         self._by_request.pop(seat.request_id, None)
         if self._by_session.get(seat.session_id) is seat:
             del self._by_session[seat.session_id]
+        self.kept_length -= sum(len(message.payload) for message in seat.kept)
         seat.kept.clear()

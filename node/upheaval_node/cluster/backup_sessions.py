@@ -20,7 +20,7 @@ from upheaval_node.errors import NodeError
 from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.channel import client_channel
+from upheaval_node.protocol.channel import client_channel, is_response_channel
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
 from upheaval_node.types import MAX_POSITION, Now, Position, SessionId
 
@@ -69,7 +69,7 @@ class BackupSessions:
         self._authorisation = authorisation
         self._on_standby_notice = on_standby_notice
         self._egress = EgressPublisher(context)
-        self._publications = SharedPublications(context.media)
+        self._publications = SharedPublications(context.media, is_response_channel)
         self._timeout_ns = context.settings.timeouts.session_ns
         self._waiting: list[_Waiting] = []
 

@@ -22,7 +22,7 @@ from upheaval_node.media.api import Image
 from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.channel import client_channel
+from upheaval_node.protocol.channel import client_channel, is_response_channel
 from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
 from upheaval_node.protocol.message import Message
@@ -72,7 +72,8 @@ class SessionManager:
         self._authenticator = authenticator
         self._authorisation = authorisation
         self._egress = EgressPublisher(context)
-        self._publications = SharedPublications(context.media)
+        # Those of a client's token alone: at an endpoint another client may be by now, which hears of its own session.
+        self._publications = SharedPublications(context.media, is_response_channel)
         self._timeout_ns = context.settings.timeouts.session_ns
         self.sessions: dict[int, ClusterSession] = {}
         # The OPEN ones again: what the ingress looks up for every message.
@@ -494,13 +495,25 @@ class SessionManager:
         if position <= 0:
             return False
         if reason is not cm.CloseReason.CLIENT_ACTION:
-            self._send_event(session, cm.EventCode.CLOSED, reason.name)
+            self._say_farewell(now, session, reason.name)
         if reason is cm.CloseReason.TIMEOUT:
             self._context.published.timed_out_clients.increment()
         self._uncommitted_closes.append((position, session))
         self._remove(session)
         session.close()
         return True
+
+    def _say_farewell(self, now: Now, session: ClusterSession, reason: str) -> None:
+        """Again later to a client that takes nothing now, and whose stream does not end because others share it."""
+        may_hear = session.is_connected and is_response_channel(session.response_channel)
+        if self._send_event(session, cm.EventCode.CLOSED, reason) or not may_hear:
+            return
+        farewell = ClusterSession(
+            session.id, session.correlation_id, session.response_stream_id, session.response_channel, now.ns
+        )
+        farewell.event_code, farewell.event_detail = cm.EventCode.CLOSED, reason
+        farewell.connect(self._publications)
+        self.answering.append(farewell)
 
     def _mark_closing(self, session: ClusterSession, reason: cm.CloseReason) -> None:
         self.open.pop(session.id, None)

@@ -4,6 +4,7 @@ Messages to the sessions of one client go to one place, so they need one stream,
 stream ends when its last user closes. Nothing in here knows who the users are.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from upheaval_node.media.api import CLOSED, Publication
@@ -26,15 +27,18 @@ class _Stream:
 
 
 class SharedPublications:
-    """Each publication of one media, once."""
+    """Each publication of one media, once; on channels that `are_shared` refuses, one for each user."""
 
-    def __init__(self, media: PublicationSource) -> None:
+    def __init__(self, media: PublicationSource, are_shared: Callable[[str], bool] = lambda _: True) -> None:
         self._media = media
+        self._are_shared = are_shared
         self._streams: dict[tuple[str, int], _Stream] = {}
 
     def add_publication(self, channel: str, stream_id: int) -> "SharedPublication":
         """The stream that is there already, unless it has ended. Raises `UsageError` for an unusable channel."""
         key = (channel, stream_id)
+        if not self._are_shared(channel):
+            return SharedPublication(self, key, _Stream(self._media.add_publication(channel, stream_id)))
         stream = self._streams.get(key)
         if stream is None or stream.publication.is_closed:
             stream = self._streams[key] = _Stream(self._media.add_publication(channel, stream_id))

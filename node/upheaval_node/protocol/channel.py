@@ -170,6 +170,11 @@ def client_channel(response_channel: str) -> str:
     return text
 
 
+def is_response_channel(channel: str) -> bool:
+    """Whether messages come back on the connections that their receiver dials (`control-mode=response`)."""
+    return Channel.parse(channel).get(CONTROL_MODE) == CONTROL_MODE_RESPONSE
+
+
 def split_endpoint(endpoint: str) -> tuple[str, int]:
     """Host and port of `host:port`; an IPv6 host keeps no brackets. Raises `UsageError`."""
     host, colon, port = endpoint.rpartition(":")

@@ -16,7 +16,7 @@ from upheaval_node.media.api import Image, Media, Message, Subscription
 from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.ports import Bell, ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.channel import Channel, is_response_channel
 from upheaval_node.protocol.constants import MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID
 from upheaval_node.service.api import ClusteredService, ClusterRole
 from upheaval_node.service.cluster_view import ClusterView
@@ -113,7 +113,7 @@ class ServiceContainer:
         self._control = media.add_subscription(control_channel, SERVICE_STREAM_ID)
         self.view = ClusterView(self._module)
         self._entries = EntryApplier(
-            SharedPublications(media),
+            SharedPublications(media, is_response_channel),
             service,
             self.view,
             app_version=settings.app_version,

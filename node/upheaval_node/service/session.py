@@ -17,7 +17,7 @@ from upheaval_node.service.api import MOCKED_OFFER, ClusterRole
 from upheaval_node.types import SessionId
 
 MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
-"""Bytes of responses kept for one client that does not take them; more than the longest message."""
+"""Bytes of responses kept for one session that does not take them; more than the longest message."""
 
 MAX_FLUSHED: Final = 256
 """Queued messages of one session sent in one duty cycle."""
@@ -163,10 +163,12 @@ class ContainerSession:
                 self._queued_length = 0
                 break
             if result < 0:
-                return sent
+                break
             self._queue.popleft()
             self._queued_length -= len(message)
             sent += 1
-        if not self._queue:
-            self._view.backlog.pop(self.id, None)
+        self._view.backlog.pop(self.id, None)
+        if self._queue:
+            # Behind the others, who may have to share the stream with it.
+            self._view.backlog[self.id] = self
         return sent

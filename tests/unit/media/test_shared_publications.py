@@ -64,6 +64,20 @@ def test_a_stream_that_ended_under_its_users_is_not_given_to_others() -> None:
     assert len(shared.connected) == 1
 
 
+def test_a_channel_that_is_not_to_be_shared_has_a_stream_for_each_user() -> None:
+    world = World()
+    driver = world.driver()
+    subscription = driver.add_subscription(CHANNEL, 10)
+    shared = SharedPublications(driver, lambda channel: channel != CHANNEL)
+    first, second = shared.add_publication(CHANNEL, 10), shared.add_publication(CHANNEL, 10)
+    world.settle()
+    assert len(subscription.images) == 2
+    first.close()
+    world.settle()
+    assert len(subscription.images) == 1
+    assert second.offer(b"x") > 0
+
+
 def test_a_channel_of_no_use_is_refused_and_nothing_is_kept() -> None:
     shared = SharedPublications(World().driver())
     with pytest.raises(UsageError):
