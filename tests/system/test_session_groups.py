@@ -31,7 +31,7 @@ def with_sessions(count: int) -> MemberSettings:
 class Party:
     """A process with a group of sessions, and what each of them received."""
 
-    def __init__(self, system: System, keep_alive_interval_ns: int = S) -> None:
+    def __init__(self, system: System, keep_alive_interval_ns: int | None = S) -> None:
         cluster, name = system.cluster, "party-of-many"
         self.system = system
         self.process = SimulatedProcess(cluster.world, name, name, on_exit=lambda _process: None)
@@ -229,6 +229,35 @@ def test_a_keep_alive_that_was_not_taken_is_sent_as_soon_as_there_is_room() -> N
     party.until(lambda: not any(each.owes_keep_alive for each in party.sessions), "room", 0.2)
     party.until(lambda: len(party.received[0]) > 10, "answers")
     assert all(each.is_connected for each in party.sessions)
+
+
+def test_the_end_of_a_session_is_told_when_its_stream_has_room_again() -> None:
+    settings = with_sessions(100)
+    timeouts = replace(settings.cluster.timeouts, session_ns=S)
+    media = replace(settings.media, receiver_window_length=4096)
+    settings = replace(settings, media=media, cluster=replace(settings.cluster, timeouts=timeouts))
+    system = System(settings=settings)
+    party = Party(system, keep_alive_interval_ns=None)
+    is_open = False
+
+    def refuse(_timestamp: int, _payload: Buffer) -> None:
+        if not is_open:
+            raise Abort
+
+    lasting: list[ClusterClient] = []
+    party.act(lambda: lasting.append(party.group.open(refuse)))
+    party.until(lambda: bool(lasting) and lasting[0].is_connected, "session")
+    party.open(COUNT)
+    for _ in range(20):
+        party.act(lambda: [lasting[0].send_keep_alive(), *(lasting[0].offer(bytes(500)) for _ in range(8))])
+        system.run_for(0.1)
+    assert any(each.is_connected for each in party.sessions), "the ends of all were told already"
+    is_open = True
+    for _ in range(20):
+        party.act(lambda: lasting[0].send_keep_alive())
+        system.run_for(0.1)
+    assert all(each.is_closed for each in party.sessions)
+    assert lasting[0].is_connected
 
 
 def test_a_number_that_a_dead_leader_gave_leads_to_whoever_has_it_now() -> None:

@@ -5,14 +5,18 @@ from dataclasses import replace
 import pytest
 
 from support.system_world import Chorus, System, numbered
+from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval_node.archive.reader import read_recordings
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.counters import CLIENT_TIMEOUT_COUNT, SNAPSHOT_COUNT
 from upheaval_node.media.api import Break
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.types import MS, Now
 
 
 def with_settings(**changes: object) -> MemberSettings:
@@ -213,3 +217,41 @@ def test_two_services_of_a_member_hear_every_message() -> None:
     system.until(lambda: len(client.received) == 40, "answers of both")
     system.await_messages(20)
     assert [len(service.messages) for each in system.live for service in system.services[each]] == [20] * 6
+
+
+class Returning:
+    """A client at an address of its own. Implements `ports.Agent`."""
+
+    def __init__(self, system: System, incarnation: int) -> None:
+        cluster, name = system.cluster, "returning"
+        self.process = SimulatedProcess(cluster.world, name, f"{name}#{incarnation}", on_exit=lambda _process: None)
+        network, stream = cluster.fabric.network(self.process), cluster.world.stream(f"{name}/{incarnation}")
+        media = MediaDriver(network, StaticResolver(), cluster.settings.media, stream, name=name)
+        egress = f"aeron:tcp?endpoint={name}:9000"
+        self.session = ClusterClient(media, cluster.ingress_endpoints, random=stream, egress_channel=egress)
+        self.received: list[bytes] = []
+        self.process.start([media, self])
+
+    def do_work(self, now: Now) -> int:
+        return self.session.do_work(now) + self.session.poll(lambda _, payload: self.received.append(bytes(payload)))
+
+    def next_deadline_ns(self) -> int:
+        return self.session.next_deadline_ns()
+
+
+@pytest.mark.parametrize("gap_s", [0.01, 0.2, 0.55, 1.5, 3.3])
+def test_a_client_that_comes_again_to_its_address_gets_a_session_of_its_own(gap_s: float) -> None:
+    settings = profile_settings("test")
+    system = System(settings=replace(settings, media=replace(settings.media, redial_interval_ns=100 * MS)))
+    system.leader()
+    before = Returning(system, 1)
+    system.until(lambda: before.session.is_connected, "first session")
+    before.process.post(lambda: before.session.offer(b"x") and None)
+    system.until(lambda: before.received == [b"x"], "answer")
+    system.cluster.fabric.kill(before.process)
+    before.process.kill()
+    system.run_for(gap_s)
+    again = Returning(system, 2)
+    system.until(lambda: again.session.is_connected, "second session", timeout_s=2)
+    again.process.post(lambda: again.session.offer(b"y") and None)
+    system.until(lambda: again.received == [b"y"], "answer")

@@ -122,6 +122,23 @@ def test_what_a_client_never_reads_is_bounded() -> None:
     assert side.container.view.sessions[4].offer(b"x") < 0
 
 
+def test_sessions_of_one_stream_take_turns_in_sending_what_waits() -> None:
+    side, client = leading(Chatter())
+    side.append(session_open(5, RESPONSE_CHANNEL))
+    side.commit_all()
+    client.reads = False
+    for _ in range(10):
+        for session_id in (4, 5):
+            side.append_messages(session_id, [bytes([250])])
+            side.commit_all()
+    view = side.container.view
+    first, second = list(view.backlog)
+    view.sessions[first].flush()
+    assert list(view.backlog) == [second, first]
+    view.sessions[second].flush()
+    assert list(view.backlog) == [first, second]
+
+
 def test_a_closed_session_takes_its_queue_with_it() -> None:
     side, client = leading(Chatter())
     client.reads = False
