@@ -247,7 +247,7 @@ def test_the_end_of_a_session_is_told_when_its_stream_has_room_again() -> None:
     lasting: list[ClusterClient] = []
     party.act(lambda: lasting.append(party.group.open(refuse)))
     party.until(lambda: bool(lasting) and lasting[0].is_connected, "session")
-    party.open(COUNT)
+    party.open(3 * COUNT)
     for _ in range(20):
         party.act(lambda: [lasting[0].send_keep_alive(), *(lasting[0].offer(bytes(500)) for _ in range(8))])
         system.run_for(0.1)

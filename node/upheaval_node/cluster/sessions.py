@@ -215,9 +215,11 @@ class SessionManager:
         """Send redirects and rejections to clients that can be reached by now."""
         work = 0
         for session in reversed(self.answering):
-            is_over = session.state is SessionState.INVALID or now.ns > session.time_of_last_activity_ns + (
-                self._timeout_ns
-            )
+            is_over = session.state is SessionState.INVALID
+            if session.event_code is cm.EventCode.CLOSED:
+                is_over |= not session.is_connected
+            else:
+                is_over |= now.ns > session.time_of_last_activity_ns + self._timeout_ns
             if not is_over:
                 is_over = self._send_event(session, session.event_code, session.event_detail)
             if is_over:
@@ -370,6 +372,10 @@ class SessionManager:
             self._send_event(session, cm.EventCode.CLOSED, "election")
             session.close()
         self.pending.clear()
+        # Their streams end now, which tells them.
+        for session in [each for each in self.answering if each.event_code is cm.EventCode.CLOSED]:
+            self.answering.remove(session)
+            session.close()
         for session in list(self.sessions.values()):
             if session.opened_log_position > position:
                 self._send_event(session, cm.EventCode.CLOSED, "election")
@@ -506,7 +512,8 @@ class SessionManager:
     def _say_farewell(self, now: Now, session: ClusterSession, reason: str) -> None:
         """Again later to a client that takes nothing now, and whose stream does not end because others share it."""
         may_hear = session.is_connected and is_response_channel(session.response_channel)
-        if self._send_event(session, cm.EventCode.CLOSED, reason) or not may_hear:
+        is_told = self._send_event(session, cm.EventCode.CLOSED, reason)
+        if is_told or not may_hear or len(self.answering) >= MAX_WAITING + self._context.settings.max_sessions:
             return
         farewell = ClusterSession(
             session.id, session.correlation_id, session.response_stream_id, session.response_channel, now.ns
