@@ -37,7 +37,7 @@ SESSIONS: Final = (1, 100, 1000, 10_000)
 RATE: Final = 1000
 WINDOW: Final = 64
 BATCH: Final = 50
-"""Sessions that are opened, or speak, at the same time."""
+"""Sessions that speak at the same time."""
 SILENCE_S: Final = 15.0
 """Longer than the time-out of a session that says nothing."""
 _ID: Final = struct.Struct("<q")
@@ -95,10 +95,9 @@ class Sessions:
         self.answers = 0
 
     def add(self, count: int) -> None:
-        """That many more; returns once they are open."""
-        opened = [self._group.open(self._on_answer) for _ in range(count)]
-        self.all += opened
-        self.until(lambda: all(session.is_connected for session in opened), 60)
+        """Returns once they are open."""
+        self.all = [self._group.open(self._on_answer) for _ in range(count)]
+        self.until(lambda: all(session.is_connected for session in self.all), 60)
 
     def stay(self, seconds: float) -> None:
         """Say nothing for a while but that they live."""
@@ -154,12 +153,11 @@ def closed_loop(length: int, members: int, seconds: float) -> dict[str, float]:
 
 
 def many_sessions(wanted: int) -> dict[str, float]:
-    """Opens sessions some at a time, has each of them send one message, say nothing, and follow a change of leader."""
+    """Opens sessions, has each of them send one message, say nothing, and follow a change of leader."""
     with running_cluster(profile="aeron", sync_level=0, max_sessions=wanted + 10) as cluster:
         processes = [psutil.Process(f.pid) for member in cluster.members for f in member.node.processes()]
         clients, begin, before = Sessions(cluster), time.monotonic(), cpu_seconds(processes)
-        while len(clients.all) < wanted:
-            clients.add(min(BATCH, wanted - len(clients.all)))
+        clients.add(wanted)
         opened, opening = time.monotonic() - begin, cpu_seconds(processes) - before
         begin, before = time.monotonic(), cpu_seconds(processes)
         for first in range(0, wanted, BATCH):

@@ -1,21 +1,33 @@
 """Users of one stream: what they send comes in their order, and the stream ends with the last of them."""
 
+from collections.abc import Callable
+
 import pytest
 
 from support.media_world import World, collect
 from upheaval_node.errors import UsageError
-from upheaval_node.media.api import CLOSED
-from upheaval_node.media.shared_publications import SharedPublications
+from upheaval_node.media.api import CLOSED, Subscription
+from upheaval_node.media.shared_publications import SharedPublication, SharedPublications
 
 CHANNEL = "aeron:ipc"
 
 
-def test_users_of_a_channel_and_stream_share_one() -> None:
+Two = tuple[World, Subscription, SharedPublications, SharedPublication, SharedPublication]
+
+
+def two_users(are_shared: Callable[[str], bool] = lambda _: True) -> Two:
+    """Of one channel and stream, which somebody receives."""
     world = World()
     driver = world.driver()
     subscription = driver.add_subscription(CHANNEL, 10)
-    shared = SharedPublications(driver)
+    shared = SharedPublications(driver, are_shared)
     first, second = shared.add_publication(CHANNEL, 10), shared.add_publication(CHANNEL, 10)
+    world.settle()
+    return world, subscription, shared, first, second
+
+
+def test_users_of_a_channel_and_stream_share_one() -> None:
+    world, subscription, shared, first, second = two_users()
     other = shared.add_publication(CHANNEL, 11)
     world.settle()
     assert [each.is_connected for each in (first, second, other)] == [True, True, False]
@@ -28,12 +40,7 @@ def test_users_of_a_channel_and_stream_share_one() -> None:
 
 
 def test_the_stream_ends_with_its_last_user_and_another_begins_after_it() -> None:
-    world = World()
-    driver = world.driver()
-    subscription = driver.add_subscription(CHANNEL, 10)
-    shared = SharedPublications(driver)
-    first, second = shared.add_publication(CHANNEL, 10), shared.add_publication(CHANNEL, 10)
-    world.settle()
+    world, subscription, shared, first, second = two_users()
     (image,) = subscription.images
     first.close()
     first.close()
@@ -65,12 +72,7 @@ def test_a_stream_that_ended_under_its_users_is_not_given_to_others() -> None:
 
 
 def test_a_channel_that_is_not_to_be_shared_has_a_stream_for_each_user() -> None:
-    world = World()
-    driver = world.driver()
-    subscription = driver.add_subscription(CHANNEL, 10)
-    shared = SharedPublications(driver, lambda channel: channel != CHANNEL)
-    first, second = shared.add_publication(CHANNEL, 10), shared.add_publication(CHANNEL, 10)
-    world.settle()
+    world, subscription, _, first, second = two_users(lambda channel: channel != CHANNEL)
     assert len(subscription.images) == 2
     first.close()
     world.settle()
