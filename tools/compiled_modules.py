@@ -15,6 +15,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOT: Final = (
     "node/upheaval_node/archive/*.py",
+    "node/upheaval_node/bell.py",
     "node/upheaval_node/client/*.py",
     "node/upheaval_node/cluster/*.py",
     "node/upheaval_node/counters.py",
@@ -35,8 +36,10 @@ HOT: Final = (
     "harness/upheaval/checkers/ballots.py",
     "harness/upheaval/checkers/binding.py",
     "harness/upheaval/checkers/commits.py",
+    "harness/upheaval/checkers/positions.py",
     "harness/upheaval/checkers/protocol.py",
     "harness/upheaval/checkers/protocol_events.py",
+    "harness/upheaval/checkers/recordings.py",
     "harness/upheaval/checkers/spans.py",
     "harness/upheaval/checkers/trace_facts.py",
     "harness/upheaval/records/jsonfields.py",

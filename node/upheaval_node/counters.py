@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from upheaval_node.bell import Bell
 from upheaval_node.errors import UsageError
-from upheaval_node.ports import Bell
 
 VALUE_LENGTH: Final = 128
 METADATA_LENGTH: Final = 512

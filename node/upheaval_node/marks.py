@@ -8,11 +8,12 @@ import contextlib
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval_node.bell import Bell
 from upheaval_node.errors import StorageError
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ArchiveMarkHeader, ClusterMarkHeader, Header, MarkFile
 from upheaval_node.member_config import MemberConfig
-from upheaval_node.ports import Bell, Storage
+from upheaval_node.ports import Storage
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
 from upheaval_node.protocol.constants import (
     ARCHIVE_CONTROL_STREAM_ID,

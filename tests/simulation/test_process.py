@@ -2,8 +2,8 @@
 
 from simulation.parties import Beacon, Failing, Passive, Spinning, running
 from upheaval.runtimes.simulated.world import START_NS, World
+from upheaval_node.bell import Bell
 from upheaval_node.errors import StorageError, TerminationError
-from upheaval_node.ports import Bell
 from upheaval_node.types import MS, Now
 
 

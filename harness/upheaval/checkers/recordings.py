@@ -45,6 +45,7 @@ _SAID: Final = (2, 5, 6, 7, 8, 9, 11, 12)
 """Places in a descriptor of the fields of a `CatalogEntry`."""
 _DESCRIPTOR_VALID: Final = 1
 _CASTAGNOLI: Final = 0x82F63B78
+_BYTES_AT_ONCE: Final = 1 << 16
 
 
 class LogMissing(HarnessError):
@@ -132,14 +133,19 @@ class RecordedLog:
 
     def _frame_ends(self, position: int) -> Iterator[int]:
         """Where frames end, from that position, at which one begins, to the end of its term."""
-        words = memoryview(self._bytes_at(position, self.term_length - position % self.term_length))
-        words = words[: len(words) & ~31].cast("i")
-        index = 0
-        while index < len(words) and self._follows(words, index, position, words[index]):
-            step = words[index] + 31 & -32
-            index += step >> 2
-            position += step
-            yield position
+        end = position + self.term_length - position % self.term_length
+        begin = -1
+        # A part at a time: a term may be long and hold little.
+        while begin < position < end:
+            begin = position
+            words = memoryview(self._bytes_at(position, min(end - position, _BYTES_AT_ONCE)))
+            words = words[: len(words) & ~31].cast("i")
+            index = 0
+            while index < len(words) and self._follows(words, index, position, words[index]):
+                step = words[index] + 31 & -32
+                index += step >> 2
+                position += step
+                yield position
 
     def _header_at(self, position: int) -> tuple[int, int] | None:
         """Length of the frame that begins there, and its version, flags and type in one."""
@@ -434,20 +440,25 @@ def _content(path: Path) -> bytes:
 
 def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
     """The valid recordings of a catalog. Raises `LogMissing` when it cannot be read."""
-    content = _content(path)
-    offset = _CATALOG_HEADER_LENGTH
-    while offset + _DESCRIPTOR_HEADER_LENGTH + _DESCRIPTOR.size <= len(content):
-        length, state, checksum = _DESCRIPTOR_HEADER.unpack_from(content, offset)
-        if length <= 0:
-            return
-        begin = offset + _DESCRIPTOR_HEADER_LENGTH
-        offset = begin + length
-        if state != _DESCRIPTOR_VALID:
-            continue
-        fields = _DESCRIPTOR.unpack_from(content, begin)
-        is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, content[begin:offset])
-        recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
-        yield CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
+    try:
+        with path.open("rb") as stream:
+            stream.seek(_CATALOG_HEADER_LENGTH)
+            while len(header := stream.read(_DESCRIPTOR_HEADER_LENGTH)) == _DESCRIPTOR_HEADER_LENGTH:
+                length, state, checksum = _DESCRIPTOR_HEADER.unpack_from(header)
+                descriptor = stream.read(max(length, 0))
+                if len(descriptor) < _DESCRIPTOR.size:
+                    return
+                if state == _DESCRIPTOR_VALID:
+                    yield _entry(descriptor, checksum)
+    except OSError as error:
+        raise LogMissing(f"cannot read {path}: {error.strerror}") from error
+
+
+def _entry(descriptor: bytes, checksum: int) -> CatalogEntry:
+    fields = _DESCRIPTOR.unpack_from(descriptor)
+    is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, descriptor)
+    recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
+    return CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
 
 
 def _is_checksum(checksum: int, data: bytes) -> bool:

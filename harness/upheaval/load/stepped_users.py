@@ -18,9 +18,10 @@ from upheaval.load.settings import LoadSettings
 from upheaval.load.users import Accepts, ClusterUser, LoadContext, find_user
 from upheaval.records import Operation, SessionEnd
 from upheaval.workload import LoadCounts, Session, WorkloadSettings
+from upheaval_node.bell import Bell
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.errors import TimeoutExpired, UsageError
-from upheaval_node.ports import Bell, Buffer
+from upheaval_node.ports import Buffer
 from upheaval_node.types import MS, NEVER_NS, Now, S
 
 PAUSE_NS: Final = MS

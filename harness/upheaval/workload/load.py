@@ -25,8 +25,9 @@ from upheaval.records import (
 )
 from upheaval.workload.draws import LedgerDraw, TimersDraw
 from upheaval.workload.sessions import Session, SessionThatGivesBack
+from upheaval_node.bell import Bell
 from upheaval_node.errors import DecodeError, TimeoutExpired
-from upheaval_node.ports import Agent, Bell, Buffer
+from upheaval_node.ports import Agent, Buffer
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
 
 # Operation ids of one load stay below this; the next load of a run starts above it.

@@ -22,6 +22,7 @@ from upheaval_node.archive.replication import ReplicationParams, ReplicationSess
 from upheaval_node.archive.requests import Requests
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segment_operations import SegmentOperations
+from upheaval_node.bell import Bell
 from upheaval_node.counters import (
     ARCHIVE_CONTROL_SESSION,
     ARCHIVE_CONTROL_SESSIONS,
@@ -34,7 +35,7 @@ from upheaval_node.counters import (
 from upheaval_node.errors import DamageError, DecodeError, NodeError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Publication, Subscription
 from upheaval_node.peer_faults import PeerFaults
-from upheaval_node.ports import Bell, ErrorSink, Storage
+from upheaval_node.ports import ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, ARCHIVE_LOCAL_CONTROL_CHANNEL
 from upheaval_node.settings import ArchiveSettings

@@ -265,7 +265,7 @@ class Catalog:
         highest = max((entry.recording_id for entry in contents.entries), default=-1)
         self._next_id = max(contents.next_recording_id, highest + 1)
         # Whatever lies past the last entry is a torn one: a later append must not revive it.
-        if content[contents.used_length :].strip(b"\0"):
+        if content[contents.used_length :] != bytes(max(len(content) - contents.used_length, 0)):
             self._file.truncate(contents.used_length)
         self._file.truncate(self._capacity)
         self._file.write(0, (encode_header(self._next_id),))

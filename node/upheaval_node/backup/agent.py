@@ -28,13 +28,14 @@ from upheaval_node.backup.recording_log_update import (
     wanted_snapshots,
 )
 from upheaval_node.backup.states import LEGAL_MOVES, BackupState
+from upheaval_node.bell import Bell
 from upheaval_node.counters import Counters
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError
 from upheaval_node.files import layout
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.media.api import Media
-from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
+from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.state_machine import StateMachine

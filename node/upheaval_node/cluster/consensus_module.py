@@ -11,6 +11,7 @@ holds its parts, each of which owns and writes its own state: where the module s
 from random import Random
 from typing import Final, NamedTuple
 
+from upheaval_node.bell import Bell
 from upheaval_node.cluster.authentication import (
     Authenticator,
     AuthorisationService,
@@ -42,7 +43,6 @@ from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
 from upheaval_node.cluster.standby_notices import StandbyNotices
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.steps import StepGenerator, Steps

@@ -4,6 +4,8 @@ Everybody reads; each has one method that writes it, publishes it and tells the 
 an election.
 """
 
+from typing import Final
+
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import Role
@@ -15,6 +17,9 @@ from upheaval_node.protocol.message import Message
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
+
+_LEADER: Final = Role.LEADER
+_FOLLOWER: Final = Role.FOLLOWER
 
 
 class Standing:
@@ -54,12 +59,12 @@ class Standing:
     @property
     def is_leader(self) -> bool:
         """Whether this member leads, and no election has called that into question."""
-        return self.role is Role.LEADER and self.election is None
+        return self.role is _LEADER and self.election is None
 
     @property
     def is_follower(self) -> bool:
         """Whether another member leads, and no election has called that into question."""
-        return self.role is Role.FOLLOWER and self.election is None
+        return self.role is _FOLLOWER and self.election is None
 
     @property
     def active_log(self) -> LogPublisher | None:

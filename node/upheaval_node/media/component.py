@@ -4,10 +4,10 @@ A member that runs its components together turns an agent only when its bell was
 module knows no component and no runtime.
 """
 
+from upheaval_node.bell import Bell
 from upheaval_node.media.api import ImageHandler, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.publication import StreamPublication
-from upheaval_node.ports import Bell
 from upheaval_node.types import NEVER_NS, Now
 
 

@@ -8,6 +8,7 @@ no message and no component.
 from random import Random
 from typing import Final
 
+from upheaval_node.bell import Bell
 from upheaval_node.counters import Counters
 from upheaval_node.errors import PeerError, UsageError
 from upheaval_node.media.api import ImageHandler, Subscription
@@ -24,7 +25,7 @@ from upheaval_node.media.resolver import Resolver
 from upheaval_node.media.stream_buffer import StreamBuffer, StreamParams
 from upheaval_node.media.subscription import StreamSubscription
 from upheaval_node.peer_faults import PeerFaults
-from upheaval_node.ports import Bell, ErrorSink, Network
+from upheaval_node.ports import ErrorSink, Network
 from upheaval_node.protocol.channel import (
     CONTROL_MODE,
     CONTROL_MODE_MANUAL,

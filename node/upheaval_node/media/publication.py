@@ -7,11 +7,12 @@ or the link to it. This module knows no connection and no time.
 import struct
 from typing import Final, Protocol
 
+from upheaval_node.bell import Bell
 from upheaval_node.errors import UsageError
 from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED
 from upheaval_node.media.frame_run import measure_run, patch_run
 from upheaval_node.media.stream_buffer import OPEN_BLOCK_LENGTH, StreamBuffer
-from upheaval_node.ports import Bell, Buffer
+from upheaval_node.ports import Buffer
 from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, max_message_length, max_position
 from upheaval_node.types import FRAME_HEADER_LENGTH

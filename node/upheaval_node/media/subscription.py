@@ -5,9 +5,9 @@ Which streams become images is decided by the owner: the driver, or the link to 
 
 from typing import Protocol
 
+from upheaval_node.bell import Bell
 from upheaval_node.media.api import Image, ImageHandler, MessageHandler
 from upheaval_node.media.image import StreamImage
-from upheaval_node.ports import Bell
 from upheaval_node.protocol.channel import Channel
 
 

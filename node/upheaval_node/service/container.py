@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing import Final, assert_never
 
 from upheaval_node import counters as counter_types
+from upheaval_node.bell import Bell
 from upheaval_node.counters import Counter, Counters
 from upheaval_node.errors import DecodeError, NodeError, PeerError, StorageError, TerminationError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Subscription
 from upheaval_node.media.shared_publications import SharedPublications
-from upheaval_node.ports import Bell, ErrorSink, Tracer
+from upheaval_node.ports import ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel, is_response_channel
 from upheaval_node.protocol.constants import MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID

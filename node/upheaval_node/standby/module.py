@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from upheaval_node.archive.whole_recordings import WholeRecording, describe_recording
+from upheaval_node.bell import Bell
 from upheaval_node.cluster.authentication import authenticator_named, authorisation_named
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.log_adapter import LogAdapter
@@ -29,7 +30,6 @@ from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
 from upheaval_node.counters import RECORDING_POSITION, recording_key_prefix
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
 from upheaval_node.files.recording_log import Entry
-from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps

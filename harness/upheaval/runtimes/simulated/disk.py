@@ -70,8 +70,8 @@ class Inode:
         end = min(offset + length, self.size)
         if end <= offset:
             return b""
-        found = bytes(self.data[offset:end])
-        return found + bytes(end - offset - len(found))
+        found = bytes(memoryview(self.data)[offset:end])
+        return found if len(found) == end - offset else found.ljust(end - offset, b"\0")
 
     def write(self, offset: int, block: Buffer) -> None:
         """Visible at once; what was there is kept until a sync, as a power cut may bring it back."""
@@ -79,8 +79,8 @@ class Inode:
         if end == offset:
             return
         self._save(offset, end)
-        if len(self.data) < offset:
-            self.data.extend(bytes(offset - len(self.data)))
+        if len(self.data) < end:
+            self.data.extend(bytes(end - len(self.data)))
         self.data[offset:end] = block
         self.size = max(self.size, end)
 

@@ -10,6 +10,7 @@ from typing import Final
 from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS
 from upheaval.records import ConnectAnswer, ConnectAttempt, Json, WrongCredentials
 from upheaval.security.strangers import wrong_credentials
+from upheaval_node.bell import Bell
 from upheaval_node.client.connect import AuthenticationError
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.credentials import (
@@ -20,7 +21,6 @@ from upheaval_node.credentials import (
     SecretCredentials,
     make_verifier,
 )
-from upheaval_node.ports import Bell
 from upheaval_node.types import Now, S
 
 SOURCE: Final = "users"

@@ -2,7 +2,7 @@
 
 Input that arrives is queued and wakes the process; a cycle delivers the queue to its handlers, then calls the agents
 in turn until a whole round finds nothing to do, and plans the next cycle for the earliest deadline. An agent that has
-a `ports.Bell` is only called when that says so: a turn that would do nothing is left out. Agents without a bell are
+a `bell.Bell` is only called when that says so: a turn that would do nothing is left out. Agents without a bell are
 called in every round. A cycle takes no virtual time, but the next one begins a drawn moment later, as a scheduler would
 have it. This module knows agents only by `ports.Agent`.
 """
@@ -12,8 +12,9 @@ from typing import Final, Protocol
 
 from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
+from upheaval_node.bell import Bell
 from upheaval_node.errors import NodeError, TerminationError
-from upheaval_node.ports import Agent, Bell
+from upheaval_node.ports import Agent
 from upheaval_node.types import NEVER_NS, US, Now, Ns
 
 MAX_ROUNDS: Final = 100
@@ -65,6 +66,7 @@ class SimulatedProcess:
         self._is_told = True
         self._inbox: list[Action] = []
         self._wake_ns = NEVER_NS
+        self._on_wake: Final[Action] = self._wake
         self._busy_until_ns = 0
         self._is_alive = True
         self._is_paused = False
@@ -143,7 +145,7 @@ class SimulatedProcess:
         time_ns = max(time_ns, self._busy_until_ns)
         if self._is_alive and time_ns < self._wake_ns:
             self._wake_ns = time_ns
-            self._world.at(time_ns, self._wake)
+            self._world.at(time_ns, self._on_wake)
 
     def _wake(self) -> None:
         # An event of an earlier plan that a sooner one replaced finds another time noted down.

@@ -15,6 +15,7 @@ from upheaval_node.types import Now
 
 OBSERVATIONS_KEPT: Final = 100_000
 """Of each member, the latest: what a long run did at its end is what people look for."""
+LINES_HASHED_AT_ONCE: Final = 1000
 
 
 class ProtocolTraces:
@@ -47,6 +48,7 @@ class Journal:
         self.lines: dict[int, list[str]] = {}
         self.on_event: Listener | None = None
         self._hash = hashlib.sha256()
+        self._unhashed: list[str] = []
 
     def add(self, member_id: int, ns: int, event: str, line: str, fields: dict[str, TraceValue]) -> None:
         """Take an event of a member, in the order of the run."""
@@ -54,13 +56,20 @@ class Journal:
         lines.append(line)
         # What a service logs may name what no two executions share, such as addresses of objects.
         if event != TraceKind.LOG:
-            self._hash.update(f"{line}\n".encode())
+            self._unhashed.append(line)
+            if len(self._unhashed) == LINES_HASHED_AT_ONCE:
+                self._hash_lines()
         if self.on_event is not None:
             self.on_event(member_id, len(lines), ns, event, fields)
 
     def digest(self) -> "hashlib._Hash":
         """A copy of the running hash, to be continued with other parts of the outcome."""
+        self._hash_lines()
         return self._hash.copy()
+
+    def _hash_lines(self) -> None:
+        self._hash.update("".join(line + "\n" for line in self._unhashed).encode())
+        self._unhashed.clear()
 
 
 class SimulatedTracer:

@@ -4,8 +4,8 @@ Events are ordered by time and, at equal times, by the order in which they were 
 execution. This module knows nothing of networks, disks or nodes, and reads no real clock.
 """
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
@@ -52,7 +52,7 @@ class World:
 
     def at(self, time_ns: int, action: Action) -> None:
         """Plan `action` for `time_ns`; a time that has passed means now, after what is already planned for now."""
-        heapq.heappush(self._heap, (max(time_ns, self.now_ns), self._planned, action))
+        heappush(self._heap, (max(time_ns, self.now_ns), self._planned, action))
         self._planned += 1
 
     def after(self, delay_ns: int, action: Action) -> None:
@@ -63,7 +63,7 @@ class World:
         """Run the next event; False when nothing is planned."""
         if not self._heap:
             return False
-        time_ns, _, action = heapq.heappop(self._heap)
+        time_ns, _, action = heappop(self._heap)
         self.now_ns = time_ns
         action()
         return True
