@@ -6,6 +6,9 @@ Names are imported when they are first asked for, so that the pytest plugin cost
 import importlib
 from typing import TYPE_CHECKING, Any
 
+# Decides whether compiled modules run, before the first of them is imported.
+import upheaval_node as upheaval_node
+
 if TYPE_CHECKING:
     from upheaval.checkers.run import verify_run
     from upheaval.checkers.verdict import Finding, Report, Verdict

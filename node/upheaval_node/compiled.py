@@ -57,7 +57,7 @@ class CompiledModules:
         """Asking decides it."""
         if self._form is None:
             assert self._index is not None
-            why_pure = why_unfit(self._index)
+            why_pure = why_unfit(self._index) or _imported_before(self._index)
             self._form = Form(0 if why_pure else len(self._index.modules), why_pure)
         return self._form
 
@@ -118,6 +118,12 @@ def why_unfit(index: Index, only: str = "") -> str:
             if changed is not None:
                 return f"{changed} has changed since it was compiled"
     return ""
+
+
+def _imported_before(index: Index) -> str:
+    """Why it is too late: one of the sources runs already. Empty when none does."""
+    name = next((name for name in index.modules if name in sys.modules), None)
+    return "" if name is None else f"{name} was imported before upheaval_node"
 
 
 def _folder_of(package: str) -> Path | None:

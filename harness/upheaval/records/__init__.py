@@ -80,14 +80,12 @@ from upheaval.records.run_folder import (
     CONSENSUS_NAME as CONSENSUS_NAME,
     ENDINGS as ENDINGS,
     FORCED_END as FORCED_END,
-    LOST_EVENTS as LOST_EVENTS,
     MEMBERS_MAX as MEMBERS_MAX,
     OWN_SYSTEM as OWN_SYSTEM,
     PROFILES as PROFILES,
     SPLIT as SPLIT,
     SYNC_LEVEL_MAX as SYNC_LEVEL_MAX,
     TOGETHER as TOGETHER,
-    TRACE_START as TRACE_START,
     AdminCommand as AdminCommand,
     Components as Components,
     ControlRecord as ControlRecord,
@@ -100,7 +98,6 @@ from upheaval.records.run_folder import (
     Profile as Profile,
     RunFolder as RunFolder,
     SyncLevel as SyncLevel,
-    TraceEvent as TraceEvent,
     parse_control as parse_control,
     parse_fault as parse_fault,
     parse_manifest as parse_manifest,
@@ -126,3 +123,8 @@ from upheaval.records.service_messages import (
 )
 from upheaval.records.session_ends import SessionCause as SessionCause, SessionEnd as SessionEnd
 from upheaval.records.sparse_files import data_extents as data_extents
+from upheaval.records.trace_events import (
+    LOST_EVENTS as LOST_EVENTS,
+    TRACE_START as TRACE_START,
+    TraceEvent as TraceEvent,
+)

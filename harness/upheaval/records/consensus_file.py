@@ -15,7 +15,8 @@ from typing import Final
 from upheaval.errors import EnvironmentFault
 from upheaval.records import jsonfields
 from upheaval.records.jsonfields import Json
-from upheaval.records.run_folder import RunFolder, TraceEvent
+from upheaval.records.run_folder import RunFolder
+from upheaval.records.trace_events import TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS
 

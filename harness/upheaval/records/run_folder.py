@@ -18,13 +18,10 @@ from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, par
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
 from upheaval.records.session_ends import SessionEnd, parse_session_end
+from upheaval.records.trace_events import TraceEvent, read_trace_events
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
-TRACE_START: Final = b'{"ts":'
-"""What each line of a trace begins with."""
-LOST_EVENTS: Final = "lost_events_before"
-"""A field of the line of a trace that follows on lines which could not be written."""
 SESSIONS_NAME: Final = "sessions.jsonl"
 CONSENSUS_NAME: Final = "consensus.jsonl"
 MEMBERS_MAX: Final = 9
@@ -167,16 +164,6 @@ class ControlRecord:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
-    """One line of a member's trace; `ns` is the member's monotonic clock."""
-
-    line: int
-    ns: int
-    event: str
-    fields: Mapping[str, Json]
-
-
 class MemberFolder:
     """The files of one member inside a run folder, or of a companion, which has the same files and a name.
 
@@ -204,9 +191,9 @@ class MemberFolder:
         So are others that it could not finish (a full disk): the next event says that some were lost.
         """
         if not self._is_at_rest:
-            return _trace_events(self.trace)
+            return read_trace_events(self.trace)
         if self._events is None:
-            self._events = list(_trace_events(self.trace))
+            self._events = list(read_trace_events(self.trace))
         return iter(self._events)
 
 
@@ -318,27 +305,11 @@ class RunFolder:
 
     def read_consensus(self) -> Iterator[TraceEvent]:
         """What forwarders saw between members, read as a trace is; none when the file does not exist."""
-        return _trace_events(self.consensus_file) if self.consensus_file.exists() else iter(())
+        return read_trace_events(self.consensus_file) if self.consensus_file.exists() else iter(())
 
     def read_faults(self) -> Iterator[FaultRecord]:
         """The faults of the run; none when the file does not exist."""
         return _values(parse_fault, self.faults_file)
-
-
-def _trace_events(path: Path) -> Iterator[TraceEvent]:
-    torn = 0
-    for number, fields in jsonfields.read_lines(path, torn_end_allowed=True, torn_start=TRACE_START):
-        if fields is jsonfields.TORN:
-            torn += 1
-            continue
-        if torn:
-            told = fields.get(LOST_EVENTS)
-            fields[LOST_EVENTS] = max(torn, told if isinstance(told, int) else 0)
-            torn = 0
-        try:
-            yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
-        except FieldError as error:
-            raise UsageError(f"{path}:{number}: {error}") from None
 
 
 def _values(make: Callable[[Mapping[str, Json]], T], path: Path) -> Iterator[T]:

@@ -76,6 +76,19 @@ def test_the_extension_module_of_these_sources_runs(folder: Path, monkeypatch: p
     assert str(finder.form) == "compiled, 1 modules"
 
 
+def test_sources_run_when_one_was_imported_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module(f"{PACKAGE}.{LEAF}")
+    finder = CompiledModules(folder)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    assert finder.form == Form(0, f"{PACKAGE}.{LEAF} was imported before upheaval_node")
+
+
+@pytest.mark.parametrize("package", ["upheaval", "upheaval_node"])
+def test_whoever_comes_first_decides_the_form_before_a_module_of_it(package: str) -> None:
+    program = f"import {package}, sys; print('upheaval_node.compiled' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "True"
+
+
 @pytest.mark.parametrize("changed", [LEAF, "constants"])
 def test_a_source_that_was_changed_runs_and_says_why(
     changed: str, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,42 @@
+"""The events of a trace, from the lines of its file. Knows nothing of where traces lie and of what the events mean."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import jsonfields
+from upheaval.records.jsonfields import FieldError, Json
+
+TRACE_START: Final = b'{"ts":'
+"""What each line of a trace begins with."""
+LOST_EVENTS: Final = "lost_events_before"
+"""A field of the line of a trace that follows on lines which could not be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One line of a member's trace; `ns` is the member's monotonic clock."""
+
+    line: int
+    ns: int
+    event: str
+    fields: Mapping[str, Json]
+
+
+def read_trace_events(path: Path) -> Iterator[TraceEvent]:
+    """In the order of the file. Raises `UsageError` for a malformed line, `EnvironmentFault` for an unreadable file."""
+    torn = 0
+    for number, fields in jsonfields.read_lines(path, torn_end_allowed=True, torn_start=TRACE_START):
+        if fields is jsonfields.TORN:
+            torn += 1
+            continue
+        if torn:
+            told = fields.get(LOST_EVENTS)
+            fields[LOST_EVENTS] = max(torn, told if isinstance(told, int) else 0)
+            torn = 0
+        try:
+            yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
+        except FieldError as error:
+            raise UsageError(f"{path}:{number}: {error}") from None
