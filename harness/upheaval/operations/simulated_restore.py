@@ -11,10 +11,10 @@ def restore_into(cluster: SimulatedCluster, origin: Source) -> None:
     operations = carried_operations(origin, cluster.world.now_ns)
     cluster.history.extend(operations)
     cluster.first_id = next_id(operations)
-    recording_log = recording_log_of(origin)
+    files = {f"{layout.ARCHIVE_DIRECTORY}/{entry.name}": entry.read_bytes() for entry in archive_files(origin)}
+    files[layout.RECORDING_LOG] = recording_log_of(origin)
     for member in cluster.members:
-        member.disk.put(layout.RECORDING_LOG, recording_log)
-        for entry in archive_files(origin):
-            member.disk.put(f"{layout.ARCHIVE_DIRECTORY}/{entry.name}", entry.read_bytes())
+        for path, content in files.items():
+            member.disk.put(path, content)
     cluster.run.path.mkdir(parents=True, exist_ok=True)
     write_origin(cluster.run.path, origin_of(origin, operations))

@@ -29,7 +29,11 @@ def write_files(disk: Disk, target: Path) -> None:
         destination = target / path
         destination.parent.mkdir(parents=True, exist_ok=True)
         with destination.open("wb") as stream:
-            stream.write(_without_zeros(inode.data))
+            for offset in range(0, len(inode.data), len(_ZEROS)):
+                part = inode.data[offset : offset + len(_ZEROS)]
+                if part != _ZEROS[: len(part)]:
+                    stream.seek(offset)
+                    stream.write(part)
             stream.truncate(inode.size)
 
 

@@ -27,6 +27,8 @@ from upheaval_node.types import MS, US, S
 
 PAGE: Final = 4096
 SECTOR: Final = 512
+HOLE: Final = 16 * PAGE
+"""A gap of more than this gets new memory, whose zeros cost nothing until somebody looks at them."""
 WORD_LENGTH: Final = 8
 SYNC_LATENCY_MIN_NS: Final = 100 * US
 SYNC_LATENCY_SPREAD_NS: Final = 2 * MS
@@ -79,10 +81,23 @@ class Inode:
         if end == offset:
             return
         self._save(offset, end)
-        if len(self.data) < end:
-            self.data.extend(bytes(end - len(self.data)))
-        self.data[offset:end] = block
+        if offset == len(self.data):
+            self.data += block
+        else:
+            self._reach(end)
+            self.data[offset:end] = block
         self.size = max(self.size, end)
+
+    def _reach(self, end: int) -> None:
+        """Fill up with zeros to that length."""
+        missing = end - len(self.data)
+        if missing > HOLE:
+            # New memory is zeros that nobody has touched.
+            reaching = bytearray(end)
+            reaching[: len(self.data)] = self.data
+            self.data = reaching
+        elif missing > 0:
+            self.data += bytes(missing)
 
     def truncate(self, length: int) -> None:
         """Visible at once; what was there is kept until a sync."""
@@ -139,8 +154,7 @@ class Inode:
 
     def _put_page(self, index: int, content: bytes) -> None:
         start = index * PAGE
-        if len(self.data) < start:
-            self.data.extend(bytes(start - len(self.data)))
+        self._reach(start)
         self.data[start : start + PAGE] = content.ljust(min(PAGE, max(len(self.data) - start, len(content))), b"\0")
 
 
@@ -240,8 +254,8 @@ class Disk:
     def put(self, path: str, content: bytes) -> None:
         """A file that has been there for long: no power cut takes anything of it away."""
         inode = Inode()
-        inode.write(0, content)
-        inode.generations = [_Generation()]
+        inode.data += content
+        inode.size = len(content)
         self._visible[_clean(path)] = self._durable[_clean(path)] = inode
 
     def rename(self, path: str, new_path: str) -> None:
