@@ -20,10 +20,9 @@ from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, CONSENSU
 from upheaval_node.protocol.frames import (
     FLAGS_EOS_HEARTBEAT,
     FLAGS_UNFRAGMENTED,
-    TYPE_DATA,
-    DataHeader,
     Setup,
     StatusMessage,
+    pack_heartbeat,
 )
 
 _STREAMS: Final[Mapping[str, int]] = {
@@ -73,7 +72,7 @@ def ping_text(channel: str, extra_length: int = 0) -> PingText:
         return PingText(_NO_FRAME, padding=_PADDING, repeats=repeats)
     session_id = SystemRandom().randrange(1 << 30)
     setup = Setup(0, session_id, stream_id, 0, 0, _TERM_LENGTH, _MTU).pack()
-    end = DataHeader(0, FLAGS_EOS_HEARTBEAT, TYPE_DATA, 0, session_id, stream_id, 0, 0).pack()
+    end = pack_heartbeat(FLAGS_EOS_HEARTBEAT, 0, session_id, stream_id, 0)
     return PingText(_whole(setup), end, _PADDING, repeats)
 
 
@@ -85,7 +84,7 @@ def datagram_ping_text(channel: str, extra_length: int = 0) -> PingText:
     if stream_id is None:
         hello = probe(session_id)
     else:
-        hello = DataHeader(0, FLAGS_UNFRAGMENTED, TYPE_DATA, 0, session_id, stream_id, 0, 0).pack()
+        hello = pack_heartbeat(FLAGS_UNFRAGMENTED, 0, session_id, stream_id, 0)
     return PingText(hello, padding=_PADDING_DATAGRAM, repeats=repeats, mark=mark)
 
 

@@ -18,7 +18,7 @@ from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Cut, Swarm, draw_swarm
 from upheaval.campaign.variations import Variation
 from upheaval.checkers.promises import AnyPromise, Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.run import verify_folder, verify_run
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
@@ -34,6 +34,7 @@ from upheaval.records import (
     Failure,
     Json,
     Outcome,
+    RunFolder,
     add_failure,
     jsonfields,
     write_atomically,
@@ -260,10 +261,11 @@ class SeedRun:
 
     def _judge(self) -> None:
         """The worst finding of the run's folder, unless something worse was found before."""
+        run = RunFolder(self.cluster.run.path, at_rest=True)
         if self.outcome.is_valid:
-            self._prove_variations()
+            self._prove_variations(run)
         try:
-            self.report = verify_run(self.cluster.run.path)
+            self.report = verify_folder(run)
         except HarnessError as error:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
@@ -273,10 +275,10 @@ class SeedRun:
         if companion is not None and companion.is_restored and self.outcome.is_valid:
             self._restore(companion.config.name)
 
-    def _prove_variations(self) -> None:
+    def _prove_variations(self, run: RunFolder) -> None:
         drawn = self.swarm.variations
         try:
-            proofs = prove_variations(self.cluster.run, self.swarm.members, drawn)
+            proofs = prove_variations(run, self.swarm.members, drawn)
         except HarnessError as error:
             proofs = dict.fromkeys(drawn.drawn(), Proof(False, " ".join(str(error).split())))
         if self.cluster.gate is not None:

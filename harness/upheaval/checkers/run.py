@@ -97,8 +97,12 @@ def verify_run(path: str | PathLike[str]) -> Report:
 
     Raises `UsageError` for a folder that is no run folder or holds a malformed file.
     """
+    return verify_folder(RunFolder(path, at_rest=True))
+
+
+def verify_folder(run: RunFolder) -> Report:
+    """The same of a run folder at rest that somebody else has read, too."""
     with no_collector():
-        run = RunFolder(path, at_rest=True)
         manifest, operations = run.read_manifest(), run.read_history() if run.history_file.exists() else ()
         history = list(operations)
         faults = faults_proved(run.read_faults(), manifest)
@@ -408,10 +412,13 @@ def _traced_claim(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
     term = fields.get("leadership_term_id")
     if type(term) is not int:
         return
-    source = f"member-{member_id}/trace.jsonl:{event.line}"
     if fields.get("role") == ROLE_LEADER:
-        yield LeaderClaim(term, member_id, source)
+        yield LeaderClaim(term, member_id, _source(member_id, event))
     leader = fields.get("leader_member_id")
     is_announced = event.event == TraceKind.LEADERSHIP_TERM or fields.get("message") in LEADER_MESSAGES
     if is_announced and type(leader) is int:
-        yield LeaderClaim(term, leader, source)
+        yield LeaderClaim(term, leader, _source(member_id, event))
+
+
+def _source(member_id: int, event: TraceEvent) -> str:
+    return f"member-{member_id}/trace.jsonl:{event.line}"

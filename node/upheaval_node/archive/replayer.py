@@ -124,7 +124,10 @@ class Replayer:
 
     def next_deadline_ns(self) -> int:
         """The earliest time at which a replay must run without input."""
-        return min((session.deadline_ns for session, _ in self._sessions.values()), default=NEVER_NS)
+        earliest_ns = NEVER_NS
+        for session, _ in self._sessions.values():
+            earliest_ns = min(earliest_ns, session.deadline_ns)
+        return earliest_ns
 
     def close(self) -> None:
         """End all replays at once."""

@@ -271,7 +271,9 @@ class ConsensusModule:
                 time = self._context.time
                 deadline = min(deadline, now.ns + time.in_ns(timer - time.at(now)))
         else:
-            deadline = min(deadline, self._log.next_send_ns, self._leader_deadline_ns, self._disconnect_deadline_ns)
+            deadline = min(deadline, self._log.next_send_ns)
+            deadline = min(deadline, self._leader_deadline_ns)
+            deadline = min(deadline, self._disconnect_deadline_ns)
         if self._snapshots.is_recording or self.state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         is_ticking = self._state.sessions.needs_ticks or self._backups.needs_ticks

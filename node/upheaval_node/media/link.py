@@ -162,7 +162,7 @@ class FrameLink:
         self.saw_input = True
         chunk = memoryview(b"".join((self._tail, data)))
         whole = len(chunk) & -FRAME_ALIGNMENT
-        words = chunk[:whole].cast("i")
+        words = (chunk if whole == len(chunk) else chunk[:whole]).cast("i")
         try:
             used = self._take(chunk, words, whole >> 2) << 2
         except PeerError as error:
@@ -170,7 +170,7 @@ class FrameLink:
                 self._owner.on_peer_error(self, error)
                 self.close(str(error))
             return
-        self._tail = bytes(chunk[used:])
+        self._tail = b"" if used == len(chunk) else bytes(chunk[used:])
 
     def on_writable(self) -> None:
         """Send on in the next turn."""

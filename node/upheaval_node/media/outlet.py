@@ -15,11 +15,10 @@ from upheaval_node.protocol.frames import (
     FLAGS_EOS_HEARTBEAT,
     FLAGS_UNFRAGMENTED,
     SM_FLAG_END_OF_STREAM,
-    TYPE_DATA,
-    DataHeader,
     Setup,
     StatusMessage,
     compute_position,
+    pack_heartbeat,
 )
 from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS, Ns
 
@@ -240,12 +239,6 @@ class Outlet:
     def _heartbeat(self, flags: int) -> bytes:
         params = self.stream.params
         position = self.cursor.read_position
-        return DataHeader(
-            0,
-            flags,
-            TYPE_DATA,
-            position & self.stream.term_mask,
-            params.session_id,
-            params.stream_id,
-            params.term_id_at(position),
-        ).pack()
+        return pack_heartbeat(
+            flags, position & self.stream.term_mask, params.session_id, params.stream_id, params.term_id_at(position)
+        )

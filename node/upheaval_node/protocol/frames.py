@@ -123,22 +123,56 @@ class Setup(NamedTuple):
         return compute_position(self.active_term_id, self.term_offset, shift, self.initial_term_id)
 
 
-class StatusMessage(NamedTuple):
+class StatusMessage:
     """What a receiver has consumed and how many bytes more it takes."""
 
-    session_id: int
-    stream_id: int
-    consumption_term_id: int
-    consumption_term_offset: int
-    receiver_window: int
-    receiver_id: int
-    flags: int = 0
-    group_tag: int | None = None
+    __slots__ = (
+        "consumption_term_id",
+        "consumption_term_offset",
+        "flags",
+        "group_tag",
+        "receiver_id",
+        "receiver_window",
+        "session_id",
+        "stream_id",
+    )
+
+    def __init__(
+        self,
+        session_id: int,
+        stream_id: int,
+        consumption_term_id: int,
+        consumption_term_offset: int,
+        receiver_window: int,
+        receiver_id: int,
+        flags: int = 0,
+        group_tag: int | None = None,
+    ) -> None:
+        self.session_id: Final = session_id
+        self.stream_id: Final = stream_id
+        self.consumption_term_id: Final = consumption_term_id
+        self.consumption_term_offset: Final = consumption_term_offset
+        self.receiver_window: Final = receiver_window
+        self.receiver_id: Final = receiver_id
+        self.flags: Final = flags
+        self.group_tag: Final = group_tag
 
     def pack(self) -> bytes:
         """The SM frame: 36 bytes, 44 with a group tag."""
         tail = b"" if self.group_tag is None else self.group_tag.to_bytes(8, "little", signed=True)
-        return _SM.pack(SM_LENGTH + len(tail), 0, self.flags, TYPE_SM, *self[:6]) + tail
+        head = _SM.pack(
+            SM_LENGTH + len(tail),
+            0,
+            self.flags,
+            TYPE_SM,
+            self.session_id,
+            self.stream_id,
+            self.consumption_term_id,
+            self.consumption_term_offset,
+            self.receiver_window,
+            self.receiver_id,
+        )
+        return head + tail
 
 
 class ResponseSetup(NamedTuple):
@@ -155,6 +189,11 @@ class ResponseSetup(NamedTuple):
     def pack(self) -> bytes:
         """The 20 bytes of the RSP_SETUP frame."""
         return _RSP_SETUP.pack(RSP_SETUP_LENGTH, 0, 0, TYPE_RSP_SETUP, *self)
+
+
+def pack_heartbeat(flags: int, term_offset: int, session_id: int, stream_id: int, term_id: int) -> bytes:
+    """A data frame of length 0: the stream is alive, and so far written."""
+    return _DATA.pack(0, 0, flags, TYPE_DATA, term_offset, session_id, stream_id, term_id, 0)
 
 
 def unpack_common(buffer: Buffer, offset: int = 0) -> CommonHeader:
