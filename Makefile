@@ -7,7 +7,7 @@ RUNS ?= runs
 # What `make test` may not leave out: `core` is everything without extras, `all` also installs the extras first.
 REQUIRE ?=
 EXTRAS := docker load spark
-COMPILED_SUITES := $(addprefix tests/unit/,archive client cluster media protocol service standby) tests/simulation tests/system
+COMPILED_SUITES := $(addprefix tests/unit/,archive client cluster media protocol runtime service standby) tests/simulation tests/system
 SEEDS ?= 1..100
 WORKERS ?= 2
 SEED ?= 1

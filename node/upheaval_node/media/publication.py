@@ -107,7 +107,9 @@ class StreamPublication:
         position = stream.tail
         if position >= self._limit and (refused := self._refresh(position)):
             return refused
-        length = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        length = 0
+        for part in parts:
+            length += len(part)
         if length > self.max_payload_length:
             return self._offer_fragmented(parts, length)
         frame_length = length + FRAME_HEADER_LENGTH

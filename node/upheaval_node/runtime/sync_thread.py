@@ -29,21 +29,21 @@ class SyncThread:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._requests: queue.SimpleQueue[SyncRequest | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._worker: threading.Thread | None = None
 
     def submit(self, request: SyncRequest) -> None:
         """Queue a request; its result comes through the loop."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
-            self._thread.start()
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._run, name="sync", daemon=True)
+            self._worker.start()
         self._requests.put(request)
 
     def close(self) -> None:
         """Serve what is queued, then end the thread. Results still need a run of the loop to arrive."""
-        if self._thread is not None:
+        if self._worker is not None:
             self._requests.put(None)
-            self._thread.join()
-            self._thread = None
+            self._worker.join()
+            self._worker = None
 
     def _run(self) -> None:
         is_last = False

@@ -8,7 +8,7 @@ until it is gone: that is the same back pressure as without TLS. Knows nothing o
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.runtime.connection import READ_BUFFER_LENGTH, ConnectionPool, SelectorConnection
@@ -198,13 +198,13 @@ class TlsConnection(SelectorConnection):
 
     def _deliver(self) -> None:
         """Hand on everything that can be deciphered."""
-        assert self._tls is not None
+        # With a buffer the call returns how many bytes it has put there, which the types do not say.
+        tls: Any = self._tls
         plain = self._shared.plain_buffer
         length = 0
         try:
             while length < PLAIN_BUFFER_LENGTH:
-                # With a buffer the call returns how many bytes it has put there.
-                count = cast(int, self._tls.read(PLAIN_BUFFER_LENGTH - length, plain[length:]))
+                count: int = tls.read(PLAIN_BUFFER_LENGTH - length, plain[length:])
                 if count == 0:
                     break
                 length += count

@@ -22,6 +22,8 @@ MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
 MAX_FLUSHED: Final = 256
 """Queued messages of one session sent in one duty cycle."""
 
+_LEADER: Final = ClusterRole.LEADER
+
 
 class SessionHost(Protocol):
     """What a session reads of the container at the entry that is being delivered, and what it leaves there.
@@ -86,7 +88,7 @@ class ContainerSession:
         view = self._view
         if view.callback is not None:
             view.refuse_in_callback("sending to a client")
-        if view.role is not ClusterRole.LEADER:
+        if view.role is not _LEADER:
             return MOCKED_OFFER
         publication = self._publication
         if publication is None:

@@ -24,19 +24,15 @@ MEGABYTE = 1024 * 1024
 ANY_PORT = "127.0.0.1:0"
 
 
-class World(Loop):
-    """The loop of a test, and the hosts on it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hosts: list[Host] = []
+HOSTS: list["Host"] = []
+"""Those of the test that runs."""
 
 
 class Host:
     """A process with an identity of its own, on a loop that it shares with others."""
 
-    def __init__(self, loop: World, files: TlsFiles, rules: TlsRules | None = None) -> None:
-        loop.hosts.append(self)
+    def __init__(self, loop: Loop, files: TlsFiles, rules: TlsRules | None = None) -> None:
+        HOSTS.append(self)
         self.identity = TlsIdentity(files, rules)
         self.refusals: list[Refusal] = []
         self.identity.on_refused = lambda refusal, _: self.refusals.append(refusal)
@@ -50,19 +46,20 @@ class Host:
 
 
 @pytest.fixture
-def loop() -> Iterator[World]:
-    loop = World()
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    HOSTS.clear()
     yield loop
-    for host in loop.hosts:
+    for host in HOSTS:
         host.network.close()
     loop.close()
 
 
-def member(loop: World, number: int = 0, rules: TlsRules | None = None) -> Host:
+def member(loop: Loop, number: int = 0, rules: TlsRules | None = None) -> Host:
     return Host(loop, files_of(f"member-{number}"), rules)
 
 
-def dial(here: Host, there: Host, name: str = "", *, loop: World) -> tuple[Recorder, Recorder]:
+def dial(here: Host, there: Host, name: str = "", *, loop: Loop) -> tuple[Recorder, Recorder]:
     """Dial and wait until both ends are connected, or the dialling one is closed."""
     server, client = Recorder(), Recorder()
     listener = there.network.listen(ANY_PORT, lambda _: server)
@@ -71,7 +68,7 @@ def dial(here: Host, there: Host, name: str = "", *, loop: World) -> tuple[Recor
     return client, server
 
 
-def test_bytes_arrive_whole_and_in_order_through_partial_writes(loop: World) -> None:
+def test_bytes_arrive_whole_and_in_order_through_partial_writes(loop: Loop) -> None:
     payload = os.urandom(16 * MEGABYTE)
     sender = Sender(payload)
     pair = Pair(member(loop).network, ANY_PORT, sender, Recorder())
@@ -81,7 +78,7 @@ def test_bytes_arrive_whole_and_in_order_through_partial_writes(loop: World) -> 
     assert sender.writable_count > 0
 
 
-def test_a_read_hands_on_what_it_brings_in_one_piece(loop: World) -> None:
+def test_a_read_hands_on_what_it_brings_in_one_piece(loop: Loop) -> None:
     payload = os.urandom(8 * MEGABYTE)
     pair = Pair(member(loop).network, ANY_PORT, Sender(payload), Recorder())
     run_until(loop, lambda: len(pair.server.received) == len(payload))
@@ -89,14 +86,14 @@ def test_a_read_hands_on_what_it_brings_in_one_piece(loop: World) -> None:
     assert pair.server.chunk_count < records // 2
 
 
-def test_an_echo_of_many_megabytes_comes_back_and_a_slow_reader_makes_the_sender_wait(loop: World) -> None:
+def test_an_echo_of_many_megabytes_comes_back_and_a_slow_reader_makes_the_sender_wait(loop: Loop) -> None:
     payload = os.urandom(8 * MEGABYTE)
     pair = Pair(member(loop).network, ANY_PORT, Sender(payload), Echo())
     run_until(loop, lambda: len(pair.client.received) == len(payload))
     assert pair.client.received == payload
 
 
-def test_who_does_not_read_makes_the_sender_wait_and_hold_little(loop: World) -> None:
+def test_who_does_not_read_makes_the_sender_wait_and_hold_little(loop: Loop) -> None:
     sender = Sender(os.urandom(32 * MEGABYTE))
     pair = Pair(member(loop).network, ANY_PORT, sender, Recorder())
     pair.server.link.pause_reading(True)
@@ -111,7 +108,7 @@ def test_who_does_not_read_makes_the_sender_wait_and_hold_little(loop: World) ->
     run_until(loop, lambda: len(pair.server.received) == 32 * MEGABYTE)
 
 
-def test_what_was_accepted_arrives_although_the_connection_is_closed_at_once(loop: World) -> None:
+def test_what_was_accepted_arrives_although_the_connection_is_closed_at_once(loop: Loop) -> None:
     pair = Pair(member(loop).network, ANY_PORT, Recorder(), Recorder())
     pair.server.link.pause_reading(True)
     payload = os.urandom(16 * MEGABYTE)
@@ -123,7 +120,7 @@ def test_what_was_accepted_arrives_although_the_connection_is_closed_at_once(loo
     assert pair.server.received == payload[:accepted]
 
 
-def test_both_ends_know_each_other_by_name(loop: World) -> None:
+def test_both_ends_know_each_other_by_name(loop: Loop) -> None:
     here, there = member(loop, 0), member(loop, 1)
     client, server = dial(here, there, "member-1", loop=loop)
     assert client.link.peer.startswith("member-1@127.0.0.1:")
@@ -131,7 +128,7 @@ def test_both_ends_know_each_other_by_name(loop: World) -> None:
     assert (here.secured, there.secured) == ([("member-1", True)], [("member-0", False)])
 
 
-def test_who_is_not_the_member_that_was_dialled_is_refused(loop: World) -> None:
+def test_who_is_not_the_member_that_was_dialled_is_refused(loop: Loop) -> None:
     here, there = member(loop, 0), member(loop, 1)
     client, server = dial(here, there, "member-2", loop=loop)
     assert client.closed == ["TLS: it is member-1, and only member-2 is wanted here"]
@@ -140,7 +137,7 @@ def test_who_is_not_the_member_that_was_dialled_is_refused(loop: World) -> None:
     assert server.received == b""
 
 
-def test_a_listener_lets_in_whom_its_rules_name(loop: World) -> None:
+def test_a_listener_lets_in_whom_its_rules_name(loop: Loop) -> None:
     rules = TlsRules({ANY_PORT: ("member-*", "backup-*")})
     there = member(loop, 1, rules)
     outcomes = {}
@@ -152,7 +149,7 @@ def test_a_listener_lets_in_whom_its_rules_name(loop: World) -> None:
     assert there.refused == ["wrong-name", "wrong-name"]
 
 
-def test_another_authority_is_refused_and_both_ends_say_why(loop: World) -> None:
+def test_another_authority_is_refused_and_both_ends_say_why(loop: Loop) -> None:
     folder = certificates() / "foreign"
     there = member(loop, 1)
     # One that trusts ours, but is of another: the listener refuses it, and says so.
@@ -170,13 +167,13 @@ def test_another_authority_is_refused_and_both_ends_say_why(loop: World) -> None
     ("name", "kind", "said"),
     [("member-7", "expired", "certificate expired"), ("member-8", "not-yet-valid", "bad certificate")],
 )
-def test_a_certificate_out_of_its_time_is_refused(loop: World, name: str, kind: str, said: str) -> None:
+def test_a_certificate_out_of_its_time_is_refused(loop: Loop, name: str, kind: str, said: str) -> None:
     there = member(loop, 1)
     assert said in refused_by(there, loop, raw_context(files_of(name)))
     assert there.refused == [kind]
 
 
-def test_who_shows_no_certificate_or_speaks_no_tls_is_refused(loop: World) -> None:
+def test_who_shows_no_certificate_or_speaks_no_tls_is_refused(loop: Loop) -> None:
     there = member(loop, 1)
     assert "certificate required" in refused_by(there, loop, raw_context(None))
     old = raw_context(files_of("member-0"))
@@ -189,7 +186,7 @@ def test_who_shows_no_certificate_or_speaks_no_tls_is_refused(loop: World) -> No
     assert there.identity.refused_count == 3
 
 
-def test_the_one_that_is_refused_says_why(loop: World) -> None:
+def test_the_one_that_is_refused_says_why(loop: Loop) -> None:
     """A member whose certificate ran out while it ran."""
     late = member(loop, 0)
     late.identity._client.load_cert_chain(files_of("member-7").certificate, files_of("member-7").key)
@@ -199,7 +196,7 @@ def test_the_one_that_is_refused_says_why(loop: World) -> None:
     assert late.refused == ["told-expired"]
 
 
-def test_handshakes_that_do_not_go_on_are_bounded_and_end(loop: World) -> None:
+def test_handshakes_that_do_not_go_on_are_bounded_and_end(loop: Loop) -> None:
     there = member(loop, 1)
     listener = there.network.listen(ANY_PORT, lambda _: Recorder())
     idle = [socket.create_connection(split(listener.address)) for _ in range(MAX_HANDSHAKES_OF_HOST + 10)]
@@ -214,7 +211,7 @@ def test_handshakes_that_do_not_go_on_are_bounded_and_end(loop: World) -> None:
         sock.close()
 
 
-def test_who_is_refused_or_gone_costs_no_more_memory(loop: World) -> None:
+def test_who_is_refused_or_gone_costs_no_more_memory(loop: Loop) -> None:
     there = member(loop, 1)
     listener = there.network.listen(ANY_PORT, lambda _: Recorder())
     host, _, port = listener.address.rpartition(":")
@@ -231,7 +228,7 @@ def test_who_is_refused_or_gone_costs_no_more_memory(loop: World) -> None:
         assert state() is None
 
 
-def test_new_connections_use_the_files_that_were_read_last_and_old_ones_live_on(loop: World, tmp_path: Path) -> None:
+def test_new_connections_use_the_files_that_were_read_last_and_old_ones_live_on(loop: Loop, tmp_path: Path) -> None:
     folder = own_copy(tmp_path / "certificates")
     here = Host(loop, files_of("member-0", folder))
     there = member(loop, 1)
@@ -258,7 +255,7 @@ def test_new_connections_use_the_files_that_were_read_last_and_old_ones_live_on(
         ("no authority", "cannot use .*authority.pem for TLS"),
     ],
 )
-def test_bad_new_files_change_nothing(loop: World, tmp_path: Path, damage: str, complaint: str) -> None:
+def test_bad_new_files_change_nothing(loop: Loop, tmp_path: Path, damage: str, complaint: str) -> None:
     folder = own_copy(tmp_path / "certificates")
     here = Host(loop, files_of("member-0", folder))
     damage_files(folder, damage)
@@ -324,7 +321,7 @@ def plain(there: Host) -> socket.socket:
     return socket.create_connection(split(there.network.listen(ANY_PORT, lambda _: Recorder()).address))
 
 
-def refused_by(there: Host, loop: World, context: ssl.SSLContext) -> str:
+def refused_by(there: Host, loop: Loop, context: ssl.SSLContext) -> str:
     """What a client hears from a listener that refuses it."""
     said: list[str] = []
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -344,7 +341,7 @@ def refused_by(there: Host, loop: World, context: ssl.SSLContext) -> str:
     return said[0]
 
 
-def exchange(sock: socket.socket, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, loop: World) -> None:
+def exchange(sock: socket.socket, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, loop: Loop) -> None:
     sock.sendall(outgoing.read())
     loop.run_once(0.01)
     try:

@@ -63,6 +63,10 @@ class Status(IntEnum):
     ERROR = 2
 
 
+_ECHO: Final = int(Operation.ECHO)
+_OK: Final = int(Status.OK)
+
+
 class Request(NamedTuple):
     """One operation. `operation` is an `Operation`, or an unknown code as it came."""
 
@@ -174,10 +178,10 @@ def echo_response(payload: memoryview, position: int) -> bytes | None:
     if len(payload) < _REQUEST.size:
         return None
     operation_id, operation, version, key_length, value_length, expected_length = _REQUEST.unpack_from(payload)
-    has_form = operation == Operation.ECHO and version == VERSION and key_length == 0 and expected_length == ABSENT
+    has_form = operation == _ECHO and version == VERSION and key_length == 0 and expected_length == ABSENT
     if not has_form or value_length != len(payload) - _REQUEST.size or value_length > MAX_VALUE_LENGTH:
         return None
-    head = _RESPONSE_OF_ONE.pack(operation_id, position, operation, Status.OK, VERSION, _SHAPE_VALUE, 1, value_length)
+    head = _RESPONSE_OF_ONE.pack(operation_id, position, operation, _OK, VERSION, _SHAPE_VALUE, 1, value_length)
     return head + payload[_REQUEST.size :]
 
 
