@@ -214,12 +214,13 @@ class StreamBuffer:
     def consume(self, cursor: Cursor, position: int) -> None:
         """Read and acknowledge everything before `position`."""
         index = cursor.number - self._first_number
+        is_further = position != cursor.position
         cursor.read_position = position
         cursor.position = position
         while index < len(self._blocks) and self._blocks[index].end <= position:
             index += 1
         cursor.number = self._first_number + index
-        if not self.dirty:
+        if is_further and not self.dirty:
             self.touch()
 
     # --- retention ---

@@ -29,6 +29,7 @@ class ClusterView:
         self.callback: str | None = None
         self.sessions: dict[int, ContainerSession] = {}
         self.backlog: dict[int, ContainerSession] = {}
+        self.backlog_length = 0
         self.dropped_responses = 0
         self._module = module
 

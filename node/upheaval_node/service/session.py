@@ -19,6 +19,9 @@ from upheaval_node.types import SessionId
 MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
 """Bytes of responses kept for one session that does not take them; more than the longest message."""
 
+MAX_BACKLOG_LENGTH: Final = 64 * 1024 * 1024
+"""The same for all sessions of a service together: one client may have any number of them."""
+
 MAX_FLUSHED: Final = 256
 """Queued messages of one session sent in one duty cycle."""
 
@@ -29,7 +32,8 @@ class SessionHost(Protocol):
     """What a session reads of the container at the entry that is being delivered, and what it leaves there.
 
     `callback` names the life-cycle callback that is running, in which nothing is sent; `backlog` are the sessions that
-    have queued responses, by their ids; `time` is that of the entry, in the cluster's unit.
+    have queued responses, by their ids, and `backlog_length` the bytes of these; `time` is that of the entry, in the
+    cluster's unit.
     """
 
     callback: str | None
@@ -37,6 +41,7 @@ class SessionHost(Protocol):
     leadership_term_id: int
     time: int
     dropped_responses: int
+    backlog_length: int
     backlog: "dict[int, ContainerSession]"
 
     def refuse_in_callback(self, what: str) -> Never:
@@ -107,7 +112,7 @@ class ContainerSession:
         return self._header
 
     def respond(self, *parts: Buffer) -> bool:
-        """Keeps at most MAX_QUEUED_LENGTH bytes; what comes after them is counted as dropped."""
+        """Keeps at most MAX_QUEUED_LENGTH bytes, and MAX_BACKLOG_LENGTH of all; what is more is counted as dropped."""
         result = self.offer(*parts)
         if result > 0:
             return True
@@ -115,11 +120,12 @@ class ContainerSession:
             return False
         view = self._view
         message = b"".join((self._packed_header(), *parts))
-        if self._queued_length + len(message) > MAX_QUEUED_LENGTH:
+        length = len(message)
+        if self._queued_length + length > MAX_QUEUED_LENGTH or view.backlog_length + length > MAX_BACKLOG_LENGTH:
             view.dropped_responses += 1
             return False
         self._queue.append(message)
-        self._queued_length += len(message)
+        self._count(length)
         view.backlog[self.id] = self
         return True
 
@@ -143,8 +149,7 @@ class ContainerSession:
     def disconnect(self) -> None:
         """Close the egress and drop what is queued for it."""
         publication, self._publication = self._publication, None
-        self._queue.clear()
-        self._queued_length = 0
+        self._drop()
         self._view.backlog.pop(self.id, None)
         if publication is not None:
             publication.close()
@@ -161,16 +166,24 @@ class ContainerSession:
             except NodeError:
                 result = CLOSED
             if result in (CLOSED, MAX_POSITION_EXCEEDED):
-                self._queue.clear()
-                self._queued_length = 0
+                self._drop()
                 break
             if result < 0:
                 break
             self._queue.popleft()
-            self._queued_length -= len(message)
+            self._count(-len(message))
             sent += 1
         self._view.backlog.pop(self.id, None)
         if self._queue:
             # Behind the others, who may have to share the stream with it.
             self._view.backlog[self.id] = self
         return sent
+
+    def _drop(self) -> None:
+        self._queue.clear()
+        self._count(-self._queued_length)
+
+    def _count(self, length: int) -> None:
+        """So many bytes more are queued."""
+        self._queued_length += length
+        self._view.backlog_length += length

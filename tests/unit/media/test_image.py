@@ -53,6 +53,20 @@ def test_an_aborted_message_comes_again(size: int) -> None:
     assert image.position == publication.position
 
 
+def test_a_poll_that_takes_nothing_gives_the_driver_nothing_to_do() -> None:
+    world, publication, _, image = ipc()
+    offer(world, publication, b"not yet")
+    world.settle()
+
+    def handler(message: Message) -> None:
+        raise Abort
+
+    assert image.poll(handler, 10) == 0
+    assert world.turn() == 0
+    assert image.poll(handler, 10, limit_position=32) == 0
+    assert world.turn() == 0
+
+
 @pytest.mark.parametrize("size", [5, 5000])
 def test_a_break_ends_the_poll_after_its_message(size: int) -> None:
     world, publication, _, image = ipc()

@@ -12,6 +12,7 @@ from upheaval_node.protocol.session_header import HEADER_WORD
 from upheaval_node.service.api import ClientSession, ClusteredService, ClusterRole
 from upheaval_node.service.services.echo import Echo
 from upheaval_node.service.services.encoding import Operation, Request, decode_response, encode_request
+from upheaval_node.service.session import MAX_BACKLOG_LENGTH, MAX_QUEUED_LENGTH
 from upheaval_node.settings import KIB, MediaSettings
 from upheaval_node.types import Now
 
@@ -122,6 +123,26 @@ def test_what_a_client_never_reads_is_bounded() -> None:
     assert side.container.view.sessions[4].offer(b"x") < 0
 
 
+def test_what_all_sessions_of_a_client_never_read_is_bounded() -> None:
+    service = Chatter()
+    side, client = leading(service)
+    client.reads = False
+    sessions = range(4, 4 + MAX_BACKLOG_LENGTH // MAX_QUEUED_LENGTH + 4)
+    for session_id in sessions[1:]:
+        side.append(session_open(session_id, RESPONSE_CHANNEL))
+    view = side.container.view
+    for _ in range(MAX_QUEUED_LENGTH // (250 * KIB) + 1):
+        for session_id in sessions:
+            side.append_messages(session_id, [bytes([250])])
+        side.commit_all()
+    assert MAX_BACKLOG_LENGTH - 256 * KIB < view.backlog_length <= MAX_BACKLOG_LENGTH
+    assert view.dropped_responses == service.accepted.count(False) > 0
+    for session_id in sessions:
+        side.append(session_close(session_id))
+    side.commit_all()
+    assert view.backlog_length == 0
+
+
 def test_sessions_of_one_stream_take_turns_in_sending_what_waits() -> None:
     side, client = leading(Chatter())
     side.append(session_open(5, RESPONSE_CHANNEL))
@@ -149,6 +170,7 @@ def test_a_closed_session_takes_its_queue_with_it() -> None:
     side.append(session_close(4))
     side.commit_all()
     assert side.container.view.backlog == {}
+    assert side.container.view.backlog_length == 0
     assert side.container.view.sessions == {}
 
 
