@@ -9,6 +9,7 @@ import argparse
 import json
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable
 from random import SystemRandom
@@ -71,7 +72,13 @@ class OpenLoad:
         return work
 
     def next_deadline_ns(self) -> int:
-        return self._due_ns(self._next) if self._next < self._count else NEVER_NS
+        return NEVER_NS
+
+    def keep_time(self, wake: Callable[[], None]) -> None:
+        """Wake the loop whenever a message is due: epoll would wait in whole milliseconds, rounded up."""
+        for number in range(self._count):
+            time.sleep(max(self._due_ns(number) - time.monotonic_ns(), 0) / S)
+            wake()
 
     def _due_ns(self, number: int) -> int:
         return self._begin_ns + number * self._interval_ns
@@ -125,6 +132,7 @@ def open_loop(rate: int, seconds: float) -> dict[str, float]:
             client = LoadClient(cluster, 0)
             load = OpenLoad(client.session, rate, seconds)
             client.cycle = DutyCycle(client.loop, SystemClock(), (client.media, client.session, load))
+            threading.Thread(target=load.keep_time, args=(client.loop.wake,), daemon=True).start()
             if not client.cycle.run_until(
                 lambda load=load: load.is_done, time.monotonic_ns() + round((seconds + 30) * S)
             ):
