@@ -206,7 +206,11 @@ class SimulatedProcess:
 
     def _is_waited_for(self, *, is_worth_a_look: bool) -> bool:
         """Whether somebody is to be called at once; agents without a bell are when something was done in this round."""
-        return any(turn.is_due or (is_worth_a_look if turn.bell is None else turn.bell.rung) for turn in self._turns)
+        for turn in self._turns:
+            bell = turn.bell
+            if turn.is_due or (is_worth_a_look if bell is None else bell.rung):
+                return True
+        return False
 
     def _take_turn(self, turn: _Turn, now: Now) -> int:
         turn.is_stale = True
