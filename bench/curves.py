@@ -54,6 +54,7 @@ class OpenLoad:
         self._begin_ns = time.monotonic_ns() + S
         self._count = round(rate * (seconds + 1))
         self._next = 0
+        self._is_refused = False
         self._warm_up = rate
         self.latencies_ms: list[float] = []
         self.answered = 0
@@ -65,14 +66,15 @@ class OpenLoad:
     def do_work(self, now: Now) -> int:
         work = self._client.poll(self._on_answer, WINDOW)
         while self._next < self._count and now.ns >= self._due_ns(self._next):
-            if self._client.offer(_ID.pack(self._next) + self._body) <= 0:
+            self._is_refused = self._client.offer(_ID.pack(self._next) + self._body) <= 0
+            if self._is_refused:
                 break
             self._next += 1
             work += 1
         return work
 
     def next_deadline_ns(self) -> int:
-        return NEVER_NS
+        return self._due_ns(self._next) if self._is_refused else NEVER_NS
 
     def keep_time(self, wake: Callable[[], None]) -> None:
         """Wake the loop whenever a message is due: epoll would wait in whole milliseconds, rounded up."""

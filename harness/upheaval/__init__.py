@@ -6,7 +6,7 @@ Names are imported when they are first asked for, so that the pytest plugin cost
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# Decides whether compiled modules run, before the first of them is imported.
+# Before any module that may be compiled: this puts the finder of compiled modules in place.
 import upheaval_node as upheaval_node
 
 if TYPE_CHECKING:

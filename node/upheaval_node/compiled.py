@@ -2,8 +2,8 @@
 
 Extension modules are in the folder `_compiled` beside this file, with an index of what they were made from. Compiled
 modules hold constants of other modules and the layout of their objects, so either all of them run or none, and none
-when one of these sources differs by a byte. It is decided once in a process, when the first of them is imported. Knows
-nothing else of the package, and what is compiled only from the index.
+when one of these sources differs by a byte or runs already. It is decided once in a process, when the first of them is
+imported. Knows nothing else of the package, and what is compiled only from the index.
 """
 
 import importlib.util
@@ -123,7 +123,7 @@ def why_unfit(index: Index, only: str = "") -> str:
 def _imported_before(index: Index) -> str:
     """Why it is too late: one of the sources runs already. Empty when none does."""
     name = next((name for name in index.modules if name in sys.modules), None)
-    return "" if name is None else f"{name} was imported before upheaval_node"
+    return "" if name is None else f"{name} was imported before that was decided"
 
 
 def _folder_of(package: str) -> Path | None:

@@ -441,24 +441,22 @@ def _content(path: Path) -> bytes:
 def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
     """The valid recordings of a catalog. Raises `LogMissing` when it cannot be read."""
     try:
-        with path.open("rb") as stream:
-            stream.seek(_CATALOG_HEADER_LENGTH)
-            while len(header := stream.read(_DESCRIPTOR_HEADER_LENGTH)) == _DESCRIPTOR_HEADER_LENGTH:
-                length, state, checksum = _DESCRIPTOR_HEADER.unpack_from(header)
-                descriptor = stream.read(max(length, 0))
-                if len(descriptor) < _DESCRIPTOR.size:
-                    return
-                if state == _DESCRIPTOR_VALID:
-                    yield _entry(descriptor, checksum)
+        content = _sparse_content(path)
     except OSError as error:
         raise LogMissing(f"cannot read {path}: {error.strerror}") from error
-
-
-def _entry(descriptor: bytes, checksum: int) -> CatalogEntry:
-    fields = _DESCRIPTOR.unpack_from(descriptor)
-    is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, descriptor)
-    recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
-    return CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
+    offset = _CATALOG_HEADER_LENGTH
+    while offset + _DESCRIPTOR_HEADER_LENGTH + _DESCRIPTOR.size <= len(content):
+        length, state, checksum = _DESCRIPTOR_HEADER.unpack_from(content, offset)
+        if length <= 0:
+            return
+        begin = offset + _DESCRIPTOR_HEADER_LENGTH
+        offset = begin + length
+        if state != _DESCRIPTOR_VALID:
+            continue
+        fields = _DESCRIPTOR.unpack_from(content, begin)
+        is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, bytes(content[begin:offset]))
+        recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
+        yield CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
 
 
 def _is_checksum(checksum: int, data: bytes) -> bool:

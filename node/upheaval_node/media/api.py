@@ -23,7 +23,10 @@ MAX_BLOCK_LENGTH: Final = 1024 * 1024
 
 
 class Abort(Exception):
-    """Raised by a poll handler: this message counts as not delivered and comes again with the next poll."""
+    """Raised by a poll handler: this message counts as not delivered and comes again with the next poll.
+
+    Nothing wakes the poller for it: who aborts has a deadline of its own at which it polls again.
+    """
 
 
 class Break(Exception):

@@ -22,6 +22,9 @@ MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
 MAX_BACKLOG_LENGTH: Final = 64 * 1024 * 1024
 """The same for all sessions of a service together: one client may have any number of them."""
 
+QUEUED_LENGTH_OF_EACH: Final = 64 * 1024
+"""Kept for a session whatever the others have queued."""
+
 MAX_FLUSHED: Final = 256
 """Queued messages of one session sent in one duty cycle."""
 
@@ -112,7 +115,10 @@ class ContainerSession:
         return self._header
 
     def respond(self, *parts: Buffer) -> bool:
-        """Keeps at most MAX_QUEUED_LENGTH bytes, and MAX_BACKLOG_LENGTH of all; what is more is counted as dropped."""
+        """Keeps at most MAX_QUEUED_LENGTH bytes, and MAX_BACKLOG_LENGTH of all; what is more is counted as dropped.
+
+        Sessions that take nothing do not starve the others: each may always have QUEUED_LENGTH_OF_EACH.
+        """
         result = self.offer(*parts)
         if result > 0:
             return True
@@ -121,7 +127,9 @@ class ContainerSession:
         view = self._view
         message = b"".join((self._packed_header(), *parts))
         length = len(message)
-        if self._queued_length + length > MAX_QUEUED_LENGTH or view.backlog_length + length > MAX_BACKLOG_LENGTH:
+        queued = self._queued_length + length
+        is_too_much_of_all = view.backlog_length + length > MAX_BACKLOG_LENGTH and queued > QUEUED_LENGTH_OF_EACH
+        if queued > MAX_QUEUED_LENGTH or is_too_much_of_all:
             view.dropped_responses += 1
             return False
         self._queue.append(message)

@@ -225,6 +225,13 @@ def a_recording_has_a_wrong_checksum(run: Path) -> None:
     _put(catalog, _descriptor(catalog, 0) - _DESCRIPTOR_HEADER + 8, "i", 12345)
 
 
+def a_descriptor_has_a_wrong_length(run: Path) -> None:
+    """Too short to hold what it says; its checksum is that of nothing."""
+    a_recording_has_a_wrong_checksum(run)
+    catalog = _catalog(run)
+    _put(catalog, _descriptor(catalog, 0) - _DESCRIPTOR_HEADER, "i", 40)
+
+
 def a_recording_is_of_another_stream(run: Path) -> None:
     catalog = _catalog(run)
     _put(catalog, _descriptor(catalog, 0) + 76, "i", 106)
@@ -313,6 +320,7 @@ BINDING = (
     _bad(a_recording_stops_too_early, _CATALOG, f"recording 0 stops at {FIRST_SNAPSHOT}"),
     _bad(a_recording_stops_too_late, _CATALOG, "recording 0 stops at 64000"),
     _bad(a_recording_has_a_wrong_checksum, _CATALOG, "checksum for recording 0"),
+    _bad(a_descriptor_has_a_wrong_length, _CATALOG, "checksum for recording 0"),
     _bad(a_recording_is_of_another_stream, _CATALOG, "has stream 106 for recording 0, which is one of stream 100"),
     _bad(a_recording_is_of_another_session, _CATALOG, "has session 5 for recording 0"),
     _bad(a_recording_is_there_twice, _CATALOG, "has two recordings of one id"),

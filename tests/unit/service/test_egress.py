@@ -137,7 +137,13 @@ def test_what_all_sessions_of_a_client_never_read_is_bounded() -> None:
         side.commit_all()
     assert MAX_BACKLOG_LENGTH - 256 * KIB < view.backlog_length <= MAX_BACKLOG_LENGTH
     assert view.dropped_responses == service.accepted.count(False) > 0
-    for session_id in sessions:
+    # A session that had nothing queued is not starved by them.
+    late = sessions[-1] + 1
+    side.append(session_open(late, RESPONSE_CHANNEL))
+    side.append_messages(late, [bytes([8])] * 9)
+    side.commit_all()
+    assert service.accepted[-9:] == [True] * 7 + [False] * 2
+    for session_id in (*sessions, late):
         side.append(session_close(session_id))
     side.commit_all()
     assert view.backlog_length == 0

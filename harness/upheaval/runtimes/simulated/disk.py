@@ -28,7 +28,7 @@ from upheaval_node.types import MS, US, S
 PAGE: Final = 4096
 SECTOR: Final = 512
 HOLE: Final = 16 * PAGE
-"""A gap of more than this gets new memory, whose zeros cost nothing until somebody looks at them."""
+"""A gap longer than this, and than what is before it, gets new memory, whose zeros cost nothing."""
 WORD_LENGTH: Final = 8
 SYNC_LATENCY_MIN_NS: Final = 100 * US
 SYNC_LATENCY_SPREAD_NS: Final = 2 * MS
@@ -84,20 +84,20 @@ class Inode:
         if offset == len(self.data):
             self.data += block
         else:
-            self._reach(end)
+            self._reach(offset, end)
             self.data[offset:end] = block
         self.size = max(self.size, end)
 
-    def _reach(self, end: int) -> None:
-        """Fill up with zeros to that length."""
-        missing = end - len(self.data)
-        if missing > HOLE:
+    def _reach(self, offset: int, end: int) -> None:
+        """Fill up with zeros to the length `end`, for what is to be written at `offset`."""
+        held = len(self.data)
+        if offset - held > max(HOLE, held):
             # New memory is zeros that nobody has touched.
             reaching = bytearray(end)
-            reaching[: len(self.data)] = self.data
+            reaching[:held] = self.data
             self.data = reaching
-        elif missing > 0:
-            self.data += bytes(missing)
+        elif end > held:
+            self.data += bytes(end - held)
 
     def truncate(self, length: int) -> None:
         """Visible at once; what was there is kept until a sync."""
@@ -154,7 +154,7 @@ class Inode:
 
     def _put_page(self, index: int, content: bytes) -> None:
         start = index * PAGE
-        self._reach(start)
+        self._reach(start, start)
         self.data[start : start + PAGE] = content.ljust(min(PAGE, max(len(self.data) - start, len(content))), b"\0")
 
 
