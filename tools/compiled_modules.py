@@ -65,6 +65,7 @@ HEIRS: Final = ("node", "harness", "chaos", "pipeline", "examples", "tests", "be
 """Where classes are written that derive from those of the node."""
 BY_HAND: Final[dict[str, str]] = {}
 """Modules that cannot be compiled for what the sources do not show."""
+_DERIVABLE: Final = "mypyc_attr(allow_interpreted_subclasses=True)"
 _NO_LAYOUT: Final = frozenset({"ABC", "Generic", "IntEnum", "NamedTuple", "Protocol", "StrEnum", "object"})
 
 
@@ -109,25 +110,18 @@ def reasons() -> dict[str, str]:
             (base, name): f"{name_of(path)}, which is not compiled, derives from {name}"
             for path in interpreted
             for base, name in _bases(path)
-            if base in hot and base not in found and _has_layout(base, name, hot - found.keys())
+            if base in hot and base not in found and not _is_derivable(base, name)
         }
         if not more:
             return found
-        # Those without bases first: what derives from a class that is interpreted gets no layout.
-        found |= {base: why for (base, name), why in more.items() if not _bases_named(base, name)} or {
-            base: why for (base, _), why in more.items()
-        }
+        found |= {base: why for (base, _), why in more.items()}
 
 
-def _has_layout(module: str, name: str, compiled: set[str]) -> bool:
-    """Whether a class gets one that no interpreted class can take over: not below a class that is interpreted."""
-    return all(base in compiled and _has_layout(base, its, compiled) for base, its in _bases_named(module, name))
-
-
-def _bases_named(module: str, name: str) -> list[tuple[str, str]]:
-    """The bases of one class of a hot module that are of this repository."""
-    path = next(each.path for each in hot_modules() if each.name == module)
-    return [base for base in _bases_of(path).get(name, []) if base[0].startswith("upheaval")]
+def _is_derivable(module: str, name: str) -> bool:
+    """Whether a class of a hot module says that interpreted ones may derive from it."""
+    classes = next(each for each in hot_modules() if each.name == module).classes()
+    decorators = [ast.unparse(each) for node in classes if node.name == name for each in node.decorator_list]
+    return _DERIVABLE in decorators
 
 
 def compiled_modules() -> list[Module]:

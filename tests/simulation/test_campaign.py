@@ -143,6 +143,7 @@ def test_most_of_what_a_campaign_plans_is_proved(short_campaign: tuple[Path, Sum
     }
 
 
+@pytest.mark.pure
 def test_what_was_planned_after_the_end_of_a_run_is_left_out(tmp_path: Path) -> None:
     run = SeedRun(draw_swarm(1), tmp_path / "run", "commit-position-goes-back")
     broken = run.run()
@@ -240,6 +241,7 @@ def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
     assert "history.jsonl:1" in run.outcome.detail
 
 
+@pytest.mark.pure
 def test_a_seed_is_the_same_execution_again(tmp_path: Path) -> None:
     bug = "commit-position-goes-back"
     first, second = (try_seed(1, bug, tmp_path) for _ in range(2))

@@ -83,6 +83,7 @@ def idle_hands(stage: SimulatedStage, monkeypatch: pytest.MonkeyPatch) -> None:
 OF_THOSE_HANDS = ("kill", "power-cut", "pause", "blackhole")
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("seed", [4, 4711])
 def test_a_campaign_counts_no_fault_that_was_not_done(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +131,7 @@ def test_what_was_contradicted_is_not_proved_by_another_fault(tmp_path: Path) ->
     assert records["second"].is_proved, records["second"]
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("statement", ["power-cut member-1", "power-lost-in-change member-1 changes=3"])
 def test_a_power_cut_after_which_the_disk_kept_everything_is_not_proved(statement: str, tmp_path: Path) -> None:
     stage = opened(tmp_path)
@@ -563,6 +565,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "COMES_BACK_S", 1.0)
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("kind", UNBREAKABLE)
 def test_no_run_is_valid_in_a_world_that_a_fault_does_not_break(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
@@ -576,6 +579,7 @@ def test_no_run_is_valid_in_a_world_that_a_fault_does_not_break(
     assert [fault for fault in stage.cluster.faults if fault.is_proved] == []
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("statement", BEGUN)
 def test_what_is_begun_in_a_world_that_it_does_not_break_is_not_proved(
     statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None

@@ -6,6 +6,8 @@ import inspect
 import pkgutil
 from types import ModuleType
 
+import pytest
+
 import upheaval.runtimes.simulated as simulated
 
 MODULES = [importlib.import_module(f"{simulated.__name__}.{m.name}") for m in pkgutil.iter_modules(simulated.__path__)]
@@ -36,6 +38,7 @@ def core_names(module: ModuleType) -> set[str]:
     }
 
 
+@pytest.mark.pure
 def test_nothing_of_the_core_is_assigned_to() -> None:
     patched = [
         f"{module.__name__}:{node.lineno}"

@@ -186,6 +186,7 @@ def require(holds: bool) -> None:
     assert holds
 
 
+@pytest.mark.pure
 def test_a_handler_that_raises_costs_no_other_session_its_turn() -> None:
     system = System()
     party = Party(system)

@@ -149,6 +149,7 @@ def test_a_terminal_failure_in_a_snapshot_ends_every_member(failure: Exception) 
     system.await_messages(10)
 
 
+@pytest.mark.pure
 @pytest.mark.parity("IS-01")
 def test_a_leader_that_goes_in_the_middle_of_its_shutdown_gets_no_ack_in_the_next_term() -> None:
     system = System(services=lambda: [Ending()])

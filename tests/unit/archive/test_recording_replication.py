@@ -14,6 +14,8 @@ from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.types import Now, S
 
+pytestmark = pytest.mark.pure
+
 SOURCE = ReplicationSource(CONTROL)
 TIMEOUT_NS = 2 * S
 

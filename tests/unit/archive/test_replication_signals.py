@@ -9,6 +9,8 @@ from upheaval_node.archive.recording_replication import RecordingReplication
 from upheaval_node.errors import PeerError
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
 
+pytestmark = pytest.mark.pure
+
 
 def running() -> tuple[ArchiveWorld, Member, RecordingReplication]:
     """A copy that goes on for ever, of which nothing has been heard."""

@@ -49,6 +49,7 @@ class Writer:
         return new[0]
 
 
+@pytest.mark.pure
 def test_a_recorder_that_is_seen_before_the_publication_is_connected_is_waited_for() -> None:
     world = ArchiveWorld()
     member = world.member()

@@ -112,6 +112,7 @@ class Busy:
         return BACK_PRESSURED if self.is_busy else self._publication.offer(*parts)
 
 
+@pytest.mark.pure
 def test_a_client_that_takes_nothing_hears_later_that_its_session_is_open() -> None:
     world = PartsWorld()
     client = ClientSide(world)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.service.services.encoding import MAX_RESPONSE_LENGTH, Operation, Request, Response, Status
 from upheaval_node.service.services.operations import (
     Handler,
@@ -59,6 +60,7 @@ class Lists:
         return Response(request.operation_id, request.operation, Status.OK, position, values=values)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Append(OperationService):
     """APPEND and READ_LIST by key."""
 

@@ -1,5 +1,6 @@
 """The echo service: the answer is the value of the request. It has no state."""
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.service.api import ClientSession
 from upheaval_node.service.services.encoding import Operation, Request, Response, echo_response
 from upheaval_node.service.services.operations import OperationService, accepted
@@ -10,6 +11,7 @@ def echo(request: Request, position: int) -> Response:
     return accepted(request, position, request.value)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Echo(OperationService):
     """ECHO: gives back the value."""
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.service.api import ClientSession, Cluster, SnapshotImage
@@ -36,6 +37,7 @@ FLIGHT_KIND: Final = 6
 _LONG: Final = struct.Struct("<q")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ledger(OperationService):
     """TRANSFER (key: from, expected: to, value: amount as int64) fails like a comparison without enough money.
 

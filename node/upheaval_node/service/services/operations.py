@@ -6,6 +6,7 @@ response with the text of what is wrong. This module knows nothing of what the o
 
 from collections.abc import Callable, Iterable, Mapping
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.service.api import (
     ClientSession,
@@ -45,6 +46,7 @@ def required_value(request: Request) -> bytes:
     return request.value
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OperationService(ClusteredService):
     """Runs the handlers of a table from operation code to handler.
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.service.services.encoding import Operation, Request, Response, Status
 from upheaval_node.service.services.operations import (
     Handler,
@@ -63,6 +64,7 @@ class Registers:
         self.values[key] = value
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Register(OperationService):
     """READ, WRITE and COMPARE_AND_SET by key."""
 

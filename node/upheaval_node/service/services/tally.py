@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.errors import DecodeError
 from upheaval_node.service.api import ClientSession, Cluster, SnapshotImage
 from upheaval_node.service.services.operations import OperationService
@@ -22,6 +23,7 @@ TALLY_KIND: Final = 7
 _STATE: Final = struct.Struct("<QI")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Tally(OperationService):
     """Counts the messages of clients. Every so often it offers its count to the log; no operation is known to it."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.errors import DecodeError
 from upheaval_node.service.api import Cluster, SnapshotImage
 from upheaval_node.service.services.encoding import Operation, Request, Response, Status
@@ -38,6 +39,7 @@ class _Timer:
     is_cancelled: bool = False
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Timers(OperationService):
     """SCHEDULE_TIMER (key: group, value: delay as int64), CANCEL_TIMER (value: timer id as int64), READ_TIMERS.
 

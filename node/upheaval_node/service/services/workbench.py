@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import chain
 
+from upheaval_node.derivable import mypyc_attr
 from upheaval_node.service.services.append import Lists
 from upheaval_node.service.services.echo import echo
 from upheaval_node.service.services.encoding import Operation
@@ -11,6 +12,7 @@ from upheaval_node.service.services.register import Registers
 from upheaval_node.service.services.state import Record
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Workbench(OperationService):
     """All operations. Registers and lists are apart: a key may be both a register and a list."""
 
