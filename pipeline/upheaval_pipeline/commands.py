@@ -87,7 +87,9 @@ def ingest(options: argparse.Namespace) -> int:
     require_spark()
     from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
     from upheaval_pipeline.ingest import ingest, require_different_runs
+    from upheaval_pipeline.lake import require_place
 
+    require_place(options.lake)
     files = {path: seeds_file(path) for path in options.paths}
     folders = [path for path, file in files.items() if file is None]
     campaigns = [file for file in files.values() if file is not None]

@@ -181,10 +181,17 @@ class Lake:
 
 def open_lake(where: str) -> Lake:
     """Raises `UsageError` for a folder that is no lake."""
+    require_place(where)
     lake = Lake(where)
     if lake.is_empty:
         raise UsageError(f"{where} is not a lake: nothing was committed to it (make one with `upheaval ingest`)")
     return lake
+
+
+def require_place(where: str) -> None:
+    """Raises `UsageError` where no lake can be: at a file."""
+    if _REMOTE not in where and Path(where).is_file():
+        raise UsageError(f"{where} is a file: a lake is a folder")
 
 
 def new_batch() -> str:

@@ -290,6 +290,14 @@ def test_what_is_no_lake_and_no_question_is_refused_in_one_line(
     assert capsys.readouterr().err.startswith(f"upheaval: {tmp_path}/nowhere is not a lake: ")
     assert main(["ask", "--lake", "lake", "--output", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"upheaval: {tmp_path} is a folder: the page is a file\n"
+    nowhere = tmp_path / "nowhere"
+    assert main(["ask", "--lake", str(tmp_path), "--output", str(nowhere / "page.html")]) == 2
+    assert capsys.readouterr().err == f"upheaval: cannot write {nowhere / 'page.html'}: there is no folder {nowhere}\n"
+    a_file = tmp_path / "file"
+    a_file.touch()
+    for command in (["ingest", str(tmp_path)], ["ask"]):
+        assert main([*command, "--lake", str(a_file)]) == 2
+        assert capsys.readouterr().err == f"upheaval: {a_file} is a file: a lake is a folder\n"
     with pytest.raises(SystemExit, match="2"):
         main(["ask", "failover", "--lake", "lake"])
     assert "did you mean 'failovers'?" in capsys.readouterr().err

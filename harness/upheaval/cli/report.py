@@ -35,9 +35,11 @@ def write_report(run: Path, output: Path | None = None) -> Path:
 
 
 def require_file(page: Path) -> None:
-    """Raises `UsageError` where a page cannot be written over what is there."""
+    """Raises `UsageError` where a page cannot be written, before anything is computed for it."""
     if page.is_dir():
         raise UsageError(f"{page} is a folder: the page is a file")
+    if not page.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {page}: there is no folder {page.parent}")
 
 
 def report(options: argparse.Namespace) -> int:
