@@ -6,9 +6,6 @@ Names are imported when they are first asked for, so that the pytest plugin cost
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# Before any module that may be compiled: this puts the finder of compiled modules in place.
-import upheaval_node as upheaval_node
-
 if TYPE_CHECKING:
     from upheaval.checkers.run import verify_run
     from upheaval.checkers.verdict import Finding, Report, Verdict

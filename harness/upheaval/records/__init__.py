@@ -3,6 +3,8 @@
 Knows no cluster and judges nothing.
 """
 
+# Before any module that may be compiled: this puts the finder of compiled modules in place.
+import upheaval_node as upheaval_node
 from upheaval.records.companions import (
     BACKUP as BACKUP,
     BACKUP_NAME as BACKUP_NAME,

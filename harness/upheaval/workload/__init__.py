@@ -1,5 +1,7 @@
 """Loads: which operations clients ask for, and the driver that asks and writes the history."""
 
+# Before any module that may be compiled: this puts the finder of compiled modules in place.
+import upheaval_node as upheaval_node
 from upheaval.workload.draws import (
     AMOUNT_MAX as AMOUNT_MAX,
     DELAYS_MS as DELAYS_MS,
