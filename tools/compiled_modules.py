@@ -65,7 +65,8 @@ HEIRS: Final = ("node", "harness", "chaos", "pipeline", "examples", "tests", "be
 """Where classes are written that derive from those of the node."""
 BY_HAND: Final[dict[str, str]] = {}
 """Modules that cannot be compiled for what the sources do not show."""
-_DERIVABLE: Final = "mypyc_attr(allow_interpreted_subclasses=True)"
+DERIVABLE: Final = "mypyc_attr(allow_interpreted_subclasses=True)"
+"""The decorator of a compiled class that interpreted ones may derive from."""
 _NO_LAYOUT: Final = frozenset({"ABC", "Generic", "IntEnum", "NamedTuple", "Protocol", "StrEnum", "object"})
 
 
@@ -107,21 +108,21 @@ def reasons() -> dict[str, str]:
     while True:
         interpreted = [path for path in others if name_of(path) not in hot or name_of(path) in found]
         more = {
-            (base, name): f"{name_of(path)}, which is not compiled, derives from {name}"
+            base: f"{name_of(path)}, which is not compiled, derives from {name}"
             for path in interpreted
             for base, name in _bases(path)
             if base in hot and base not in found and not _is_derivable(base, name)
         }
         if not more:
             return found
-        found |= {base: why for (base, _), why in more.items()}
+        found |= more
 
 
 def _is_derivable(module: str, name: str) -> bool:
     """Whether a class of a hot module says that interpreted ones may derive from it."""
     classes = next(each for each in hot_modules() if each.name == module).classes()
     decorators = [ast.unparse(each) for node in classes if node.name == name for each in node.decorator_list]
-    return _DERIVABLE in decorators
+    return DERIVABLE in decorators
 
 
 def compiled_modules() -> list[Module]:

@@ -45,7 +45,8 @@ _SAID: Final = (2, 5, 6, 7, 8, 9, 11, 12)
 """Places in a descriptor of the fields of a `CatalogEntry`."""
 _DESCRIPTOR_VALID: Final = 1
 _CASTAGNOLI: Final = 0x82F63B78
-_BYTES_AT_ONCE: Final = 1 << 16
+BYTES_AT_ONCE: Final = 16 * 1024
+"""Of a term whose frames are looked for."""
 
 
 class LogMissing(HarnessError):
@@ -138,7 +139,7 @@ class RecordedLog:
         # A part at a time: a term may be long and hold little.
         while begin < position < end:
             begin = position
-            words = memoryview(self._bytes_at(position, min(end - position, _BYTES_AT_ONCE)))
+            words = memoryview(self._bytes_at(position, min(end - position, BYTES_AT_ONCE)))
             words = words[: len(words) & ~31].cast("i")
             index = 0
             while index < len(words) and self._follows(words, index, position, words[index]):
@@ -166,10 +167,7 @@ class RecordedLog:
         return self._archive / f"{self.recording_id}-{base}.rec"
 
     def _read_segment(self, path: Path, base: int) -> Segment:
-        try:
-            data = _sparse_content(path)
-        except OSError as error:
-            raise LogMissing(f"cannot read {path}: {error.strerror}") from error
+        data = _sparse_content(path)
         del data[len(data) & ~31 :]
         words = memoryview(data).cast("i")
         offsets: list[int] = []
@@ -276,19 +274,28 @@ def length_fault(position: int, length: int, term_length: int | None) -> str:
 
 
 def _sparse_content(path: Path) -> bytearray:
-    """A file as it is, holes as zeros that nobody has touched: a segment may be long and hold little."""
-    with path.open("rb", buffering=0) as stream:
-        fd = stream.fileno()
-        length = os.fstat(fd).st_size
-        data = bytearray(length)
-        view = memoryview(data)
-        for start, end in data_extents(fd, length):
-            position = start
-            while position < end:
-                count = os.preadv(fd, [view[position:end]], position)
-                if count == 0:
-                    break
-                position += count
+    """A file as it is, holes as zeros that nobody has touched: a segment may be long and hold little.
+
+    Raises `LogMissing` when it cannot be read.
+    """
+    try:
+        with path.open("rb", buffering=0) as stream:
+            return _content_of(stream.fileno())
+    except OSError as error:
+        raise LogMissing(f"cannot read {path}: {error.strerror}") from error
+
+
+def _content_of(fd: int) -> bytearray:
+    length = os.fstat(fd).st_size
+    data = bytearray(length)
+    view = memoryview(data)
+    for start, end in data_extents(fd, length):
+        position = start
+        while position < end:
+            count = os.preadv(fd, [view[position:end]], position)
+            if count == 0:
+                break
+            position += count
     return data
 
 
@@ -440,10 +447,7 @@ def _content(path: Path) -> bytes:
 
 def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
     """The valid recordings of a catalog. Raises `LogMissing` when it cannot be read."""
-    try:
-        content = _sparse_content(path)
-    except OSError as error:
-        raise LogMissing(f"cannot read {path}: {error.strerror}") from error
+    content = _sparse_content(path)
     offset = _CATALOG_HEADER_LENGTH
     while offset + _DESCRIPTOR_HEADER_LENGTH + _DESCRIPTOR.size <= len(content):
         length, state, checksum = _DESCRIPTOR_HEADER.unpack_from(content, offset)

@@ -18,6 +18,7 @@ from upheaval_node.state_machine import StateMachine
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
 
+# Asked in every turn: compiled code looks names of an enumeration up each time.
 _LEADER: Final = Role.LEADER
 _FOLLOWER: Final = Role.FOLLOWER
 

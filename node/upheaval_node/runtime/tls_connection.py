@@ -198,6 +198,7 @@ class TlsConnection(SelectorConnection):
 
     def _deliver(self) -> None:
         """Hand on everything that can be deciphered."""
+        assert self._tls is not None
         # With a buffer the call returns how many bytes it has put there, which the types do not say.
         tls: Any = self._tls
         plain = self._shared.plain_buffer

@@ -28,6 +28,7 @@ QUEUED_LENGTH_OF_EACH: Final = 64 * 1024
 MAX_FLUSHED: Final = 256
 """Queued messages of one session sent in one duty cycle."""
 
+# Asked for every response: compiled code looks names of an enumeration up each time.
 _LEADER: Final = ClusterRole.LEADER
 
 

@@ -83,6 +83,17 @@ def test_sources_run_when_one_was_imported_before(folder: Path, monkeypatch: pyt
     assert finder.form == Form(0, f"{PACKAGE}.{LEAF} was imported before that was decided")
 
 
+def test_every_service_of_the_node_says_that_interpreted_ones_may_derive_from_it() -> None:
+    services = {
+        (module.name, node.name): [ast.unparse(each) for each in node.decorator_list]
+        for module in compiled_modules.compiled_modules()
+        for node in module.classes()
+        if {"ClusteredService", "OperationService"} & {ast.unparse(base) for base in node.bases}
+    }
+    assert len(services) >= 8
+    assert [name for name, said in services.items() if compiled_modules.DERIVABLE not in said] == []
+
+
 MAY_BE_COMPILED = {module.name for module in compiled_modules.compiled_modules()}
 ROOMS = sorted({name.rpartition(".")[0] for name in MAY_BE_COMPILED if name.startswith("upheaval.")})
 

@@ -63,6 +63,7 @@ class Status(IntEnum):
     ERROR = 2
 
 
+# What `echo_response` needs for every message: compiled code looks names of an enumeration up each time.
 _ECHO: Final = int(Operation.ECHO)
 _OK: Final = int(Status.OK)
 
