@@ -39,6 +39,7 @@ HOT: Final = (
     "node/upheaval_node/state_machine.py",
     "node/upheaval_node/steps.py",
     "node/upheaval_node/trace_lines.py",
+    "node/upheaval_node/turns.py",
     "node/upheaval_node/types.py",
     "harness/upheaval/campaign/invariants.py",
     "harness/upheaval/checkers/ballots.py",

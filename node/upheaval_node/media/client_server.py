@@ -52,6 +52,9 @@ class Driver(Protocol):
     def tick_soon(self) -> None:
         """Have outlets and feeds ticked in this turn."""
 
+    def take_a_turn(self) -> None:
+        """Have a turn taken: a client asked for something, or has gone."""
+
 
 class ClientServer:
     """Accepts client connections on one address and drives their sessions."""
@@ -130,12 +133,14 @@ class ClientSession:
     def on_link_connected(self, link: FrameLink) -> None:
         """Nothing to do: the client speaks first."""
 
-    def on_link_closed(self, link: FrameLink, reason: str) -> None:
-        """Nothing to do yet: the next turn sees it and ends the session."""
+    def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - whatever the reason
+        """The next turn sees it and ends the session."""
+        self._driver.take_a_turn()
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002 - no tokens here
         """Kept for the next turn: the client's publication begins to send."""
         self._setup = setup
+        self._driver.take_a_turn()
 
     def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:  # noqa: ARG002
         """Raises `PeerError`: a client has no connections for others to answer on."""
@@ -144,6 +149,7 @@ class ClientSession:
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - there is only one link
         """A command, kept for the next turn. Raises `PeerError` for one that cannot be decoded."""
         self._commands.append(commands.decode(payload))
+        self._driver.take_a_turn()
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
         """Counted by the driver like one of another host."""

@@ -345,6 +345,10 @@ class MediaDriver:
         self._next_tick_ns = 0
         self.bell.rung = True
 
+    def take_a_turn(self) -> None:
+        """A client's session asked for it."""
+        self.bell.rung = True
+
     def _changed(self) -> None:
         self._topology_changed = True
         self.tick_soon()

@@ -32,7 +32,7 @@ class AsyncioLoop:
         self._on_error = on_error
         self._registered: dict[int, int] = {}
 
-    def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+    def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:  # noqa: ARG002
         """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
         self._registered[fd] = 0
         self.modify(fd, events, callback)

@@ -297,7 +297,7 @@ class SelectorConnection:
         if wanted == self._registered_events or self._socket is None:
             return
         if self._registered_events == 0:
-            self._loop.register(self._fd, wanted, self._on_ready)
+            self._loop.register(self._fd, wanted, self._on_ready, rings=True)
         elif wanted == 0:
             self._loop.unregister(self._fd)
         else:

@@ -1,4 +1,4 @@
-"""The duty cycle of a process: input, then all agents in turn until none finds work, then wait.
+"""The duty cycle of a process: input, then the turns of its agents until none is waited for, then wait.
 
 Knows agents only by `ports.Agent`. Nothing runs when nothing is due: the wait lasts until input or until the earliest
 deadline that an agent named. The simulated runtime runs the same cycle on virtual time.
@@ -11,7 +11,8 @@ from typing import Final, Protocol
 from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Agent
 from upheaval_node.runtime.loop import Loop
-from upheaval_node.types import MS, NEVER_NS, Now, S
+from upheaval_node.turns import Turns
+from upheaval_node.types import MS, Now, S
 
 MAX_ROUNDS: Final = 100  # of all agents before input is looked at again
 MAX_WAIT_NS: Final = 60 * S
@@ -33,7 +34,7 @@ class DutyCycle:
     down; `longest_stall_ns` keeps the longest. A stall is the time in which the process could not have reacted: its
     work in one cycle, and the time by which it woke up too late (a stopped or starved process). An agent that ends in
     an orderly way (an expected `TerminationError`) gets no more turns, and `on_ended` is told; everything else that
-    an agent raises ends the run.
+    an agent raises ends the run. Where other processes write what agents read, nobody rings: `heeds_bells` is false.
     """
 
     def __init__(
@@ -45,13 +46,13 @@ class DutyCycle:
         after_work: Callable[[], None] | None = None,
         on_stall: Callable[[Now, int], None] | None = None,
         on_ended: Callable[[Agent, TerminationError], None] | None = None,
+        heeds_bells: bool = True,
     ) -> None:
         self._loop = loop
         self._clock = clock
-        self._agents = tuple(agents)
+        self._turns = Turns(agents, on_ended, heeds_bells=heeds_bells)
         self._after_work = after_work
         self._on_stall = on_stall
-        self._on_ended = on_ended
         self._is_stopping = False
         self._late_ns = 0
         self.longest_stall_ns = 0
@@ -89,32 +90,21 @@ class DutyCycle:
 
     def _wait(self, max_wait_ns: int) -> None:
         now_ns = time.monotonic_ns()
-        deadline_ns = min((agent.next_deadline_ns() for agent in self._agents), default=NEVER_NS)
+        deadline_ns = now_ns if self._turns.are_waited_for(0) else self._turns.next_deadline_ns()
         wait_ns = max(0, min(deadline_ns - now_ns, max_wait_ns))
         self._loop.run_once(wait_ns / S)
         self._late_ns = max(0, self._loop.woke_ns - now_ns - wait_ns)
 
     def _work(self) -> None:
         self.cycles += 1
+        now = self._clock.now()
+        self._turns.begin(now.ns)
+        if self._loop.take_told():
+            self._turns.tell_all()
         for _ in range(MAX_ROUNDS):
-            now = self._clock.now()
-            done = 0
-            for agent in self._agents:
-                try:
-                    done += agent.do_work(now)
-                except TerminationError as error:
-                    self._end(agent, error)
-                    done += 1
-            if done == 0:
+            work = self._turns.take(now)
+            if not self._turns.are_waited_for(work):
                 break
-        else:
-            # There is more to do: look at the input, but do not wait for it.
-            self._loop.wake()
+            now = self._clock.now()
         if self._after_work is not None:
             self._after_work()
-
-    def _end(self, agent: Agent, error: TerminationError) -> None:
-        if not error.expected or self._on_ended is None:
-            raise error
-        self._agents = tuple(each for each in self._agents if each is not agent)
-        self._on_ended(agent, error)

@@ -31,8 +31,11 @@ class Cancellable(Protocol):
 class EventSource(Protocol):
     """What sockets need of whatever loop they live on. Times are those of `time.monotonic_ns`."""
 
-    def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
+    def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:
+        """Call `callback(ready events)` whenever `fd` is ready for one of `events`.
+
+        With `rings` that rings the bell of the agent for whom it has something, so that no other has to be called.
+        """
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         """Wait for other events of the same descriptor."""
@@ -83,6 +86,8 @@ class Loop:
         self._soon: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_count = 0
+        self._ringing: set[int] = set()
+        self._is_told = True
         self.woke_ns = time.monotonic_ns()
         """When the last wait ended: whatever passes from here to the next wait is work."""
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -90,9 +95,14 @@ class Loop:
         self._wake_sender.setblocking(False)
         self.register(self._wake_receiver.fileno(), READABLE, self._on_wake)
 
-    def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
+    def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:
+        """Call `callback(ready events)` whenever `fd` is ready for one of `events`; `take_told` does not count it then.
+
+        With `rings` the callback rings the bell of the agent for whom it has something.
+        """
         self._selector.register(fd, events, callback)
+        if rings:
+            self._ringing.add(fd)
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         """Wait for other events of the same descriptor, or tell another callback of them."""
@@ -101,6 +111,7 @@ class Loop:
     def unregister(self, fd: int) -> None:
         """Wait for nothing of the descriptor any more; before it is closed."""
         self._selector.unregister(fd)
+        self._ringing.discard(fd)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back from the next `run_once`, never from inside this call."""
@@ -129,7 +140,10 @@ class Loop:
         done = 0
         ready = self._selector.select(self._bounded_timeout(timeout_s))
         self.woke_ns = time.monotonic_ns()
+        ringing = 0
         for key, events in ready:
+            # Asked before the call, which may close this descriptor and open another one of its number.
+            ringing += key.fd in self._ringing
             key.data(events)
             done += 1
         if self._timers:
@@ -137,7 +151,13 @@ class Loop:
         for _ in range(len(self._soon)):
             self._soon.popleft()()
             done += 1
+        self._is_told |= done > ringing or done == 0
         return done
+
+    def take_told(self) -> bool:
+        """Whether anything has happened since the last call for which nobody rings, or a wait ended without input."""
+        is_told, self._is_told = self._is_told, False
+        return is_told
 
     def close(self) -> None:
         """Let go of the selector; nothing is called back any more."""

@@ -230,6 +230,7 @@ class MemberProcess:
             after_work=after_work,
             on_stall=self._on_stall,
             on_ended=self._on_ended,
+            heeds_bells=self._component == ALL,
         )
         if self._is_stop_requested or self._lost is not None:
             self._cycle.request_stop()

@@ -127,7 +127,7 @@ class SimulatedMember(Machine):
             process.on_cycle = partial(self._cluster.on_cycle, self)
         if any(":" in service for service in self._cluster.services):
             process.listener = TraceHandler(self.tracer(), process.now)
-        process.on_ended = lambda agent: self._on_ended(process, agent)
+        process.on_ended = lambda agent, _: self._on_ended(process, agent)
         process.on_failing = lambda: end_services(self._agents)
 
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:

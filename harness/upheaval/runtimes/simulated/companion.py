@@ -98,7 +98,7 @@ class SimulatedCompanion(Machine):
     # --- life ---
 
     def _prepare(self, process: SimulatedProcess) -> None:
-        process.on_ended = lambda _agent: process.post(lambda: self._close(process))
+        process.on_ended = lambda *_: process.post(lambda: self._close(process))
 
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         self.agents = self._build_agents(self, self.ports(process))

@@ -1,10 +1,9 @@
 """A simulated process: the duty cycle of the process runtime, on virtual time.
 
-Input that arrives is queued and wakes the process; a cycle delivers the queue to its handlers, then calls the agents
-in turn until a whole round finds nothing to do, and plans the next cycle for the earliest deadline. An agent that has
-a `bell.Bell` is only called when that says so: a turn that would do nothing is left out. Agents without a bell are
-called in every round. A cycle takes no virtual time, but the next one begins a drawn moment later, as a scheduler would
-have it. This module knows agents only by `ports.Agent`.
+Input that arrives is queued and wakes the process; a cycle delivers the queue to its handlers, then gives the agents
+their turns until none is waited for, and plans the next cycle for the earliest deadline. A cycle takes no virtual time,
+but the next one begins a drawn moment later, as a scheduler would have it. This module knows agents only by
+`ports.Agent`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,28 +11,14 @@ from typing import Final, Protocol
 
 from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
-from upheaval_node.bell import Bell
 from upheaval_node.errors import NodeError, TerminationError
 from upheaval_node.ports import Agent
+from upheaval_node.turns import Turns
 from upheaval_node.types import NEVER_NS, US, Now, Ns
 
 MAX_ROUNDS: Final = 100
 # A cycle does not begin sooner than this after the one before, nor later than twice this after its input.
 TURN_NS: Final = 20 * US
-
-
-class _Turn:
-    """One agent and whether it is to be called."""
-
-    __slots__ = ("agent", "bell", "deadline_ns", "is_due", "is_stale")
-
-    def __init__(self, agent: Agent) -> None:
-        self.agent = agent
-        self.bell: Bell | None = getattr(agent, "bell", None)
-        self.deadline_ns = 0
-        self.is_due = True
-        # Whether the deadline has to be asked for again.
-        self.is_stale = True
 
 
 class Listener(Protocol):
@@ -54,16 +39,16 @@ class SimulatedProcess:
         self._host = host
         self.name = name
         self._on_exit = on_exit
-        self.on_ended: Callable[[Agent], None] | None = None
-        """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends."""
+        self.on_ended: Callable[[Agent, TerminationError], None] | None = None
+        """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends. To be
+        set before agents begin."""
         self.on_failing: Callable[[], None] | None = None
         """Told of an agent's end that is none in order, before the process ends by it."""
         self.on_cycle: Callable[[], None] | None = None
         """Told after every cycle, also one in which it died; what it raises ends the simulation."""
         self.listener: Listener | None = None
         self._random = world.stream(f"schedule/{name}").random
-        self._turns: list[_Turn] = []
-        self._is_told = True
+        self._turns = Turns(())
         self._inbox: list[Action] = []
         self._wake_ns = NEVER_NS
         self._on_wake: Final[Action] = self._wake
@@ -103,7 +88,7 @@ class SimulatedProcess:
         self.post(lambda: self._adopt(build()))
 
     def _adopt(self, agents: Sequence[Agent]) -> None:
-        self._turns = [_Turn(agent) for agent in agents]
+        self._turns = Turns(agents, self.on_ended)
 
     def now(self) -> Now:
         """Virtual time, and the host's wall clock with its skew."""
@@ -112,7 +97,7 @@ class SimulatedProcess:
 
     def post(self, action: Action) -> None:
         """Run `action` in the loop of this process, and call all agents: something that it asked for is done."""
-        self._is_told = True
+        self._turns.tell_all()
         self.deliver(action)
 
     def deliver(self, action: Action) -> None:
@@ -139,7 +124,7 @@ class SimulatedProcess:
         """Everything in memory is gone. The caller tells the network and the disk what kind of death it was."""
         self._is_alive = False
         self._inbox.clear()
-        self._turns = []
+        self._turns = Turns(())
 
     def _plan(self, time_ns: int) -> None:
         time_ns = max(time_ns, self._busy_until_ns)
@@ -185,61 +170,23 @@ class SimulatedProcess:
         self.cycles += 1
         now = self.now()
         is_idle = not self._inbox
-        for turn in self._turns:
-            turn.is_due |= turn.deadline_ns <= now.ns
+        self._turns.begin(now.ns)
         for _ in range(MAX_ROUNDS):
-            work = len(self._inbox)
             inbox, self._inbox = self._inbox, []
             for action in inbox:
                 action()
-            if self._is_told:
-                self._is_told = False
-                for turn in self._turns:
-                    turn.is_due |= turn.bell is None or not turn.bell.tells_all
-            for turn in self._turns:
-                if turn.is_due or turn.bell is None or turn.bell.rung:
-                    work += self._take_turn(turn, now)
+            work = len(inbox) + self._turns.take(now)
             is_idle &= work == 0
-            if not (self._inbox or self._is_told or self._is_waited_for(is_worth_a_look=work > 0)):
+            if not (self._inbox or self._turns.are_waited_for(work)):
                 break
         self.idle_wakes += is_idle
-
-    def _is_waited_for(self, *, is_worth_a_look: bool) -> bool:
-        """Whether somebody is to be called at once; agents without a bell are when something was done in this round."""
-        for turn in self._turns:
-            bell = turn.bell
-            if turn.is_due or (is_worth_a_look if bell is None else bell.rung):
-                return True
-        return False
-
-    def _take_turn(self, turn: _Turn, now: Now) -> int:
-        turn.is_stale = True
-        bell = turn.bell
-        if bell is not None:
-            bell.rung = False
-        try:
-            work = turn.agent.do_work(now)
-        except TerminationError as termination:
-            if not termination.expected or self.on_ended is None:
-                raise
-            self._turns = [each for each in self._turns if each is not turn]
-            self._is_told = True
-            self.on_ended(turn.agent)
-            return 1
-        turn.is_due = work > 0 and (bell is None or not bell.is_settled)
-        return work
 
     def _plan_next(self) -> None:
         now_ns = self._world.now_ns
         self._busy_until_ns = now_ns + TURN_NS
-        is_waited_for = self._inbox or self._is_told or self._is_waited_for(is_worth_a_look=False)
-        deadline_ns = now_ns if is_waited_for else NEVER_NS
-        for turn in self._turns:
-            if turn.is_stale or turn.bell is None:
-                turn.is_stale = False
-                turn.deadline_ns = turn.agent.next_deadline_ns()
-            if turn.deadline_ns < deadline_ns:
-                deadline_ns = turn.deadline_ns
+        deadline_ns = self._turns.next_deadline_ns()
+        if self._inbox or self._turns.are_waited_for(0):
+            deadline_ns = now_ns
         if deadline_ns < NEVER_NS:
             self._plan(deadline_ns)
 
