@@ -29,6 +29,7 @@ HOT: Final = (
     "node/upheaval_node/runtime/disk.py",
     "node/upheaval_node/runtime/duty_cycle.py",
     "node/upheaval_node/runtime/loop.py",
+    "node/upheaval_node/runtime/readiness.py",
     "node/upheaval_node/runtime/sync_thread.py",
     "node/upheaval_node/runtime/tls_connection.py",
     "node/upheaval_node/runtime/tracer.py",

@@ -367,8 +367,9 @@ class MediaDriver:
         return count
 
     def _flush_links(self) -> int:
+        """The last link first: a client waits for a response, which is written after the commit position it needs."""
         dirty, self._dirty_links = self._dirty_links, []
-        return sum(link.flush() > 0 for link in dirty)
+        return sum(link.flush() > 0 for link in reversed(dirty))
 
     def _tick(self, now_ns: Ns) -> None:
         settings = self.settings

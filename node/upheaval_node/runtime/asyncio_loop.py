@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from upheaval_node.runtime.loop import READABLE, WRITABLE
+from upheaval_node.runtime.readiness import READABLE, WRITABLE
 from upheaval_node.types import S
 
 

@@ -16,7 +16,8 @@ from typing import Final
 from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.runtime.addresses import LookupResult
-from upheaval_node.runtime.loop import READABLE, WRITABLE, EventSource
+from upheaval_node.runtime.loop import EventSource
+from upheaval_node.runtime.readiness import READABLE, WRITABLE
 from upheaval_node.types import S
 
 READ_BUFFER_LENGTH: Final = 256 * 1024

@@ -11,7 +11,8 @@ import socket
 from collections.abc import Iterable
 from typing import Final
 
-from upheaval_node.runtime.loop import READABLE, Loop
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.readiness import READABLE
 
 _READ_LIMIT: Final = 64
 

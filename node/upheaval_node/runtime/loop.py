@@ -1,22 +1,19 @@
 """The one selector loop of a process: readiness callbacks, timers, and work handed over from another thread.
 
 Knows nothing of sockets' contents, members or agents. Everything but `wake` and `call_from_thread` belongs to the
-thread that runs the loop. The selector is looked up when a loop is made, so that gevent's monkey patching works.
+thread that runs the loop.
 """
 
 import contextlib
 import heapq
-import selectors
 import socket
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from upheaval_node.runtime.readiness import READABLE, best_readiness
 from upheaval_node.types import S
-
-READABLE: Final = selectors.EVENT_READ
-WRITABLE: Final = selectors.EVENT_WRITE
 
 _WAKE_READ_LENGTH: Final = 4096
 
@@ -82,7 +79,8 @@ class Loop:
     """Waits for input with `run_once`, and calls back whoever the input is for. An `EventSource`."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._readiness = best_readiness()
+        self._callbacks: dict[int, Callable[[int], None]] = {}
         self._soon: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_count = 0
@@ -100,17 +98,20 @@ class Loop:
 
         With `rings` the callback rings the bell of the agent for whom it has something.
         """
-        self._selector.register(fd, events, callback)
+        self._readiness.register(fd, events)
+        self._callbacks[fd] = callback
         if rings:
             self._ringing.add(fd)
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         """Wait for other events of the same descriptor, or tell another callback of them."""
-        self._selector.modify(fd, events, callback)
+        self._readiness.modify(fd, events)
+        self._callbacks[fd] = callback
 
     def unregister(self, fd: int) -> None:
         """Wait for nothing of the descriptor any more; before it is closed."""
-        self._selector.unregister(fd)
+        self._readiness.unregister(fd)
+        del self._callbacks[fd]
         self._ringing.discard(fd)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
@@ -138,13 +139,14 @@ class Loop:
     def run_once(self, timeout_s: float | None) -> int:
         """Wait at most `timeout_s` (None: without end) for input, deliver it, and return how many callbacks ran."""
         done = 0
-        ready = self._selector.select(self._bounded_timeout(timeout_s))
+        found = self._readiness.wait(self._bounded_timeout(timeout_s))
         self.woke_ns = time.monotonic_ns()
+        # Looked up before the first call: a callback may close a descriptor that another one opens again.
+        ready = [(self._callbacks[fd], fd in self._ringing, events) for fd, events in found]
         ringing = 0
-        for key, events in ready:
-            # Asked before the call, which may close this descriptor and open another one of its number.
-            ringing += key.fd in self._ringing
-            key.data(events)
+        for callback, rings, events in ready:
+            ringing += rings
+            callback(events)
             done += 1
         if self._timers:
             done += self._fire_timers()
@@ -160,8 +162,8 @@ class Loop:
         return is_told
 
     def close(self) -> None:
-        """Let go of the selector; nothing is called back any more."""
-        self._selector.close()
+        """Let go of the descriptors; nothing is called back any more."""
+        self._readiness.close()
         self._wake_receiver.close()
         self._wake_sender.close()
 

@@ -25,7 +25,8 @@ from upheaval_node.runtime.addresses import (
     without_lookup,
 )
 from upheaval_node.runtime.connection import ConnectionPool, SelectorConnection, reason_of
-from upheaval_node.runtime.loop import READABLE, EventSource, Loop
+from upheaval_node.runtime.loop import EventSource, Loop
+from upheaval_node.runtime.readiness import READABLE
 from upheaval_node.runtime.tls import Refusal, TlsIdentity
 from upheaval_node.runtime.tls_connection import TlsConnection, TlsPool
 from upheaval_node.tls_files import ANYBODY, split_name

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from upheaval_node.ports import Buffer, Connection
-from upheaval_node.runtime.loop import READABLE, Loop
+from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.readiness import READABLE
 
 PATIENCE_S = 10.0
 
