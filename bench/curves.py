@@ -9,7 +9,6 @@ import argparse
 import json
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable
 from random import SystemRandom
@@ -19,6 +18,7 @@ import psutil
 
 from bench.figures import Figures, from_latencies
 from bench.own import LoadClient, cpu_seconds, request_of, running_cluster
+from bench.ticks import Ticks
 from upheaval.runtimes.process import ProcessCluster
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.client.session_group import SessionGroup
@@ -30,13 +30,14 @@ from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import NEVER_NS, Now, S
+from upheaval_node.types import NEVER_NS, US, Now, S
 
 LENGTHS: Final = (32, 256, 2048, 16_384, 65_536)
 MEMBERS: Final = (1, 3, 5)
 SESSIONS: Final = (1, 100, 1000, 10_000)
 RATE: Final = 1000
 WINDOW: Final = 64
+AHEAD_NS: Final = 80 * US
 BATCH: Final = 50
 """Sessions that speak at the same time."""
 SILENCE_S: Final = 15.0
@@ -45,13 +46,17 @@ _ID: Final = struct.Struct("<q")
 
 
 class OpenLoad:
-    """Sends at fixed times and notes how long after its time each message was answered. An agent of its loop."""
+    """Sends at fixed times and notes how long after its time each message was answered. An agent of its loop.
+
+    It is to be woken `AHEAD_NS` before a message is due and spins to the time: how late a thread wakes up is no latency
+    of the cluster.
+    """
 
     def __init__(self, client: ClusterClient, rate: int, seconds: float) -> None:
         self._client = client
-        self._interval_ns = S // rate
+        self.interval_ns: Final = S // rate
         self._body = request_of(64)[_ID.size :]
-        self._begin_ns = time.monotonic_ns() + S
+        self.begin_ns: Final = time.monotonic_ns() + S
         self._count = round(rate * (seconds + 1))
         self._next = 0
         self._is_refused = False
@@ -65,7 +70,9 @@ class OpenLoad:
 
     def do_work(self, now: Now) -> int:
         work = self._client.poll(self._on_answer, WINDOW)
-        while self._next < self._count and now.ns >= self._due_ns(self._next):
+        while self._next < self._count and now.ns + AHEAD_NS >= self._due_ns(self._next):
+            while time.monotonic_ns() < self._due_ns(self._next):
+                pass
             self._is_refused = self._client.offer(_ID.pack(self._next) + self._body) <= 0
             if self._is_refused:
                 break
@@ -76,14 +83,8 @@ class OpenLoad:
     def next_deadline_ns(self) -> int:
         return self._due_ns(self._next) if self._is_refused else NEVER_NS
 
-    def keep_time(self, wake: Callable[[], None]) -> None:
-        """Wake the loop whenever a message is due: epoll would wait in whole milliseconds, rounded up."""
-        for number in range(self._count):
-            time.sleep(max(self._due_ns(number) - time.monotonic_ns(), 0) / S)
-            wake()
-
     def _due_ns(self, number: int) -> int:
-        return self._begin_ns + number * self._interval_ns
+        return self.begin_ns + number * self.interval_ns
 
     def _on_answer(self, _timestamp: int, payload: Buffer) -> None:
         (number,) = _ID.unpack_from(payload)
@@ -134,11 +135,11 @@ def open_loop(rate: int, seconds: float) -> dict[str, float]:
             client = LoadClient(cluster, 0)
             load = OpenLoad(client.session, rate, seconds)
             client.cycle = DutyCycle(client.loop, SystemClock(), (client.media, client.session, load))
-            threading.Thread(target=load.keep_time, args=(client.loop.wake,), daemon=True).start()
-            if not client.cycle.run_until(
-                lambda load=load: load.is_done, time.monotonic_ns() + round((seconds + 30) * S)
-            ):
+            ticks = Ticks(client.loop, load.begin_ns - AHEAD_NS, load.interval_ns)
+            deadline_ns = time.monotonic_ns() + round((seconds + 30) * S)
+            if not client.cycle.run_until(lambda load=load: load.is_done, deadline_ns):
                 raise RuntimeError(f"{load.answered} messages were answered")
+            ticks.close()
             figures: Figures = from_latencies(load.latencies_ms, seconds)
             found |= {f"sync_{level}_{name}": round(value, 3) for name, value in figures.as_dict().items()}
     return found
