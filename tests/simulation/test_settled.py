@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.seed import try_seed
-from upheaval.runtimes.simulated.process import SimulatedProcess, _Turn
+from upheaval_node.turns import Turns, _Turn
 from upheaval_node.types import Now
 
 pytestmark = pytest.mark.pure
 
 
 def test_another_turn_of_an_agent_that_is_settled_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    take_turn = SimulatedProcess._take_turn
+    take_turn = Turns._take_turn
     settled: Counter[str] = Counter()
     did_more: list[str] = []
 
-    def twice(process: SimulatedProcess, turn: _Turn, now: Now) -> int:
-        work = take_turn(process, turn, now)
+    def twice(turns: Turns, turn: _Turn, now: Now) -> int:
+        work = take_turn(turns, turn, now)
         bell = turn.bell
         if work and bell is not None and bell.is_settled and not bell.tells_all:
             name = type(turn.agent).__name__
@@ -27,7 +27,7 @@ def test_another_turn_of_an_agent_that_is_settled_does_nothing(tmp_path: Path, m
                 did_more.append(f"{name} at {now.ns}")
         return work
 
-    monkeypatch.setattr(SimulatedProcess, "_take_turn", twice)
+    monkeypatch.setattr(Turns, "_take_turn", twice)
     for seed in (1, 3):
         assert try_seed(seed, None, tmp_path).is_valid
     assert did_more == []

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
-from typing import Protocol
 
 from support.memory_network import DEFAULT_CAPACITY, MemoryNetwork
 from upheaval_node.media.api import Block, Image, Message, Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.ports import Agent
 from upheaval_node.settings import KIB, MediaSettings
+from upheaval_node.turns import Turns
 from upheaval_node.types import MS, Now
 
 SETTINGS = MediaSettings(term_length=64 * KIB, ipc_term_length=64 * KIB, redial_interval_ns=20 * MS)
@@ -23,12 +24,6 @@ class RecordedErrors:
 
     def report(self, now: Now, kind: str, text: str) -> None:
         self.texts.append(f"{kind}: {text}")
-
-
-class Worker(Protocol):
-    """The part of an agent that a world drives."""
-
-    def do_work(self, now: Now) -> int: ...
 
 
 class World:
@@ -45,7 +40,8 @@ class World:
         self.settings = settings
         self.random = Random(seed)
         self.errors = RecordedErrors()
-        self.agents: list[Worker] = []
+        self.agents: list[Agent] = []
+        self._turns: dict[Agent, Turns] = {}
         self.ns = 1_000_000
 
     def driver(self, **changes: int) -> MediaDriver:
@@ -59,8 +55,14 @@ class World:
         return Now(self.ns, self.ns // MS)
 
     def turn(self) -> int:
-        """One round of all agents and one step of the network."""
-        return sum(agent.do_work(self.now) for agent in self.agents) + self.network.step()
+        """One round of each agent, as in a process of its own, and one step of the network."""
+        work = 0
+        for agent in self.agents:
+            turns = self._turns.setdefault(agent, Turns((agent,)))
+            turns.begin(self.ns)
+            work += turns.take(self.now)
+            turns.next_deadline_ns()
+        return work + self.network.step()
 
     def settle(self, rounds: int = 20_000) -> None:
         """Run until nothing happens any more, without letting time pass."""

@@ -64,6 +64,18 @@ def test_two_clients_talk_over_ipc_through_the_driver() -> None:
     assert world.errors.texts == []
 
 
+def test_the_loss_of_a_client_is_seen_at_once() -> None:
+    world = SplitWorld()
+    client = world.client()
+    publication = world.main.add_publication("aeron:ipc", 104)
+    client.add_subscription("aeron:ipc", 104)
+    world.settle()
+    assert publication.is_connected
+    world.kill(client)
+    world.settle()
+    assert not publication.is_connected
+
+
 def test_a_client_publishes_and_subscribes_to_other_hosts() -> None:
     world = SplitWorld()
     remote = world.driver()

@@ -1,13 +1,17 @@
 """The duty cycle: rounds, deadlines, stalls, the end."""
 
+import socket
 import time
+from collections.abc import Callable
 
 import pytest
 
+from upheaval_node.bell import Bell
 from upheaval_node.errors import TerminationError
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import MAX_ROUNDS, DutyCycle
 from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.readiness import READABLE
 from upheaval_node.types import NEVER_NS, Now
 
 
@@ -104,3 +108,100 @@ def test_what_an_agent_raises_ends_the_run(loop: Loop) -> None:
 
     with pytest.raises(TerminationError):
         DutyCycle(loop, SystemClock(), [Ending()]).run()
+
+
+class Belled(Worker):
+    """Wants to be called when its bell says so."""
+
+    def __init__(self, interval_ns: int = 0) -> None:
+        super().__init__(interval_ns=interval_ns)
+        self.bell = Bell()
+
+
+class Knocker:
+    """A descriptor of a loop with input, which rings bells when it is told to."""
+
+    def __init__(self, loop: Loop, *, rings: bool) -> None:
+        self.rung: Bell | None = None
+        self._near, self._far = socket.socketpair()
+        loop.register(self._near.fileno(), READABLE, self._on_ready, rings=rings)
+
+    def knock(self) -> None:
+        self._far.send(b"x")
+
+    def __enter__(self) -> "Knocker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._near.close()
+        self._far.close()
+
+    def _on_ready(self, _events: int) -> None:
+        self._near.recv(1)
+        if self.rung is not None:
+            self.rung.rung = True
+
+
+def test_who_has_a_bell_is_called_when_that_was_rung(loop: Loop) -> None:
+    belled, plain = Belled(), Worker()
+    cycle = DutyCycle(loop, SystemClock(), [belled, plain])
+    with Knocker(loop, rings=True) as knocker:
+        cycle.run_once(0)
+        calls, plain_calls = belled.calls, plain.calls
+        knocker.knock()
+        cycle.run_once(0)
+        assert (belled.calls, plain.calls) == (calls, plain_calls + 1)
+        knocker.rung = belled.bell
+        knocker.knock()
+        cycle.run_once(0)
+        assert (belled.calls, plain.calls) == (calls + 1, plain_calls + 2)
+
+
+@pytest.mark.parametrize("heeds_bells", [True, False])
+def test_all_are_called_for_input_that_rings_for_nobody(loop: Loop, heeds_bells: bool) -> None:
+    belled = Belled()
+    cycle = DutyCycle(loop, SystemClock(), [belled], heeds_bells=heeds_bells)
+    with Knocker(loop, rings=False) as quiet:
+        cycle.run_once(0)
+        happenings: list[Callable[[], object]] = [
+            quiet.knock,
+            loop.wake,
+            lambda: loop.call_soon(lambda: None),
+            lambda: loop.call_from_thread(lambda: None),
+            lambda: loop.call_at(time.monotonic_ns(), lambda: None),
+            lambda: None,  # a wait that ends without input
+        ]
+        for happen in happenings:
+            calls = belled.calls
+            happen()
+            cycle.run_once(0)
+            assert belled.calls == calls + 1
+
+
+def test_nobody_is_passed_over_where_others_write_what_agents_read(loop: Loop) -> None:
+    belled = Belled()
+    cycle = DutyCycle(loop, SystemClock(), [belled], heeds_bells=False)
+    with Knocker(loop, rings=True) as knocker:
+        cycle.run_once(0)
+        calls = belled.calls
+        knocker.knock()
+        cycle.run_once(0)
+        assert belled.calls == calls + 1
+
+
+def test_who_has_a_bell_is_called_at_its_deadline(loop: Loop) -> None:
+    belled = Belled(interval_ns=20_000_000)
+    cycle = DutyCycle(loop, SystemClock(), [belled])
+    assert cycle.run_until(lambda: len(belled.fired) == 3, time.monotonic_ns() + 5_000_000_000)
+
+
+def test_who_is_rung_between_cycles_is_not_waited_with(loop: Loop) -> None:
+    belled = Belled()
+    cycle = DutyCycle(loop, SystemClock(), [belled])
+    cycle.run_once(0)
+    belled.bell.rung = True
+    calls = belled.calls
+    start = time.monotonic()
+    cycle.run_once(5_000_000_000)
+    assert belled.calls == calls + 1
+    assert time.monotonic() - start < 1 + cycle.longest_stall_ns / 1e9
