@@ -5,7 +5,6 @@ Only ratios between figures of one run mean anything on a shared machine.
 
 import argparse
 import json
-import platform
 import sys
 import tempfile
 import time
@@ -104,7 +103,7 @@ def main() -> int:
     print_table(results, other)
     document = {
         "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
+        "python": sys.version,
         "node": str(form()),
         "rounds": arguments.rounds,
         "seconds": arguments.seconds,

@@ -4,11 +4,11 @@
 class Bell:
     """Rung when something came for an agent since its last turn: data, a connection, room to send.
 
-    Who turns the agent takes the note back before the turn. A runtime that looks at bells turns an agent only when its
-    bell was rung, when its deadline has come, when the disk was done with something, or when its last turn did
-    something and the agent has not said that it `is_settled`: that another turn would do nothing. An agent whose bell
-    `tells_all` rings for itself when there is more to do, and waits for no disk. Agents have a `bell` where somebody
-    rings for them.
+    Who turns the agent takes the note back before the turn (`turns.Turns`): an agent is turned only when its bell was
+    rung, when its deadline has come, when something happened for which nobody rings, as the disk being done, or when
+    its last turn did something and the agent has not said that it `is_settled`: that another turn would do nothing. An
+    agent whose bell `tells_all` rings for itself when there is more to do, and waits for no disk. Agents have a `bell`
+    where somebody rings for them.
     """
 
     __slots__ = ("is_settled", "rung", "tells_all")
