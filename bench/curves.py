@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import psutil
 
+from bench import open_load
 from bench.figures import Figures, from_latencies
 from bench.own import LoadClient, cpu_seconds, request_of, running_cluster
-from bench.ticks import Ticks
 from upheaval.runtimes.process import ProcessCluster
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.client.session_group import SessionGroup
@@ -30,67 +30,18 @@ from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import NEVER_NS, US, Now, S
+from upheaval_node.types import S
 
 LENGTHS: Final = (32, 256, 2048, 16_384, 65_536)
 MEMBERS: Final = (1, 3, 5)
 SESSIONS: Final = (1, 100, 1000, 10_000)
 RATE: Final = 1000
 WINDOW: Final = 64
-AHEAD_NS: Final = 80 * US
 BATCH: Final = 50
 """Sessions that speak at the same time."""
 SILENCE_S: Final = 15.0
 """Longer than the time-out of a session that says nothing."""
 _ID: Final = struct.Struct("<q")
-
-
-class OpenLoad:
-    """Sends at fixed times and notes how long after its time each message was answered. An agent of its loop.
-
-    It is to be woken `AHEAD_NS` before a message is due and spins to the time: how late a thread wakes up is no latency
-    of the cluster.
-    """
-
-    def __init__(self, client: ClusterClient, rate: int, seconds: float) -> None:
-        self._client = client
-        self.interval_ns: Final = S // rate
-        self._body = request_of(64)[_ID.size :]
-        self.begin_ns: Final = time.monotonic_ns() + S
-        self._count = round(rate * (seconds + 1))
-        self._next = 0
-        self._is_refused = False
-        self._warm_up = rate
-        self.latencies_ms: list[float] = []
-        self.answered = 0
-
-    @property
-    def is_done(self) -> bool:
-        return self.answered == self._count
-
-    def do_work(self, now: Now) -> int:
-        work = self._client.poll(self._on_answer, WINDOW)
-        while self._next < self._count and now.ns + AHEAD_NS >= self._due_ns(self._next):
-            while time.monotonic_ns() < self._due_ns(self._next):
-                pass
-            self._is_refused = self._client.offer(_ID.pack(self._next) + self._body) <= 0
-            if self._is_refused:
-                break
-            self._next += 1
-            work += 1
-        return work
-
-    def next_deadline_ns(self) -> int:
-        return self._due_ns(self._next) if self._is_refused else NEVER_NS
-
-    def _due_ns(self, number: int) -> int:
-        return self.begin_ns + number * self.interval_ns
-
-    def _on_answer(self, _timestamp: int, payload: Buffer) -> None:
-        (number,) = _ID.unpack_from(payload)
-        self.answered += 1
-        if number >= self._warm_up:
-            self.latencies_ms.append((time.monotonic_ns() - self._due_ns(number)) / 1e6)
 
 
 class Sessions:
@@ -131,17 +82,8 @@ def open_loop(rate: int, seconds: float) -> dict[str, float]:
     """Latency at a fixed rate, synced and not."""
     found: dict[str, float] = {}
     for level in (0, 1):
-        with running_cluster(profile="aeron", sync_level=level) as cluster:
-            client = LoadClient(cluster, 0)
-            load = OpenLoad(client.session, rate, seconds)
-            client.cycle = DutyCycle(client.loop, SystemClock(), (client.media, client.session, load))
-            ticks = Ticks(client.loop, load.begin_ns - AHEAD_NS, load.interval_ns)
-            deadline_ns = time.monotonic_ns() + round((seconds + 30) * S)
-            if not client.cycle.run_until(lambda load=load: load.is_done, deadline_ns):
-                raise RuntimeError(f"{load.answered} messages were answered")
-            ticks.close()
-            figures: Figures = from_latencies(load.latencies_ms, seconds)
-            found |= {f"sync_{level}_{name}": round(value, 3) for name, value in figures.as_dict().items()}
+        figures: Figures = open_load.measure(rate, seconds, sync_level=level)
+        found |= {f"sync_{level}_{name}": round(value, 3) for name, value in figures.as_dict().items()}
     return found
 
 

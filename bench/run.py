@@ -14,12 +14,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import own
+from bench import open_load, own
 from bench.figures import Figures, median
 from bench.peers import aeron, etcd, pysyncobj
 from upheaval_node.compiled import form
 
 RESULTS = Path(__file__).resolve().parent / "results.json"
+RATE = 1000
 Contestant = Callable[[], Figures]
 
 
@@ -39,6 +40,12 @@ def contestants(folder: Path, seconds: float) -> dict[str, Contestant]:
                 )
         rows[f"PySyncObj, defaults, window {window}"] = partial(pysyncobj.measure, window, seconds, tuned=False)
         rows[f"PySyncObj, best ticks, window {window}"] = partial(pysyncobj.measure, window, seconds, tuned=True)
+    for level in (0, 1):
+        rows[f"upheaval, sync {level}, {RATE} a second"] = partial(open_load.measure, RATE, seconds, sync_level=level)
+        if has_aeron:
+            rows[f"Aeron, sync {level}, {RATE} a second"] = partial(
+                aeron.measure, java, 0, seconds, sync_level=level, rate=RATE
+            )
     if has_etcd:
         rows["etcd, 256 clients"] = partial(etcd.measure, etcd.build_loader(folder), 256, seconds)
     return rows

@@ -17,10 +17,14 @@ import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * Keeps a window of requests in flight on one session of an Aeron cluster, and prints answers a second and their
- * latencies: {@code WindowLoad INGRESS_ENDPOINTS REQUEST_HEX WINDOW WARM_UP_S SECONDS}. Request and answer begin with an id.
+ * latencies: {@code WindowLoad INGRESS_ENDPOINTS REQUEST_HEX WINDOW WARM_UP_S SECONDS [RATE]}. Request and answer begin
+ * with an id. With RATE, requests a second, each is sent at its time, and its latency counts from then.
  */
 public final class WindowLoad implements EgressListener {
     private static final long NONE = -1;
+    private static final long LONGEST_PARK_NS = TimeUnit.MILLISECONDS.toNanos(1);
+    private static final long LONGEST_PARK_OF_RATE_NS = TimeUnit.MICROSECONDS.toNanos(50);
+    private static final long AHEAD_NS = TimeUnit.MICROSECONDS.toNanos(150);
 
     private final UnsafeBuffer request;
     private final int window;
@@ -39,10 +43,12 @@ public final class WindowLoad implements EgressListener {
     public static void main(final String[] arguments) {
         final byte[] request = HexFormat.of().parseHex(arguments[1]);
         final WindowLoad load = new WindowLoad(request, Integer.parseInt(arguments[2]));
+        final long rate = arguments.length > 5 ? Long.parseLong(arguments[5]) : 0;
+        final long longestParkNs = rate > 0 ? LONGEST_PARK_OF_RATE_NS : LONGEST_PARK_NS;
         final MediaDriver.Context driver = new MediaDriver.Context()
             .aeronDirectoryName(CommonContext.generateRandomDirName())
             .threadingMode(ThreadingMode.SHARED)
-            .sharedIdleStrategy(idleStrategy())
+            .sharedIdleStrategy(idleStrategy(longestParkNs))
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(true);
         try (MediaDriver running = MediaDriver.launch(driver);
@@ -53,35 +59,59 @@ public final class WindowLoad implements EgressListener {
                 .egressChannel("aeron:udp?endpoint=127.0.0.1:0")
                 .messageTimeoutNs(TimeUnit.SECONDS.toNanos(20))
                 .egressListener(load))) {
-            load.run(cluster, seconds(arguments[3]), seconds(arguments[4]));
+            load.beginNs = System.nanoTime() + seconds(arguments[3]);
+            load.endNs = load.beginNs + seconds(arguments[4]);
+            if (rate > 0) {
+                load.runAtRate(cluster, TimeUnit.SECONDS.toNanos(1) / rate, idleStrategy(longestParkNs));
+            } else {
+                load.run(cluster, idleStrategy(longestParkNs));
+            }
         }
         load.print();
     }
 
-    private static IdleStrategy idleStrategy() {
-        return new BackoffIdleStrategy(10, 5, 1_000, TimeUnit.MILLISECONDS.toNanos(1));
+    private static IdleStrategy idleStrategy(final long longestParkNs) {
+        return new BackoffIdleStrategy(10, 5, 1_000, longestParkNs);
     }
 
     private static long seconds(final String text) {
         return (long)(Double.parseDouble(text) * 1e9);
     }
 
-    private void run(final AeronCluster cluster, final long warmUpNs, final long durationNs) {
-        final IdleStrategy idleStrategy = idleStrategy();
-        beginNs = System.nanoTime() + warmUpNs;
-        endNs = beginNs + durationNs;
+    private void run(final AeronCluster cluster, final IdleStrategy idleStrategy) {
         while (System.nanoTime() < endNs) {
             int work = cluster.pollEgress();
-            while (sentNs.size() < window) {
-                request.putLong(0, nextId, ByteOrder.LITTLE_ENDIAN);
-                if (cluster.offer(request, 0, request.capacity()) < 0) {
-                    break;
-                }
-                sentNs.put(nextId++, System.nanoTime());
+            while (sentNs.size() < window && offer(cluster, System.nanoTime())) {
                 work++;
             }
             idleStrategy.idle(work);
         }
+    }
+
+    private void runAtRate(final AeronCluster cluster, final long intervalNs, final IdleStrategy idleStrategy) {
+        long dueNs = System.nanoTime() + intervalNs;
+        while (System.nanoTime() < endNs) {
+            int work = cluster.pollEgress();
+            if (System.nanoTime() >= dueNs - AHEAD_NS) {
+                while (System.nanoTime() < dueNs) {
+                    Thread.onSpinWait();
+                }
+                if (offer(cluster, dueNs)) {
+                    dueNs += intervalNs;
+                    work++;
+                }
+            }
+            idleStrategy.idle(work);
+        }
+    }
+
+    private boolean offer(final AeronCluster cluster, final long countedFromNs) {
+        request.putLong(0, nextId, ByteOrder.LITTLE_ENDIAN);
+        if (cluster.offer(request, 0, request.capacity()) < 0) {
+            return false;
+        }
+        sentNs.put(nextId++, countedFromNs);
+        return true;
     }
 
     @Override

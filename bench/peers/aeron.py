@@ -33,13 +33,14 @@ def build_loader(folder: Path) -> Path:
     return folder
 
 
-def measure(loader: Path, window: int, seconds: float, *, sync_level: int) -> Figures:
-    """One round on a fresh cluster."""
+def measure(loader: Path, window: int, seconds: float, *, sync_level: int, rate: int = 0) -> Figures:
+    """One round on a fresh cluster: with a rate, an open loop of that many messages a second instead of a window."""
     with running_cluster(
         profile="aeron", sync_level=sync_level, service="workbench", system=f"{AERON}:{USUAL_VERSION}"
     ) as cluster:
         endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.ingress_endpoints().items())
         given = (endpoints, request_of(MESSAGE_LENGTH).hex(), str(window), str(WARM_UP_NS / S), str(seconds))
+        given += (str(rate),) if rate else ()
         command = java_line([str(jar()), str(loader)], "WindowLoad", *given)
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 + seconds)
     if done.returncode:
