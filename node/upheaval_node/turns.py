@@ -76,16 +76,16 @@ class Turns:
                 return True
         return False
 
-    def next_deadline_ns(self) -> int:
-        """The earliest time at which an agent has to be called without input."""
-        deadline_ns: int = NEVER_NS
+    def due_ns(self, now_ns: int) -> int:
+        """When the next cycle is due: `now_ns` while anybody is waited for, else at the earliest deadline."""
+        due_ns: int = NEVER_NS
         for turn in self._turns:
             if turn.is_stale or turn.bell is None:
                 turn.is_stale = False
                 turn.deadline_ns = turn.agent.next_deadline_ns()
-            if turn.deadline_ns < deadline_ns:
-                deadline_ns = turn.deadline_ns
-        return deadline_ns
+            if turn.deadline_ns < due_ns:
+                due_ns = turn.deadline_ns
+        return now_ns if self.are_waited_for(0) else due_ns
 
     def _take_turn(self, turn: _Turn, now: Now) -> int:
         turn.is_stale = True

@@ -61,7 +61,7 @@ class World:
             turns = self._turns.setdefault(agent, Turns((agent,)))
             turns.begin(self.ns)
             work += turns.take(self.now)
-            turns.next_deadline_ns()
+            turns.due_ns(self.ns)
         return work + self.network.step()
 
     def settle(self, rounds: int = 20_000) -> None:

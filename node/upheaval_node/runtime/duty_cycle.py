@@ -65,7 +65,6 @@ class DutyCycle:
 
     def run(self) -> None:
         """Run until `request_stop`."""
-        self._loop.wake()  # agents that have just been made have something to do before there is any input
         while not self._is_stopping:
             self.run_once(MAX_WAIT_NS)
 
@@ -90,8 +89,7 @@ class DutyCycle:
 
     def _wait(self, max_wait_ns: int) -> None:
         now_ns = time.monotonic_ns()
-        deadline_ns = now_ns if self._turns.are_waited_for(0) else self._turns.next_deadline_ns()
-        wait_ns = max(0, min(deadline_ns - now_ns, max_wait_ns))
+        wait_ns = max(0, min(self._turns.due_ns(now_ns) - now_ns, max_wait_ns))
         self._loop.run_once(wait_ns / S)
         self._late_ns = max(0, self._loop.woke_ns - now_ns - wait_ns)
 

@@ -184,11 +184,9 @@ class SimulatedProcess:
     def _plan_next(self) -> None:
         now_ns = self._world.now_ns
         self._busy_until_ns = now_ns + TURN_NS
-        deadline_ns = self._turns.next_deadline_ns()
-        if self._inbox or self._turns.are_waited_for(0):
-            deadline_ns = now_ns
-        if deadline_ns < NEVER_NS:
-            self._plan(deadline_ns)
+        due_ns = self._turns.due_ns(now_ns)
+        if self._inbox or due_ns < NEVER_NS:
+            self._plan(now_ns if self._inbox else due_ns)
 
     def _end(self, failure: BaseException | None) -> None:
         self.failure = failure
