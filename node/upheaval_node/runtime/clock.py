@@ -22,7 +22,8 @@ class SystemClock:
 
     def now(self) -> Now:
         """Monotonic and wall-clock time as the machine has them."""
-        return Now(Ns(time.monotonic_ns()), *divmod(time.time_ns(), MS))
+        ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        return Now(Ns(ns), wall_ns // MS, wall_ns % MS)
 
 
 class SkewedClock:
