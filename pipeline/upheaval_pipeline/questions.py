@@ -64,7 +64,8 @@ class Question:
 MS, SHARE, RATE = "ms", "share", "bytes a second"
 _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
-_NOT_JUDGED: Final = "no run was judged (`upheaval verify --engine spark --lake`), and there are no seeds of campaigns"
+_NO_VERDICT: Final = "the lake has no verdicts: `upheaval verify --engine spark --lake LAKE` keeps them there"
+_NOT_JUDGED: Final = f"{_NO_VERDICT}; and it has no seeds of campaigns"
 
 
 def _phases(quantile: str, fraction: float) -> str:
@@ -125,7 +126,7 @@ QUESTIONS: Final = (
         """SELECT coalesce(scenario, 'no scenario') AS scenario, system, runtime, runs, not_valid, rate, lowest, highest
         FROM flakes ORDER BY rate DESC, runs DESC, scenario""",
         Bars(("scenario", "system", "runtime"), "rate", SHARE, "lowest", "highest"),
-        "no run was judged (`upheaval verify --engine spark --lake`)",
+        _NO_VERDICT,
     ),
     Question(
         "regressions",

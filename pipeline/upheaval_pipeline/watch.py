@@ -82,6 +82,8 @@ class Progress:
 def open_checkpoint(folder: Path, run_id: str) -> Progress:
     """What a watch before this one has told. Raises `UsageError` for a folder that holds something else."""
     file = folder / _PROGRESS
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder: name a new one")
     if not folder.exists() or not any(folder.iterdir()):
         folder.mkdir(parents=True, exist_ok=True)
         progress = Progress(run_id)

@@ -47,7 +47,7 @@ class Status:
         shown = [
             f"{self.followed} operations followed, {self.waiting} waiting",
             f"committed {positions}",
-            "no answer yet" if self.last_ns < 0 else "" if since is None else f"last answer {since:.1f} s ago",
+            "no answer read yet" if self.last_ns < 0 else "" if since is None else f"last answer {since:.1f} s ago",
             f"{self.unread_bytes / 1024:.0f} KiB unread",
         ]
         return "; ".join(filter(None, shown))

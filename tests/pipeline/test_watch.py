@@ -211,6 +211,13 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, capsys: pytest.C
     assert len(said.splitlines()) == 1
 
 
+def test_a_file_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    growing = grown(tmp_path)
+    (tmp_path / "letter").write_text("dear")
+    assert main(["watch", "--dir", str(growing.run.path), "--checkpoint", str(tmp_path / "letter")]) == 2
+    assert capsys.readouterr().err == f"upheaval: {tmp_path / 'letter'} is not a folder: name a new one\n"
+
+
 @pytest.mark.parametrize("folder", ["nothing", "checkpoint"])
 def test_what_is_no_run_or_no_checkpoint_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str

@@ -50,6 +50,21 @@ class Parser(argparse.ArgumentParser):
         """Print the line and exit with status 2."""
         self.exit(USAGE_STATUS, f"upheaval: {message} (see `{self.prog} --help`)\n")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What is not known is refused by the parser that was given it: that above it would name its own help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._refusal_of(unknown[0]))
+        return found, unknown
+
+    def _refusal_of(self, argument: str) -> str:
+        from upheaval_node.suggestions import did_you_mean
+
+        if not argument.startswith("-"):
+            return f"unexpected argument {argument!r}"
+        name = argument.partition("=")[0]
+        return f"unknown option {name!r}{did_you_mean(name, self._option_string_actions)}"
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """The one that was meant, for a wrong command instead of a list of all."""
         if action.choices is None or value in action.choices:

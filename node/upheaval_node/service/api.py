@@ -244,8 +244,8 @@ class ClusteredService(ABC):
         """The container ends. *Must not send.*"""
 
     def do_background_work(self, now_ns: int) -> int:  # noqa: ARG002 - for those who override it
-        """Work outside the log, in every duty cycle: it must not change the state. Returns how much was done.
+        """Work outside the log, after each turn of the service and within 10 ms: it must not change the state.
 
-        *Must not send.* `now_ns` is a monotonic clock.
+        *Must not send.* `now_ns` is a monotonic clock. Returns how much was done; at once called again after some.
         """
         return 0

@@ -40,6 +40,9 @@ COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
 """How often to look for a counter that another process may have added; nothing announces it."""
 
 LIVENESS_CHECK_INTERVAL_NS: Final = S
+BACKGROUND_INTERVAL_NS: Final = 10 * MS
+"""How long a service with work in the background waits for it when nothing else has the container turn."""
+
 RETRY_INTERVAL_NS: Final = 10 * MS
 """When to try again to send what the transport did not take, if nothing else wakes the container before."""
 
@@ -80,6 +83,7 @@ class ServiceContainer:
         self._media = media
         self._counters = counters
         self._service = service
+        self._has_background_work = type(service).do_background_work is not ClusteredService.do_background_work
         self._settings = settings
         self._tracer = tracer
         self._errors = errors
@@ -177,6 +181,8 @@ class ServiceContainer:
         is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
         if self._owes_ack or is_waiting or self.view.backlog or self._states.current is ContainerState.TERMINATING:
             return self._now.ns + RETRY_INTERVAL_NS
+        if self._has_background_work:
+            return min(self._check_deadline_ns, self._now.ns + BACKGROUND_INTERVAL_NS)
         return self._check_deadline_ns
 
     def close(self) -> None:

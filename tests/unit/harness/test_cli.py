@@ -102,6 +102,8 @@ def test_a_folder_that_is_no_run_exits_2(tmp_path: Path, capsys: pytest.CaptureF
         ([], "COMMAND"),
         (["fly"], "unknown command 'fly' "),
         (["statsu"], "unknown command 'statsu'; did you mean 'status'?"),
+        (["doctor", "--jsn"], "unknown option '--jsn'; did you mean '--json'? (see `upheaval doctor --help`)"),
+        (["demo", "here"], "unexpected argument 'here' (see `upheaval demo --help`)"),
         (["up"], "--dir"),
         (["up", "--dir", "x", "--members", "many"], "invalid int value: 'many'"),
         (["up", "--dir", "x", "--components", "half"], "invalid choice: 'half'"),

@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from unit.service.module_side import LOG_CHANNEL, ModuleSide, new_term, session_close, session_open
+from unit.service.module_side import LOG_CHANNEL, ModuleSide, Recorder, new_term, session_close, session_open
 from upheaval_node import counters as counter_types
 from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.service.api import MOCKED_OFFER, CloseReason, ClusterRole, ClusterTimeUnit
+from upheaval_node.service.api import MOCKED_OFFER, CloseReason, ClusteredService, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import Now
+from upheaval_node.types import MS, Now
 
 
 def started() -> ModuleSide:
@@ -378,6 +378,20 @@ def test_life_cycle_callbacks_must_not_send(callback: str) -> None:
     side.container.close()
     assert len(refused) == 3
     assert side.records.errors == []
+
+
+class Quiet(Recorder):
+    """Has no work in the background."""
+
+    do_background_work = ClusteredService.do_background_work
+
+
+@pytest.mark.parametrize(("service", "longest_ms"), [(Recorder(), 10), (Quiet(), 1000)], ids=["some", "none"])
+def test_who_has_work_in_the_background_is_not_left_alone_for_long(service: Recorder, longest_ms: int) -> None:
+    side = ModuleSide(service)
+    side.start()
+    side.join()
+    assert side.container.next_deadline_ns() - side.now.ns == longest_ms * MS
 
 
 @pytest.mark.parity("SA-01")
