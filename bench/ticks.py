@@ -33,8 +33,11 @@ class Ticks:
         library = ctypes.CDLL(None, use_errno=True)
         self._fd: int = library.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK)
         times = _Times(_Time(*divmod(interval_ns, S)), _Time(*divmod(first_ns, S)))
-        if self._fd < 0 or library.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(times), None) < 0:
+        if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no timer")
+        if library.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(times), None) < 0:
+            os.close(self._fd)
+            raise OSError(ctypes.get_errno(), "the timer cannot be set")
         loop.register(self._fd, READABLE, self._on_tick)
 
     def close(self) -> None:

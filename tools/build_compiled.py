@@ -67,9 +67,9 @@ def build(modules: Sequence[Module], folder: Path, workers: int) -> None:
         target_dir=str(WORK.relative_to(ROOT)),
         group_name=LIBRARY,
     )
-    for extension in extensions:
-        # Calls within the library then go where they are bound for, and not through its table of exported names.
-        extension.extra_compile_args.append("-fvisibility=hidden")
+    # Calls within the library then go where they are bound for, and not through its table of exported names. All
+    # extensions share one list.
+    extensions[0].extra_compile_args.append("-fvisibility=hidden")
     with tempfile.TemporaryDirectory(prefix="_compiled-", dir=WORK) as scratch:
         compile_all(extensions, Path(scratch), workers)
         if make_index(modules) != index:

@@ -232,6 +232,17 @@ class Counters:
             if self.type_id(counter_id) in type_ids:
                 self._bells_of[counter_id] = self._bells[self.type_id(counter_id)]
 
+    def watch(self, counter_id: int, bell: Bell) -> None:
+        """Ring when this counter is set through this instance to another value, or freed, until `unwatch`."""
+        self._bells_of[counter_id] = [*self._bells_of.get(counter_id, ()), bell]
+
+    def unwatch(self, counter_id: int, bell: Bell) -> None:
+        """Undo one `watch`; nothing to do when the counter was freed meanwhile and another has its id."""
+        bells = list(self._bells_of.get(counter_id, ()))
+        if bell in bells:
+            bells.remove(bell)
+            self._bells_of[counter_id] = bells
+
     def on_change(self, counter_id: int) -> None:
         """A counter of this instance changed."""
         self.changes += 1

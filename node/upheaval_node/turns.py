@@ -1,7 +1,8 @@
 """The turns of the agents of one process: who is called in a round, and when the next round is due.
 
-An agent that has a `bell.Bell` is only called when that says so: a turn that would do nothing is left out. Agents
-without a bell are called in every round. Both runtimes, on sockets and simulated, call agents through this. Knows
+An agent that has a `bell.Bell` is only called when that says so: a turn that would do nothing is left out. It is asked
+for its deadline after its turns, and has to ring when that moves at another time. Agents without a bell are called in
+every round. Both runtimes, on sockets and simulated, call agents through this. Knows
 agents only by `ports.Agent`, and neither clock nor input.
 """
 
@@ -46,7 +47,7 @@ class Turns:
         self._is_told = True
 
     def tell_all(self) -> None:
-        """Call all agents in the next round: something happened for which nobody rang."""
+        """Call all agents in the next round but those that ring for themselves: nobody rang for what happened."""
         self._is_told = True
 
     def begin(self, now_ns: int) -> None:

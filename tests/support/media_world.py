@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
+from typing import Protocol
 
 from support.memory_network import DEFAULT_CAPACITY, MemoryNetwork
 from upheaval_node.media.api import Block, Image, Message, Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.ports import Agent
 from upheaval_node.settings import KIB, MediaSettings
 from upheaval_node.turns import Turns
 from upheaval_node.types import MS, Now
@@ -26,6 +26,12 @@ class RecordedErrors:
         self.texts.append(f"{kind}: {text}")
 
 
+class Worker(Protocol):
+    """The part of an agent that a world drives."""
+
+    def do_work(self, now: Now) -> int: ...
+
+
 class World:
     """Agents that share a network and a clock."""
 
@@ -40,14 +46,15 @@ class World:
         self.settings = settings
         self.random = Random(seed)
         self.errors = RecordedErrors()
-        self.agents: list[Agent] = []
-        self._turns: dict[Agent, Turns] = {}
+        self.agents: list[Worker] = []
+        self._turns: dict[Worker, Turns] = {}
         self.ns = 1_000_000
 
     def driver(self, **changes: int) -> MediaDriver:
         settings = replace(self.settings, **changes)
         driver = MediaDriver(self.network, StaticResolver(), settings, Random(self.random.random()), errors=self.errors)
         self.agents.append(driver)
+        self._turns[driver] = Turns((driver,))
         return driver
 
     @property
@@ -55,13 +62,16 @@ class World:
         return Now(self.ns, self.ns // MS)
 
     def turn(self) -> int:
-        """One round of each agent, as in a process of its own, and one step of the network."""
+        """One round of all agents, drivers only when they are rung or due, and one step of the network."""
         work = 0
         for agent in self.agents:
-            turns = self._turns.setdefault(agent, Turns((agent,)))
-            turns.begin(self.ns)
-            work += turns.take(self.now)
-            turns.due_ns(self.ns)
+            turns = self._turns.get(agent)
+            if turns is None:
+                work += agent.do_work(self.now)
+            else:
+                turns.begin(self.ns)
+                work += turns.take(self.now)
+                turns.due_ns(self.ns)
         return work + self.network.step()
 
     def settle(self, rounds: int = 20_000) -> None:

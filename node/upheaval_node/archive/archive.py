@@ -121,12 +121,20 @@ class Archive:
         self._now = NOT_YET
         self._is_recovered = False
         self.is_closed = False
-        self.bell: Bell | None = None
         self._control: list[Subscription] = [
             media.add_subscription(channel, ARCHIVE_CONTROL_STREAM_ID)
             for channel in (ARCHIVE_LOCAL_CONTROL_CHANNEL, control_channel)
             if channel is not None
         ]
+
+    @property
+    def bell(self) -> Bell | None:
+        """Rung by its media, and by the counters that bound its replays."""
+        return self._replayer.bell
+
+    @bell.setter
+    def bell(self, bell: Bell | None) -> None:
+        self._replayer.bell = bell
 
     # --- duty cycle ---
 
@@ -149,8 +157,9 @@ class Archive:
         work += self._run_sessions(now)
         if work:
             self._count()
-            if self.bell is not None:
-                self.bell.is_settled = work == recorded and self._recorder.is_settled
+            bell = self._replayer.bell
+            if bell is not None:
+                bell.is_settled = work == recorded and self._recorder.is_settled
         return work
 
     def next_deadline_ns(self) -> int:

@@ -14,6 +14,7 @@ from upheaval_node.archive.recorder import Recorder
 from upheaval_node.archive.replay import ReplayLimit, ReplaySession, ReplayState
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import SegmentReader
+from upheaval_node.bell import Bell
 from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Publication
@@ -46,7 +47,10 @@ class Replayer:
         self._recorder = recorder
         self._checksum = checksum_named(context.settings.replay_checksum)
         self._sessions: dict[int, tuple[ReplaySession, Requester]] = {}
+        self._limit_counters: dict[int, int] = {}
         self._count = 0
+        self.bell: Bell | None = None
+        """Rung by counters that bound replays: what is recorded already may go when they move."""
 
     @property
     def active_count(self) -> int:
@@ -88,6 +92,9 @@ class Replayer:
             connect_timeout_ns=settings.connect_timeout_ns,
         )
         self._sessions[session.session_id] = (session, requester)
+        if params.limit_counter_id != NULL_VALUE and self.bell is not None:
+            self._limit_counters[session.session_id] = params.limit_counter_id
+            self._context.counters.watch(params.limit_counter_id, self.bell)
         return session.session_id
 
     def stop(self, replay_session_id: int) -> None:
@@ -116,6 +123,7 @@ class Replayer:
             work += session.do_work(now)
             if session.state == ReplayState.DONE:
                 del self._sessions[session.session_id]
+                self._leave_limit(session.session_id)
                 if session.error is not None:
                     kind = DAMAGE if session.is_damaged else "replay"
                     self._context.errors.report(now, kind, f"recording {session.recording_id}: {session.error}")
@@ -133,7 +141,13 @@ class Replayer:
         """End all replays at once."""
         for session, _ in self._sessions.values():
             session.close()
+            self._leave_limit(session.session_id)
         self._sessions.clear()
+
+    def _leave_limit(self, session_id: int) -> None:
+        counter_id = self._limit_counters.pop(session_id, None)
+        if counter_id is not None and self.bell is not None:
+            self._context.counters.unwatch(counter_id, self.bell)
 
     @staticmethod
     def _position(entry: RecordingEntry, params: ReplayParams) -> int:

@@ -14,7 +14,7 @@ from upheaval_node.runtime.loop import Loop
 from upheaval_node.turns import Turns
 from upheaval_node.types import MS, Now, S
 
-MAX_ROUNDS: Final = 100  # of all agents before input is looked at again
+LONGEST_CYCLE_NS: Final = 5 * MS  # before input and deadlines are looked at again
 MAX_WAIT_NS: Final = 60 * S
 STALL_REPORT_NS: Final = 50 * MS  # shorter stalls cannot explain a missed heartbeat of any profile
 
@@ -34,7 +34,8 @@ class DutyCycle:
     down; `longest_stall_ns` keeps the longest. A stall is the time in which the process could not have reacted: its
     work in one cycle, and the time by which it woke up too late (a stopped or starved process). An agent that ends in
     an orderly way (an expected `TerminationError`) gets no more turns, and `on_ended` is told; everything else that
-    an agent raises ends the run. Where other processes write what agents read, nobody rings: `heeds_bells` is false.
+    an agent raises ends the run. Where the member's other processes write what agents read, nobody rings:
+    `heeds_bells` is false. What tools write into the counters is seen at an agent's next deadline.
     """
 
     def __init__(
@@ -99,10 +100,10 @@ class DutyCycle:
         self._turns.begin(now.ns)
         if self._loop.take_told():
             self._turns.tell_all()
-        for _ in range(MAX_ROUNDS):
-            work = self._turns.take(now)
-            if not self._turns.are_waited_for(work):
-                break
+        end_ns = now.ns + LONGEST_CYCLE_NS
+        while self._turns.are_waited_for(self._turns.take(now)):
             now = self._clock.now()
+            if now.ns >= end_ns:
+                break
         if self._after_work is not None:
             self._after_work()

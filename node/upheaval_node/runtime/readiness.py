@@ -4,6 +4,7 @@ Knows descriptors and events, and neither callbacks nor time. `selectors` would 
 8 microseconds more, and a message that is committed wakes five waits one after the other.
 """
 
+import contextlib
 import math
 import select
 import selectors
@@ -57,8 +58,10 @@ class EpollReadiness:
 
     def unregister(self, fd: int) -> None:
         """See `Readiness`."""
-        self._epoll.unregister(fd)
         self._count -= 1
+        # One that is closed already is in no epoll any more.
+        with contextlib.suppress(OSError):
+            self._epoll.unregister(fd)
 
     def wait(self, timeout_s: float | None) -> list[tuple[int, int]]:
         """See `Readiness`. epoll waits in whole milliseconds: they are rounded up, or a loop would spin to its time."""

@@ -11,6 +11,7 @@ from support.memory_storage import MemoryStorage
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.archive.reader import read_recordings
 from upheaval_node.archive.segments import segment_file_name
+from upheaval_node.bell import Bell
 from upheaval_node.counters import COMMIT_POSITION
 from upheaval_node.media.api import Publication
 from upheaval_node.protocol.archive_messages import RecordingSignal
@@ -249,6 +250,27 @@ def test_a_replay_of_a_length_ends_there() -> None:
     world.settle()
 
     assert [payload for _, payload in replay_all(world, member, 0, 96 * 10, 96 * 20)] == sent[10:30]
+
+
+def test_a_counter_that_bounds_a_replay_rings_for_the_archive_until_its_end() -> None:
+    world = ArchiveWorld()
+    member = world.member()
+    bell = member.archive.bell = Bell()
+    publication, _ = started(world, member)
+    offer(world, publication, *texts(3))
+    world.settle()
+    bound = member.counters.allocate(COMMIT_POSITION, b"", "bound", 0)
+    replay = world.call(member.client.bounded_replay(0, 0, -1, "aeron:ipc", 900, bound.id))
+    member.driver.add_subscription(f"aeron:ipc?session-id={stream_session(replay)}", 900)
+    world.settle()
+    bell.rung = False
+    bound.set(publication.position)
+    assert bell.rung
+    world.call(member.client.stop_replay(replay))
+    world.settle()
+    bell.rung = False
+    bound.set(0)
+    assert not bell.rung
 
 
 def test_a_bounded_replay_never_passes_its_counter() -> None:

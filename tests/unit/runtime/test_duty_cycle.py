@@ -1,5 +1,6 @@
 """The duty cycle: rounds, deadlines, stalls, the end."""
 
+import itertools
 import socket
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ import pytest
 from upheaval_node.bell import Bell
 from upheaval_node.errors import TerminationError
 from upheaval_node.runtime.clock import SystemClock
-from upheaval_node.runtime.duty_cycle import MAX_ROUNDS, DutyCycle
+from upheaval_node.runtime.duty_cycle import LONGEST_CYCLE_NS, DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.readiness import READABLE
 from upheaval_node.types import NEVER_NS, Now
@@ -47,7 +48,7 @@ def test_agents_run_in_turn_until_a_whole_round_did_nothing(loop: Loop) -> None:
 
 
 def test_an_agent_that_always_has_work_does_not_shut_out_input(loop: Loop) -> None:
-    cycle = DutyCycle(loop, SystemClock(), [Worker(work=10 * MAX_ROUNDS)])
+    cycle = DutyCycle(loop, SystemClock(), [Worker(work=10_000_000)])
     loop.call_soon(lambda: seen.append("input"))
     seen: list[str] = []
     cycle.run_once(0)
@@ -193,6 +194,57 @@ def test_who_has_a_bell_is_called_at_its_deadline(loop: Loop) -> None:
     belled = Belled(interval_ns=20_000_000)
     cycle = DutyCycle(loop, SystemClock(), [belled])
     assert cycle.run_until(lambda: len(belled.fired) == 3, time.monotonic_ns() + 5_000_000_000)
+    assert cycle.cycles <= 5
+
+
+class Busy(Worker):
+    """Always has work, each turn for a while."""
+
+    def do_work(self, now: Now) -> int:
+        end_ns = time.monotonic_ns() + LONGEST_CYCLE_NS // 5
+        while time.monotonic_ns() < end_ns:
+            pass
+        return 1
+
+
+def test_a_deadline_is_kept_beside_an_agent_that_always_has_work(loop: Loop) -> None:
+    belled = Belled(interval_ns=20_000_000)
+    cycle = DutyCycle(loop, SystemClock(), [belled, Busy()])
+    assert cycle.run_until(lambda: len(belled.fired) == 5, time.monotonic_ns() + 5_000_000_000)
+    gaps_ns = [after - before for before, after in itertools.pairwise(belled.fired)]
+    assert min(gaps_ns) < 20_000_000 + 4 * LONGEST_CYCLE_NS + cycle.longest_stall_ns
+
+
+def test_what_nobody_rings_for_is_seen_beside_input_that_rings(loop: Loop) -> None:
+    belled = Belled()
+    cycle = DutyCycle(loop, SystemClock(), [belled])
+    with Knocker(loop, rings=True) as knocker:
+        cycle.run_once(0)
+        calls = belled.calls
+        knocker.knock()
+        loop.call_soon(lambda: None)
+        cycle.run_once(0)
+        assert belled.calls == calls + 1
+        knocker.knock()
+        loop.call_at(time.monotonic_ns(), lambda: None)
+        cycle.run_once(0)
+        assert belled.calls == calls + 2
+
+
+def test_a_descriptor_rings_only_for_who_said_so(loop: Loop) -> None:
+    belled = Belled()
+    cycle = DutyCycle(loop, SystemClock(), [belled])
+    near, far = socket.socketpair()
+    with near, far:
+        loop.register(near.fileno(), READABLE, lambda _: None, rings=True)
+        loop.unregister(near.fileno())
+        loop.register(near.fileno(), READABLE, lambda _: near.recv(1), rings=False)
+        cycle.run_once(0)
+        calls = belled.calls
+        far.send(b"x")
+        cycle.run_once(0)
+        assert belled.calls == calls + 1
+        loop.unregister(near.fileno())
 
 
 def test_who_is_rung_between_cycles_is_not_waited_with(loop: Loop) -> None:

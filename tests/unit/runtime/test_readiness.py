@@ -1,5 +1,6 @@
 """Both ways in which a loop waits, held to the same."""
 
+import os
 import select
 import socket
 import time
@@ -86,6 +87,16 @@ def test_several_are_told_at_once(readiness: Readiness) -> None:
     for near, far in pairs:
         near.close()
         far.close()
+
+
+def test_a_descriptor_that_is_closed_already_can_be_given_up(readiness: Readiness) -> None:
+    near, far = socket.socketpair()
+    readiness.register(near.fileno(), READABLE)
+    fd = near.detach()
+    os.close(fd)
+    far.close()
+    readiness.unregister(fd)
+    assert readiness.wait(0) == []
 
 
 def test_who_takes_epoll_away_gets_the_selectors_choice(monkeypatch: pytest.MonkeyPatch) -> None:
