@@ -38,14 +38,9 @@ from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_VALUE, Now, S
 
 COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
 """How often to look for a counter that another process may have added; nothing announces it."""
-
 LIVENESS_CHECK_INTERVAL_NS: Final = S
-BACKGROUND_INTERVAL_NS: Final = 10 * MS
-"""How long a service with work in the background waits for it when nothing else has the container turn."""
-
 RETRY_INTERVAL_NS: Final = 10 * MS
-"""When to try again to send what the transport did not take, if nothing else wakes the container before."""
-
+"""When to send again what the transport did not take, or to work in the background, if nothing else comes before."""
 TERMINATION_ACK_TIMEOUT_NS: Final = S
 """Stands for the five attempts of Aeron's agent: a module that is gone takes no ack."""
 
@@ -175,14 +170,13 @@ class ServiceContainer:
                 assert_never(unreachable)
 
     def next_deadline_ns(self) -> int:
-        """Soon while something waits for the transport or the archive, else when the module is looked at again."""
+        """Soon while something waits for transport or archive, or always does, else when the module is looked at."""
         if self._states.current is ContainerState.CLOSED:
             return NEVER_NS
         is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
-        if self._owes_ack or is_waiting or self.view.backlog or self._states.current is ContainerState.TERMINATING:
+        is_waiting |= self._owes_ack or bool(self.view.backlog) or self._has_background_work
+        if is_waiting or self._states.current is ContainerState.TERMINATING:
             return self._now.ns + RETRY_INTERVAL_NS
-        if self._has_background_work:
-            return min(self._check_deadline_ns, self._now.ns + BACKGROUND_INTERVAL_NS)
         return self._check_deadline_ns
 
     def close(self) -> None:
