@@ -1,4 +1,4 @@
-"""The one selector loop of a process: readiness callbacks, timers, and work handed over from another thread.
+"""The one loop of a process: readiness callbacks, timers, and work handed over from another thread.
 
 Knows nothing of sockets' contents, members or agents. Everything but `wake` and `call_from_thread` belongs to the
 thread that runs the loop.
@@ -31,7 +31,7 @@ class EventSource(Protocol):
     def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:
         """Call `callback(ready events)` whenever `fd` is ready for one of `events`.
 
-        With `rings` that rings the bell of the agent for whom it has something, so that no other has to be called.
+        With `rings` the callback rings the bell of the agent for whom it has something: no other has to be called.
         """
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
@@ -94,9 +94,9 @@ class Loop:
         self.register(self._wake_receiver.fileno(), READABLE, self._on_wake)
 
     def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:
-        """Call `callback(ready events)` whenever `fd` is ready for one of `events`; `take_told` does not count it then.
+        """Call `callback(ready events)` whenever `fd` is ready for one of `events`.
 
-        With `rings` the callback rings the bell of the agent for whom it has something.
+        With `rings` the callback rings for whom it has something, and `take_told` does not count it.
         """
         self._readiness.register(fd, events)
         self._callbacks[fd] = callback
