@@ -32,7 +32,7 @@ import psutil
 from bench.pipeline import OPERATIONS_OF_A_KEY, key_operations
 from support.built_runs import good_run, new_term, session_message
 from support.spark_master import spark_master
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import Operation, Outcome, encode_operation

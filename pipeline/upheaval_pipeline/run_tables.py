@@ -21,7 +21,7 @@ from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.log_time import LeaderClock
 from upheaval.checkers.positions import TracedPositions
 from upheaval.checkers.promises import promise_of
-from upheaval.checkers.run import (
+from upheaval.checkers.judge import (
     judge_backups,
     judge_by_model,
     judge_identities,

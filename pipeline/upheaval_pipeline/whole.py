@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from pyspark.sql import SparkSession
 
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder

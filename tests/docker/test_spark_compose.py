@@ -12,7 +12,7 @@ from support.built_images import require
 from support.built_runs import good_run
 from support.compose_projects import PROJECT, left_of_project, new_name
 from upheaval import images
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.runtimes import ports
 from upheaval.runtimes.docker.containers import free_subnets
 from upheaval.runtimes.docker.engine import Client

@@ -11,7 +11,7 @@ import pytest
 from upheaval.checkers import logs
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import WORKBENCH, Function, Operation, Outcome, RunFolder

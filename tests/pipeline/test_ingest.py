@@ -8,7 +8,7 @@ import pytest
 
 from support.built_runs import good_run
 from support.lakes import asked, table_files
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.errors import UsageError
 from upheaval_pipeline import sources
 from upheaval_pipeline.ingest import ingest

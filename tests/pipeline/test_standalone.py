@@ -20,7 +20,7 @@ from support.built_runs import good_run
 from support.lakes import asked
 from support.spark_master import HOST, spark_master
 from support.spark_settings import FOR_SMALL_TABLES
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.waits import wait_until
 from upheaval_pipeline.packages import PACKAGES
 from upheaval_pipeline.session import session

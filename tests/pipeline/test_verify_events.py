@@ -13,7 +13,7 @@ from support.built_runs import good_run
 from support.judged_runs import JudgedRun
 from upheaval.checkers.identities import SECURITY_FILE
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import CompanionConfig, ControlRecord, Function, RunFolder, note_companion
 from upheaval.report import measure_run

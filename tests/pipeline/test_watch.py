@@ -15,7 +15,7 @@ from support.growing_runs import GrowingRun, answers
 from support.watching import command, watching
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, RunFolder, seal

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.built_runs import good_run
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.cli import parsing
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.ingest import ingest

@@ -16,7 +16,7 @@ from upheaval import Cluster, Verdict
 from upheaval.checkers.causes import Cause
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.snapshots import read_snapshots
 from upheaval.checkers.verdict import Report
 from upheaval.cli.main import main

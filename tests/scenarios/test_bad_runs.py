@@ -17,7 +17,7 @@ from support.bad_runs.binding import (
     the_next_term_has_no_frame_yet,
 )
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Origin, RunFolder, write_origin
 

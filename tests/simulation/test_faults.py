@@ -12,7 +12,7 @@ from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage

@@ -17,8 +17,8 @@ from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Cut, Swarm, draw_swarm
 from upheaval.campaign.variations import Variation
+from upheaval.checkers.judge import verify_folder, verify_run
 from upheaval.checkers.promises import AnyPromise, Promise
-from upheaval.checkers.run import verify_folder, verify_run
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play

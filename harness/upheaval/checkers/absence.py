@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.losses import losses_of
 from upheaval.checkers.positions import finals_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import named_snapshots, term_entries
+from upheaval.checkers.run_evidence import Evidence
 from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import LOST_EVENTS, SPLIT, STANDBY, Manifest, RunFolder, companion_folders, read_origin
@@ -26,8 +28,10 @@ _TOGETHER: Final = frozenset({"all"})
 _SPLIT: Final = frozenset({"archive", "consensus", "service-0"})
 
 
-def check_absence(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
-    """One finding; unknown when something is not there."""
+def check_absence(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], asked: Iterable[int] = ()
+) -> Finding:
+    """Unknown when something is not there. `asked` are the positions at which the log asks members for a snapshot."""
     try:
         _require_folders(run, manifest)
         for facts in traces:
@@ -35,6 +39,7 @@ def check_absence(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFact
         _require_terms(run, manifest, traces)
         _require_planned(run, manifest)
         _require_snapshots(run, manifest, traces)
+        _require_asked(asked, manifest, taken_snapshots(run, manifest, traces))
     except Broken as broken:
         return broken.finding(Promise.EVIDENCE_COMPLETE)
     detail = f"{manifest.members} members with traces up to the end of the run"
@@ -193,13 +198,26 @@ def _was_started_again(facts: TraceFacts) -> bool:
     return any(life.next_ns is not None for life in facts.lives)
 
 
-def check_asked_snapshots(asked: Iterable[int], manifest: Manifest, taken: TakenSnapshots) -> list[Finding]:
-    """A finding when the log of a run that converged asks for a snapshot that nobody has."""
+def _require_asked(asked: Iterable[int], manifest: Manifest, taken: TakenSnapshots) -> None:
+    """The log of a run that converged asks for no snapshot that all members and standbys lack."""
     begin = max(taken.start, taken.sure_from)
     end = min((final.commit_position for final in finals_of(manifest)), default=-1)
     for position in sorted(asked):
         if not begin < position <= end or position in taken.positions:
             continue
         detail = f"no {layout.RECORDING_LOG} has a snapshot at position {position}, where the log asks for one"
-        return [_missing(detail, position=position).finding(Promise.EVIDENCE_COMPLETE)]
-    return []
+        raise _missing(detail, position=position)
+
+
+def _check(evidence: Evidence) -> Iterable[Finding]:
+    log = evidence.whole_log
+    asked = () if log is None else log.events.snapshots
+    return [check_absence(evidence.run, evidence.manifest, evidence.traces, asked)]
+
+
+ABSENCE: Final = Checker(
+    "absence",
+    (Promise.EVIDENCE_COMPLETE,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    _check,
+)

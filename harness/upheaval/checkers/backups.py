@@ -12,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.log_messages import decode_message
 from upheaval.checkers.log_pieces import first_difference, log_digest
 from upheaval.checkers.logs import WitnessLog, described, frame_at, read_entries
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
-from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.checkers.run_evidence import Evidence
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import (
     FinalPosition,
     Function,
@@ -60,8 +62,8 @@ def check_backups(
     finals: Sequence[FinalPosition],
     operations: Sequence[Operation],
     witness_id: int,
-) -> list[Finding]:
-    """One finding on all backups of a run, standbys among them, and on what it was restored from; none without any.
+) -> list[Result]:
+    """One result on all backups of a run, standbys among them, and on what it was restored from.
 
     `witness_id` is the member with the longest log, -1 when there is no readable one.
     """
@@ -76,7 +78,7 @@ def check_backups(
         work.append(partial(_judge_restored, origin, members))
     found = [_judged(judge) for judge in work]
     if not found:
-        return []
+        return [NotApplicable(Promise.BACKED_UP, "there was no backup, and nothing was restored")]
     worst = max(found, key=lambda finding: finding.verdict)
     if worst.verdict is not Verdict.VALID:
         return [worst]
@@ -300,3 +302,17 @@ def _require_snapshot(origin: Origin, folder: MemberFolder) -> None:
             "was restored with"
         )
         raise Broken(Verdict.INVALID, detail, members=(folder.member_id,), position=at)
+
+
+def _check(evidence: Evidence) -> Iterable[Result]:
+    witness = evidence.logs.witness
+    longest = -1 if witness is None else witness.member_id
+    return check_backups(evidence.run, evidence.manifest, evidence.finals, evidence.operations, longest)
+
+
+BACKUPS: Final = Checker(
+    "backups",
+    (Promise.BACKED_UP,),
+    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    _check,
+)

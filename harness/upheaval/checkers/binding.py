@@ -5,12 +5,13 @@ compared, member by member. What the log's messages and the snapshots say as a w
 looks at the few places of a recording that the small files name.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.losses import losses_of
 from upheaval.checkers.node_states import candidate_term
 from upheaval.checkers.promises import Promise
@@ -68,7 +69,7 @@ class _Told:
     """Its last election has no result."""
 
 
-def check_binding(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
+def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
     """One finding: the first file of the run that belongs to something else than the others."""
     try:
         lossy = losses_of(run, manifest).powerless
@@ -385,3 +386,11 @@ def _check_snapshots(
         if snapshot.position > log.start_position and not log.has_end_at(snapshot.position):
             detail = f"has a snapshot at {snapshot.position}, where no entry of the log ends"
             raise _broken(folder, path, detail, snapshot.position)
+
+
+BINDING: Final = Checker(
+    "binding",
+    (Promise.EVIDENCE_BOUND,),
+    frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    lambda evidence: check_binding(evidence.run, evidence.manifest),
+)

@@ -5,36 +5,25 @@ configured with. A bound counts only where nothing explains that it was missed: 
 was in a term, had no fault, and nobody gave an admin command. This module knows nothing of logs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
 from upheaval.checkers.stalls import excused, longest_stall
-from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
-from upheaval.errors import UsageError
-from upheaval.records import AdminCommand, Json, Manifest, RunFolder, TraceEvent
-from upheaval_node.errors import UsageError as NodeUsageError
-from upheaval_node.member_config import apply_overrides
-from upheaval_node.settings import ClusterTimeouts, profile_settings
+from upheaval.checkers.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
+from upheaval.records import Json, Manifest, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import ElectionCause, TraceKind
-from upheaval_node.types import MS, NEVER_NS, S
-
-BALLOTS: Final = 4
-"""Ballots that an election may take: two members may ask for votes at the same time, and again."""
-
-MARGIN_NS: Final = S
-"""For all that has no time-out of its own: messages, files, the log of the new term."""
+from upheaval_node.types import MS
 
 SILENCE_NS: Final = 100 * MS
 """Less than any heartbeat time-out."""
 
 _LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 _SILENCES: Final = frozenset(ElectionCause)
-_HARMLESS: Final = frozenset(
-    {AdminCommand.SNAPSHOT, AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
-)
 
 
 @dataclass(slots=True)
@@ -129,43 +118,19 @@ class _Member:
         return any(begin <= begin_ns and end_ns <= end for begin, end in self.ready)
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """From when to when members had a fault, or all had something; none is named then."""
-
-    begin_ns: int
-    end_ns: int
-    members: tuple[int, ...] = ()
-
-    def is_within(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether it was there at any time of these."""
-        return self.begin_ns <= end_ns and begin_ns <= self.end_ns
-
-    def hits(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
-        """Whether a member had it in that time."""
-        return self.is_within(begin_ns, end_ns) and (not self.members or member_id in self.members)
-
-
-def check_bounds(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
-    """One finding; none for a cluster of which no trace tells who led, and for one of a single member."""
+def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
+    """One result."""
     members = list(_read(run, manifest))
-    if manifest.members < 2 or not any(member.led for member in members):
-        return []
+    if manifest.members < 2:
+        return [NotApplicable(Promise.BOUNDS_KEPT, "a single member has no other to be heard by")]
+    if not any(member.led for member in members):
+        return [NotApplicable(Promise.BOUNDS_KEPT, "no trace shows a member that led")]
     judge = _Judge(manifest, members, list(troubles(run)))
     try:
         found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
         found = broken.finding(Promise.BOUNDS_KEPT)
-    return excused([found], lambda: longest_stall(run, manifest.members))
-
-
-def timeouts_of(manifest: Manifest) -> ClusterTimeouts:
-    """What the members were configured with. Raises `UsageError` for what no member can be."""
-    of_profile = profile_settings(manifest.profile).cluster.timeouts
-    try:
-        return apply_overrides(of_profile, manifest.timeouts, "timeouts")
-    except NodeUsageError as error:
-        raise UsageError(f"the manifest: {error}") from None
+    return list(excused([found], lambda: longest_stall(run, manifest.members)))
 
 
 def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
@@ -177,22 +142,6 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
                 member.add(event)
             member.close()
             yield member
-
-
-def failover_ns(timeouts: ClusterTimeouts) -> int:
-    """From when the members heard last of a leader to when the next one leads, of a quorum that is well."""
-    # Each ballot comes after a random delay of half its own time-out.
-    return timeouts.leader_heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
-
-
-def troubles(run: RunFolder) -> Iterator[Trouble]:
-    """All that was done to the cluster of the run."""
-    for fault in run.read_faults():
-        end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
-        yield Trouble(fault.inject_begin_ns, end_ns, fault.members)
-    for control in run.read_controls():
-        if control.what not in _HARMLESS:
-            yield Trouble(control.begin_ns, control.end_ns)
 
 
 class _Judge:
@@ -272,3 +221,11 @@ class _Judge:
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         return any(trouble.hits(member_id, begin_ns, end_ns) for trouble in self._troubles)
+
+
+BOUNDS: Final = Checker(
+    "bounds",
+    (Promise.BOUNDS_KEPT,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_bounds(evidence.run, evidence.manifest),
+)

@@ -35,14 +35,12 @@ class CallCount:
     last_position: int = -1
 
 
-def judge_calls(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> list[Finding]:
-    """A finding for each promise that can be judged on calls."""
-    return judge_counts(*_count(calls, entries))
+@dataclass(frozen=True, slots=True)
+class CountedCalls:
+    """The counts by the digest of a payload, and the first entry of the log that the history does not explain."""
 
-
-def judge_counts(counts: Mapping[str, CallCount], unexplained: CallEntry | None) -> list[Finding]:
-    """The same from the counts by payload, and the first entry of which the history knows nothing."""
-    return [_not_lost(counts), _once(counts), _explained(counts, unexplained)]
+    counts: Mapping[str, CallCount]
+    unexplained: CallEntry | None = None
 
 
 def shown_digest(digest: str) -> str:
@@ -50,8 +48,8 @@ def shown_digest(digest: str) -> str:
     return digest[:_SHOWN_DIGITS]
 
 
-def _count(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> tuple[dict[str, CallCount], CallEntry | None]:
-    """The counts by digest, and the first entry of which the history knows nothing."""
+def count_calls(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> CountedCalls:
+    """From the calls of a history and those in its log."""
     counts: dict[str, CallCount] = {}
     for call in calls:
         count = counts.setdefault(str(call.value), CallCount(call.key))
@@ -65,10 +63,12 @@ def _count(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> tuple[di
             continue
         known.in_log += 1
         known.last_position = entry.position
-    return counts, unexplained
+    return CountedCalls(counts, unexplained)
 
 
-def _not_lost(counts: Mapping[str, CallCount]) -> Finding:
+def not_lost(counted: CountedCalls) -> Finding:
+    """No payload was acknowledged more often than the log has it."""
+    counts = counted.counts
     for digest, count in counts.items():
         if count.in_log < count.acknowledged:
             detail = (
@@ -82,8 +82,9 @@ def _not_lost(counts: Mapping[str, CallCount]) -> Finding:
     )
 
 
-def _once(counts: Mapping[str, CallCount]) -> Finding:
-    """Who sent a message twice cannot be seen in it, therefore nothing worse than unknown."""
+def once(counted: CountedCalls) -> Finding:
+    """A message does not show who sent it twice, therefore nothing worse than unknown."""
+    counts = counted.counts
     for digest, count in counts.items():
         if count.in_log > count.sent:
             detail = (
@@ -96,7 +97,9 @@ def _once(counts: Mapping[str, CallCount]) -> Finding:
     return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{total} calls in the log, none more often than it was sent")
 
 
-def _explained(counts: Mapping[str, CallCount], unexplained: CallEntry | None) -> Finding:
+def explained(counted: CountedCalls) -> Finding:
+    """The history has every payload of the log."""
+    counts, unexplained = counted.counts, counted.unexplained
     if unexplained is not None:
         detail = (
             f"the message with payload {shown_digest(unexplained.digest)} at position {unexplained.position} "

@@ -8,12 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.events import LogEvents, SessionFacts, units_of_ms
-from upheaval.checkers.log_time import ROUNDING_MS, LeaderClock
+from upheaval.checkers.leader_clocks import ROUNDING_MS, LeaderClock
+from upheaval.checkers.logs import WitnessLog
 from upheaval.checkers.positions import completed_ns, finals_of
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
+from upheaval.checkers.run_evidence import Evidence
+from upheaval.checkers.stalls import excused
+from upheaval.checkers.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
 from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, SessionCause, SessionEnd
 from upheaval_node.client.connect import MESSAGE_TIMEOUT_NS
 from upheaval_node.protocol.cluster_messages import CloseReason
@@ -71,8 +75,8 @@ def is_slow(operation: Operation, known: ClientTimes) -> bool:
 
 def judge_client_times(
     known: ClientTimes, slow: Iterable[Operation], events: LogEvents, clocks: Iterable[LeaderClock]
-) -> list[Finding]:
-    """One finding; none for a log in which no session opens, without a late answer."""
+) -> list[Result]:
+    """One result."""
     missed = [broken for each in slow if (broken := _late_answer(each, known))]
     judge = _Sessions(known, events, clocks)
     judged = 0
@@ -87,7 +91,7 @@ def judge_client_times(
     except Broken as broken:
         return [broken.finding(Promise.CLIENTS_IN_TIME)]
     if not any(facts.opened for facts in events.sessions.values()):
-        return []
+        return [NotApplicable(Promise.CLIENTS_IN_TIME, "no session was opened")]
     detail = f"{judged} sessions ended when their clients were gone (allowed: {judge.allowed_ns // MS} ms)"
     return [Finding(Promise.CLIENTS_IN_TIME, Verdict.VALID, detail)]
 
@@ -202,3 +206,18 @@ class _Sessions:
 
     def _slack_ns(self, clock: LeaderClock) -> int:
         return (clock.moved_ms + ROUNDING_MS) * MS
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    known = client_times(evidence.run, evidence.manifest)
+    slow = [operation for operation in evidence.operations if is_slow(operation, known)]
+    return excused(judge_client_times(known, slow, log.events, evidence.clocks), lambda: evidence.stall)
+
+
+CLIENT_TIMES: Final = Checker(
+    "client-times",
+    (Promise.CLIENTS_IN_TIME,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
+    | {Source.HISTORY, Source.SESSIONS, Source.CONTROLS},
+    of_whole_log((Promise.CLIENTS_IN_TIME,), _check),
+)

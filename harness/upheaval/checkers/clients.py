@@ -6,21 +6,27 @@ took it; the log has the session and the term in the header of each message. Thi
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.events import StrayEntry
+from upheaval.checkers.logs import WitnessLog
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.run_evidence import Evidence
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import Function, Operation, Outcome
 
 
-def judge_terms(entries: int, stray: StrayEntry | None) -> list[Finding]:
-    """One finding on so many entries that have a term, of which the first `stray` one is of another; none without."""
+def judge_terms(entries: int, stray: StrayEntry | None) -> list[Result]:
+    """One result on so many entries that have a term, of which the first `stray` one is of another."""
     if stray is not None:
         due = "no term has begun" if stray.due is None else f"the log is in term {stray.due}"
         detail = f"{stray.kind} at position {stray.position} is of term {stray.term}, where {due}"
         return [Finding(Promise.ENTRIES_IN_TERM, Verdict.INVALID, detail, position=stray.position)]
-    return [Finding(Promise.ENTRIES_IN_TERM, Verdict.VALID, f"{entries} entries")] if entries else []
+    if not entries:
+        return [NotApplicable(Promise.ENTRIES_IN_TERM, "the log has no entry with a term")]
+    return [Finding(Promise.ENTRIES_IN_TERM, Verdict.VALID, f"{entries} entries")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +115,8 @@ def is_outstanding(operation: Operation, time_ns: int) -> bool:
     return operation.complete_ns is None or time_ns < operation.complete_ns
 
 
-def judge_clients(clients: Clients) -> list[Finding]:
-    """One finding; none for a history without operations of the shipped services."""
+def judge_clients(clients: Clients) -> list[Result]:
+    """One result."""
     if clients.again is not None:
         before, operation = clients.again
         slot = f"client slot {operation.process}"
@@ -130,10 +136,28 @@ def judge_clients(clients: Clients) -> list[Finding]:
         detail = f"{operation} of session {operation.session} is not in the log, which has the session at {around}"
         return [_invalid(detail, operation, after.position)]
     if not clients.slots:
-        return []
+        return [NotApplicable(Promise.CLIENTS_IN_ORDER, "the history has no operation of a shipped service")]
     detail = f"{clients.slots} client slots; {clients.placed} operations lie in the session that took them"
     return [Finding(Promise.CLIENTS_IN_ORDER, Verdict.VALID, detail)]
 
 
 def _invalid(detail: str, operation: Operation, position: int | None) -> Finding:
     return Finding(Promise.CLIENTS_IN_ORDER, Verdict.INVALID, detail, position=position, operation=operation.id)
+
+
+def _check_clients(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    return judge_clients(clients_of(evidence.operations, log.entries))
+
+
+TERMS: Final = Checker(
+    "terms",
+    (Promise.ENTRIES_IN_TERM,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    of_whole_log((Promise.ENTRIES_IN_TERM,), lambda _, log: judge_terms(log.events.with_term, log.events.stray)),
+)
+CLIENTS: Final = Checker(
+    "clients",
+    (Promise.CLIENTS_IN_ORDER,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
+    of_whole_log((Promise.CLIENTS_IN_ORDER,), _check_clients),
+)

@@ -8,11 +8,13 @@ ended but for its process. This module knows no cluster.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
-from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import (
     ENDINGS,
     OWN_SYSTEM,
@@ -60,12 +62,12 @@ class Life:
         return Broken(verdict, detail, members=(self.member_id,), position=self.position)
 
 
-def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Finding]:
-    """One finding; none for a run in which no cluster was told to end."""
+def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Result]:
+    """One result."""
     commands = [control for control in controls if control.what in ENDINGS and control.proof.holds]
     traces = [run.member(member_id).trace for member_id in range(manifest.members)]
     if not commands and not any(map(_names_an_end, traces)):
-        return []
+        return [NotApplicable(Promise.ENDS_AT_ONE_POSITION, "no admin command ended the cluster")]
     lives: list[Life] = []
     latest: set[int] = set()
     missing = -1
@@ -235,3 +237,11 @@ def _require_seen(command: ControlRecord, member: int, position: int) -> None:
 
 def _shown(members: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(members))) or "none"
+
+
+ENDINGS_CHECKER: Final = Checker(
+    "endings",
+    (Promise.ENDS_AT_ONE_POSITION,),
+    frozenset((Source.TRACES, Source.CONTROLS, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    lambda evidence: check_endings(evidence.run, evidence.manifest, evidence.controls),
+)

@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.events import SessionFacts
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict, trace_missing
+from upheaval.checkers.run_evidence import Evidence
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import (
     ConnectAnswer,
     ConnectAttempt,
@@ -38,17 +40,18 @@ _WITH_SOCKETS: Final = ("all", "archive")
 """The process of a member that has its connections."""
 
 
-def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, SessionFacts] | None) -> list[Finding]:
-    """A finding for each of the promises that the run was made with. `sessions` None: there is no whole log."""
+def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, SessionFacts] | None) -> list[Result]:
+    """A result for each of the two promises. `sessions` None: there is no whole log."""
     path = run.path / SECURITY_FILE
-    if not path.exists():
-        return []
-    policy = jsonfields.read_file(_Policy, path)
-    attempts = list(run.read_attempts())
-    found = [] if policy.principals is None else [_judge_sessions(policy.principals, sessions, attempts)]
-    if policy.authorities is None:
-        return found
-    return [*found, _judge_connections(run, manifest, policy.authorities)]
+    policy = jsonfields.read_file(_Policy, path) if path.exists() else _Policy()
+    return [
+        NotApplicable(Promise.ONLY_CREDENTIALS, "the cluster asks for no credentials")
+        if policy.principals is None
+        else _judge_sessions(policy.principals, sessions, list(run.read_attempts())),
+        NotApplicable(Promise.ONLY_AUTHORITY, "the cluster has no certificates")
+        if policy.authorities is None
+        else _judge_connections(run, manifest, policy.authorities),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +136,18 @@ def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Col
 
 def _of_sockets(events: Iterable[TraceEvent]) -> Iterator[TraceEvent]:
     return (event for event in events if event.fields.get("component") in _WITH_SOCKETS)
+
+
+def _check(evidence: Evidence) -> Iterable[Result]:
+    sessions = None
+    if (evidence.run.path / SECURITY_FILE).exists() and evidence.whole_log is not None:
+        sessions = evidence.whole_log.events.sessions
+    return check_identities(evidence.run, evidence.manifest, sessions)
+
+
+IDENTITIES: Final = Checker(
+    "identities",
+    (Promise.ONLY_CREDENTIALS, Promise.ONLY_AUTHORITY),
+    frozenset((Source.SECURITY, Source.ATTEMPTS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    _check,
+)

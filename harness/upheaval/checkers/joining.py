@@ -8,12 +8,13 @@ replayed take as long as the log is. This module reads no log.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.spans import MemberSpans, Span
 from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, S
 
@@ -26,12 +27,14 @@ BYTES_A_SECOND: Final = 1 << 20
 
 def check_joining(
     run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
-) -> list[Finding]:
-    """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
+) -> list[Result]:
+    """One result."""
     elections = [span for member in members for span in member.elections]
     led = [span for member in members for span in member.led]
-    if manifest.members < 2 or not led:
-        return []
+    if manifest.members < 2:
+        return [NotApplicable(Promise.MEMBERS_JOIN, "a single member has no leader to join")]
+    if not led:
+        return [NotApplicable(Promise.MEMBERS_JOIN, "no trace shows a member that led")]
     position = max(facts.position for facts in traces)
     allowed_ns = ELECTIONS * failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
     # A member that says no more is in its election for as long as others tell of the cluster.
@@ -80,3 +83,11 @@ def _missed(election: Span, leader: Span, took_ns: int, allowed_ns: int) -> Find
     members = tuple(sorted((election.member_id, leader.member_id)))
     late_ms = -(-(took_ns - allowed_ns) // MS)
     return Finding(Promise.MEMBERS_JOIN, Verdict.INVALID, detail, members, late_ms=late_ms)
+
+
+JOINING: Final = Checker(
+    "joining",
+    (Promise.MEMBERS_JOIN,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_joining(evidence.run, evidence.manifest, evidence.traces, evidence.spans),
+)

@@ -8,13 +8,14 @@ one is elected without that time-out. This module reads no log and no messages.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.spans import MemberSpans, Span
 from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, NEVER_NS
 
@@ -25,10 +26,12 @@ _PAUSE: Final = "pause"
 
 def check_leaderless(
     run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
-) -> list[Finding]:
-    """One finding; none for a cluster of a single member, and where no trace tells of a leader."""
-    if manifest.members < 2 or not any(member.led for member in members):
-        return []
+) -> list[Result]:
+    """One result."""
+    if manifest.members < 2:
+        return [NotApplicable(Promise.LEADER_FOUND, "a single member finds itself")]
+    if not any(member.led for member in members):
+        return [NotApplicable(Promise.LEADER_FOUND, "no trace shows a member that led")]
     silences = _silences(run)
     there = [
         (each.member_id, *part) for member in members for each in member.there for part in _without(each, silences)
@@ -154,3 +157,11 @@ class _Judge:
         finding = Finding(Promise.LEADER_FOUND, Verdict.INVALID, detail, tuple(well), late_ms=late_ms)
         stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
         self.missed.append(explained(finding, stalls, since_ns, since_ns + took_ns))
+
+
+LEADERLESS: Final = Checker(
+    "leaderless",
+    (Promise.LEADER_FOUND,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_leaderless(evidence.run, evidence.manifest, evidence.traces, evidence.spans),
+)

@@ -6,11 +6,16 @@ each answer must be. This module knows nothing of files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
+from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.events import Clock, ServiceMessage
+from upheaval.checkers.logs import WitnessLog
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.requests_and_events import judge_in_log_order, require_answer
-from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.checkers.run_evidence import Evidence
+from upheaval.checkers.stalls import excused
+from upheaval.checkers.verdict import Broken, Result, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, Function, Json, Operation, Outcome
 from upheaval_node.service.services.ledger import INITIAL_BALANCE, MAX_ACCOUNTS, MAX_AMOUNT
@@ -21,8 +26,8 @@ def judge_ledger(
     entries: Sequence[LogEntry],
     messages: Iterable[ServiceMessage],
     time_unit: int = 0,
-) -> list[Finding]:
-    """One finding; none for a log without requests to the service. Entries and messages are in log order."""
+) -> list[Result]:
+    """One result. Entries and messages are in log order."""
     requests = [entry for entry in entries if entry.f in LEDGER]
     return judge_in_log_order(Promise.MONEY_CONSERVED, _Judge(operations), requests, messages, time_unit)
 
@@ -115,3 +120,17 @@ class _Judge:
             f"{self._transfers} transfers between {len(self._accounts)} accounts with {total} together, "
             f"{self._reads} reads of all of it, {len(self._flight)} transfers in flight at the end"
         )
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    events = log.events
+    found = judge_ledger(evidence.by_id, log.entries, events.service_messages, events.time_unit)
+    return excused(found, lambda: evidence.stall)
+
+
+LEDGER_CHECKER: Final = Checker(
+    "ledger",
+    (Promise.MONEY_CONSERVED,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
+    of_whole_log((Promise.MONEY_CONSERVED,), _check),
+)

@@ -6,19 +6,15 @@ This module knows the recordings and the cluster's log messages; it knows nothin
 import contextlib
 import json
 import struct
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Any, Final, cast
 
 from upheaval.checkers.calls import CallEntry, shown_digest
 from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired, asks_members
 from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.positions import LogBounds, TracedPositions, bounds_of
-from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
-from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import FinalPosition, Json, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
@@ -87,20 +83,6 @@ def why_not_whole(start_position: int, unreadable: tuple[int, str] | None) -> st
 
 
 @dataclass(frozen=True, slots=True)
-class LogFindings:
-    """What the members' logs are as a whole: the one to judge by, and what is wrong with the others."""
-
-    witness: WitnessLog | None
-    """None when no log could be read."""
-    findings: tuple[Finding, ...]
-    members_terms: Mapping[int, Sequence[TermEntry]]
-    """The terms that each readable log announces: a suspect log can contradict the witness."""
-    ends: Mapping[int, int]
-    """Where the recording of each member ends, as far as there is one."""
-    bounds: LogBounds
-
-
-@dataclass(frozen=True, slots=True)
 class LogEnd:
     """Where a member's log ends, and why, when that is at something that is no frame."""
 
@@ -129,6 +111,26 @@ class Difference:
         return f"members {self.members[0]} and {self.members[1]} {self.what}"
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedLogs:
+    """The members' logs: the one to judge by, where each ends, and the first difference between them."""
+
+    witness: WitnessLog | None
+    """None when no log could be read."""
+    logs: Mapping[int, LogEnd]
+    """Where each log that can be read ends, by member."""
+    missing: Missing | None
+    difference: Difference | None
+    members_terms: Mapping[int, Sequence[TermEntry]]
+    """The terms that each readable log announces: a suspect log can contradict the witness."""
+    bounds: LogBounds
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """Where the recording of each member ends, as far as there is one."""
+        return {member_id: end.position for member_id, end in self.logs.items()}
+
+
 @dataclass(slots=True)
 class _Reading:
     """One member's log while all of them are read side by side."""
@@ -138,15 +140,15 @@ class _Reading:
     terms: list[TermEntry] = field(default_factory=list)
 
 
-def check_logs(
+def compare_logs(
     run: RunFolder, finals: Sequence[FinalPosition], members: int, traced: TracedPositions | None
-) -> LogFindings:
+) -> ComparedLogs:
     """Compare all logs side by side, segment by segment, so that memory does not grow with their length; then read
     what the longest one says.
 
     `finals` are the positions of the manifest's converge phase; without them the logs are still read, and compared
-    as far as the shortest one reaches, but the findings are unknown at best. What lies past the commit position,
-    for which `traced` is needed, is not in the witness.
+    as far as the shortest one reaches. What is past the commit position, for which `traced` is needed, is not in the
+    witness.
     """
     readings, missing = _open(run, members)
     limit = bounds_of(finals, traced, {}, members).commit_position
@@ -156,10 +158,8 @@ def check_logs(
     bounds = bounds_of(finals, traced, positions, members)
     longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
     witness = _witness(run, longest.log, bounds.commit_position) if longest else None
-    complete = completeness(ends, finals, missing, partial(_following, witness))
-    equal = equality(len(readings), finals, missing, difference)
     terms = {reading.log.member_id: reading.terms for reading in readings}
-    return LogFindings(witness, (complete, equal), terms, positions, bounds)
+    return ComparedLogs(witness, ends, missing, difference, terms, bounds)
 
 
 def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:
@@ -399,74 +399,3 @@ def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
         witness.calls.append(CallEntry(end, call_digest(payload), session_id))
         return
     witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id, term_id))
-
-
-def completeness(
-    ends: Mapping[int, LogEnd],
-    finals: Sequence[FinalPosition],
-    missing: Missing | None,
-    following: Callable[[int, int], tuple[int, LogEntry] | None],
-) -> Finding:
-    """Whether every log, by its member, reaches its final position.
-
-    `following` gives the first operation that the longest log has after where that of a member ends, and whose it is.
-    """
-    for final in finals:
-        end = ends.get(final.member_id)
-        if end is not None and end.position < final.append_position:
-            why = f" ({end.fault})" if end.fault else ""
-            detail = (
-                f"the log of member {final.member_id} ends at position {end.position}, "
-                f"its final position is {final.append_position}{why}"
-            )
-            who, entry = following(final.member_id, end.position) or (-1, None)
-            if entry is not None:
-                detail += f"; member {who} goes on with {entry} at position {entry.position}"
-            return Finding(
-                Promise.LOGS_COMPLETE,
-                Verdict.INVALID,
-                detail,
-                members=(final.member_id,),
-                position=end.position,
-                operation=None if entry is None else entry.id,
-            )
-    if missing or not finals:
-        return _no_logs(Promise.LOGS_COMPLETE, missing)
-    reached = {end.position for end in ends.values()}
-    return Finding(Promise.LOGS_COMPLETE, Verdict.VALID, f"{len(ends)} logs end at {_range(reached)}")
-
-
-def _following(witness: WitnessLog | None, _member_id: int, position: int) -> tuple[int, LogEntry] | None:
-    if witness is None:
-        return None
-    entries = witness.entries
-    index = bisect_right(entries, position, key=lambda entry: entry.position)
-    return None if index == len(entries) else (witness.member_id, entries[index])
-
-
-def equality(
-    logs: int, finals: Sequence[FinalPosition], missing: Missing | None, difference: Difference | None
-) -> Finding:
-    """Whether so many logs are equal up to the commit position, of which `difference` is the first where they are not.
-
-    Past the commit position logs may differ; without final positions it is not known where that is.
-    """
-    low = min((final.commit_position for final in finals), default=-1)
-    if difference is not None:
-        verdict = Verdict.INVALID if difference.position < low else Verdict.UNKNOWN
-        about = difference.members, difference.position, difference.operation
-        return Finding(Promise.LOGS_EQUAL, verdict, str(difference), *about)
-    if missing or not finals:
-        return _no_logs(Promise.LOGS_EQUAL, missing)
-    return Finding(Promise.LOGS_EQUAL, Verdict.VALID, f"{logs} logs compared frame by frame up to position {low}")
-
-
-def _no_logs(promise: Promise, missing: Missing | None) -> Finding:
-    if missing is not None:
-        return Finding(promise, Verdict.UNKNOWN, missing.why, members=(missing.member_id,))
-    return Finding(promise, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
-
-
-def _range(positions: set[int]) -> str:
-    low, high = min(positions), max(positions)
-    return f"position {low}" if low == high else f"positions {low} to {high}"

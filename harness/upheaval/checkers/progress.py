@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from upheaval.checkers.bounds import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
 from upheaval.checkers.stalls import explained
 from upheaval.checkers.trace_facts import TraceFacts
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
@@ -62,12 +63,14 @@ class _Silence:
 
 def check_progress(
     run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
-) -> list[Finding]:
-    """One finding; none where nobody was answered in a session while a member is known to have led."""
+) -> list[Result]:
+    """One result."""
     sessions, answers, invoked, tried = _asked(operations)
     services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
-    if not sessions or not any(each.is_leader for each in services):
-        return []
+    if not sessions:
+        return [NotApplicable(Promise.PROGRESS, "no session took an operation of a shipped service")]
+    if not any(each.is_leader for each in services):
+        return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
     runs_at = sorted(_moments(run, sessions.values()))
     judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
@@ -257,3 +260,11 @@ class _Judge:
         """Whether it had any, or may not have got over it."""
         since_ns = begin_ns - self.allowed_ns
         return any(trouble.hits(member_id, since_ns, end_ns) for trouble in self._troubles)
+
+
+PROGRESS: Final = Checker(
+    "progress",
+    (Promise.PROGRESS,),
+    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_progress(evidence.run, evidence.manifest, evidence.traces, evidence.operations),
+)

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from upheaval.checkers.ballots import BallotRules, require_stored
-from upheaval.checkers.bounds import timeouts_of
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.commits import CommitRules
 from upheaval.checkers.losses import losses_of
 from upheaval.checkers.node_states import candidate_term
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.protocol_events import MemberEvent, NotTold, Place, Rules
 from upheaval.checkers.seen_protocol import COMMITS_NOT_SEEN, VOTES_NOT_SEEN, SeenBallots, SeenCommits
-from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
+from upheaval.checkers.troubles import timeouts_of
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import (
     LOST_EVENTS,
     OWN_SYSTEM,
@@ -31,6 +32,7 @@ from upheaval.records.jsonfields import FieldError
 from upheaval_node.files import layout
 from upheaval_node.trace_kinds import TraceKind
 
+_PROMISES: Final = (Promise.VOTES_KEPT, Promise.COMMITS_KEPT)
 _OF_MODULE: Final = (
     TraceKind.ROLE,
     TraceKind.ELECTION_STATE,
@@ -41,10 +43,10 @@ _OF_MODULE: Final = (
 """Events by one of which a trace tells of the consensus module at all."""
 
 
-def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """One finding for each promise; none on a system whose members trace no votes, where nobody else saw any."""
+def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
+    """One result for each promise."""
     if manifest.system != OWN_SYSTEM:
-        return _check_seen(run, manifest) if manifest.members > 1 and run.consensus_file.exists() else []
+        return _check_foreign(run, manifest)
     forgetful = losses_of(run, manifest).members
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     ballots = BallotRules(manifest.members, forgetful)
@@ -64,6 +66,16 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
     for forgotten in _compare_node_states(ballots, folders, forgetful):
         hearing.note(forgotten)
     return [_finding(each, hearing.worst.get(each.promise), unheard, run) for each in rules]
+
+
+def _check_foreign(run: RunFolder, manifest: Manifest) -> list[Result]:
+    """Of a system whose members trace no messages."""
+    if manifest.members < 2:
+        return [NotApplicable(promise, "a single member sends no messages to others") for promise in _PROMISES]
+    if not run.consensus_file.exists():
+        why = f"members of {manifest.system} trace no messages, and no forwarder wrote {run.consensus_file.name}"
+        return [NotApplicable(promise, why) for promise in _PROMISES]
+    return [*_check_seen(run, manifest)]
 
 
 def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
@@ -217,3 +229,11 @@ def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: 
         detail = f"member-{member_id}/trace.jsonl tells nothing of its consensus module"
         return Finding(rules.promise, Verdict.UNKNOWN, detail, members=(member_id,))
     return Finding(rules.promise, Verdict.VALID, rules.said())
+
+
+PROTOCOL: Final = Checker(
+    "protocol",
+    _PROMISES,
+    frozenset((Source.TRACES, Source.CONSENSUS, Source.FAULTS, Source.CLUSTER)),
+    lambda evidence: check_protocol(evidence.run, evidence.manifest),
+)

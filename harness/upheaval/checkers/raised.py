@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.trace_facts import RaisedException, TraceFacts, facts_of
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
@@ -64,3 +65,11 @@ def check_raised(run: RunFolder, traces: Sequence[TraceFacts]) -> Finding:
 
 def _place(raised: RaisedException) -> tuple[int, str, str]:
     return raised.service_id, raised.callback, raised.where
+
+
+RAISED: Final = Checker(
+    "raised",
+    (Promise.SERVICES_RAISED_NOTHING,),
+    frozenset((Source.TRACES, Source.COMPANIONS)),
+    lambda evidence: [check_raised(evidence.run, evidence.traces)],
+)

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from upheaval.checkers.events import Clock
 from upheaval.checkers.model import same
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import Json, Operation
 
@@ -50,10 +50,10 @@ class Judge(Protocol[E_contra]):
 
 def judge_in_log_order(
     promise: Promise, judge: Judge[E], requests: Sequence[LogEntry], events: Iterable[E], time_unit: int
-) -> list[Finding]:
-    """One finding; none without requests. Both are in log order, their timestamps in `time_unit`."""
+) -> list[Result]:
+    """One result. Both are in log order, their timestamps in `time_unit`."""
     if not requests:
-        return []
+        return [NotApplicable(promise, "no client asked the service anything")]
     moments: list[tuple[int, int]] = []
     both: list[Iterable[LogEntry | E]] = [requests, events]
     try:

@@ -4,9 +4,10 @@ This module compares digests; it knows nothing of what is in the files.
 """
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.errors import UsageError
@@ -15,7 +16,7 @@ from upheaval.records import Manifest, RunFolder, digest_of_text, jsonfields, re
 _MEMBER: Final = re.compile(r"member-(\d+)/")
 
 
-def check_seal(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
+def check_seal(run: RunFolder, manifest: Manifest) -> list[Finding]:
     """One finding: valid for a run that was not sealed, which nobody says it was."""
     try:
         detail = _compared(run, manifest)
@@ -59,3 +60,11 @@ def _require_none(names: Set[str], verdict: Verdict, what: str) -> None:
 def _members(names: Set[str]) -> tuple[int, ...]:
     found = (_MEMBER.match(name) for name in names)
     return tuple(sorted({int(match[1]) for match in found if match}))
+
+
+SEALING: Final = Checker(
+    "sealing",
+    (Promise.EVIDENCE_SEALED,),
+    frozenset(Source),
+    lambda evidence: check_seal(evidence.run, evidence.manifest),
+)

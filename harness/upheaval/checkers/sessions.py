@@ -7,19 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.events import ServiceMessage, SessionFacts
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval_node.protocol.cluster_messages import CloseReason
 
 _REASONS: Final = {int(reason): reason.name for reason in CloseReason}
 _SERVICE_SHIFT: Final = 56
 
 
-def judge_sessions(sessions: Mapping[int, SessionFacts]) -> list[Finding]:
-    """One finding; none for a log in which no session opens."""
-    if not any(facts.opened for facts in sessions.values()):
-        return []
+def judge_sessions(sessions: Mapping[int, SessionFacts]) -> list[Result]:
+    """One result."""
+    if not sessions:
+        return [NotApplicable(Promise.SESSIONS_KEPT, "the log has no session")]
     for session_id in sorted(sessions):
         broken = _broken(sessions[session_id])
         if broken:
@@ -55,11 +56,8 @@ def _broken(facts: SessionFacts) -> tuple[int, str] | None:
     return None
 
 
-def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Finding]:
-    """Each service's messages are numbered one after the other, none is missing and none is there again.
-
-    One finding; none for a log without such messages.
-    """
+def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Result]:
+    """Each service's messages are numbered one after the other, none is missing and none is there again."""
     last: dict[int, int] = {}
     count = 0
     for message in messages:
@@ -74,7 +72,21 @@ def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Finding]:
         last[service_id] = message.number
         count += 1
     if not count:
-        return []
+        return [NotApplicable(Promise.SERVICE_MESSAGES_ONCE, "no service put a message into the log")]
     return [
         Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.VALID, f"{count} messages of {len(last)} services, in order")
     ]
+
+
+SESSIONS: Final = Checker(
+    "sessions",
+    (Promise.SESSIONS_KEPT,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    of_whole_log((Promise.SESSIONS_KEPT,), lambda _, log: judge_sessions(log.events.sessions)),
+)
+SERVICE_MESSAGES: Final = Checker(
+    "service-messages",
+    (Promise.SERVICE_MESSAGES_ONCE,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    of_whole_log((Promise.SERVICE_MESSAGES_ONCE,), lambda _, log: judge_service_messages(log.events.service_messages)),
+)

@@ -13,15 +13,18 @@ from functools import cached_property
 from typing import Final
 
 from upheaval.checkers import snapshot_fields
+from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.divergence import first_divergence
 from upheaval.checkers.explanation import explain
+from upheaval.checkers.logs import WitnessLog
 from upheaval.checkers.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
+from upheaval.checkers.run_evidence import Evidence
 from upheaval.checkers.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.state_diff import state_difference
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
 from upheaval_node.errors import DecodeError
 
@@ -66,14 +69,14 @@ class Snapshots:
     unreadable: str = ""
 
 
-def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Finding]:
-    """A finding for each of the two promises; none for a run without snapshots.
+def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Result]:
+    """A result for each of the two promises.
 
     `log_member` is whose log is the witness, up to `log_end`.
     """
     found = read_snapshots(run, manifest)
     if not found.services and not found.modules and not found.unreadable:
-        return []
+        return [NotApplicable(promise, "no recording log names a snapshot") for promise in _PROMISES]
     log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     can_run = can_replay(manifest.service or "")
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
@@ -319,3 +322,16 @@ def _difference(
         return ""
     replayed = state_hash(expected.messages)[:_SHOWN_DIGITS]
     return f"has state {snapshot.hash[:_SHOWN_DIGITS]}, the replay {replayed}"
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    return check_snapshots(evidence.run, evidence.manifest, log.member_id, log.end_position)
+
+
+_PROMISES: Final = (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY)
+SNAPSHOTS: Final = Checker(
+    "snapshots",
+    _PROMISES,
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS, Source.CODE)),
+    of_whole_log(_PROMISES, _check),
+)

@@ -7,7 +7,7 @@ one cycle, and the time by which it woke up too late, because the machine starve
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Finding, Result, Verdict
 from upheaval.records import RunFolder
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS
@@ -66,17 +66,13 @@ def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -
     return total_ns
 
 
-def excused(findings: Iterable[Finding], stall: Callable[[], Stall | None]) -> list[Finding]:
-    """The findings; a bound on time that was missed by no more than the stall is unknown. `stall` is asked at need."""
-    found = list(findings)
-    if not any(finding.late_ms for finding in found):
-        return found
-    longest = stall()
-    return [finding if longest is None else _excused(finding, longest) for finding in found]
+def excused(results: Iterable[Result], stall: Callable[[], Stall | None]) -> list[Result]:
+    """The results; a bound on time that was missed by no more than the stall is unknown. `stall` is asked at need."""
+    return [_excused(each, stall()) if isinstance(each, Finding) and each.late_ms else each for each in results]
 
 
-def _excused(finding: Finding, stall: Stall) -> Finding:
-    if not 0 < finding.late_ms <= stall.duration_ms:
+def _excused(finding: Finding, stall: Stall | None) -> Finding:
+    if stall is None or not 0 < finding.late_ms <= stall.duration_ms:
         return finding
     detail = f"{finding.detail}; {stall} explains that it came {finding.late_ms} ms too late"
     return replace(finding, verdict=Verdict.UNKNOWN, detail=detail)

@@ -14,12 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.events import Clock, TermTimes, TimerFired
+from upheaval.checkers.logs import WitnessLog
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.requests_and_events import judge_in_log_order, require_answer
-from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
+from upheaval.checkers.run_evidence import Evidence
+from upheaval.checkers.stalls import excused
+from upheaval.checkers.verdict import Broken, Result, Verdict, raise_latest
 from upheaval.checkers.witness import LogEntry
-from upheaval.records import TIMERS, Function, Json, Operation, Outcome
+from upheaval.records import OWN_SYSTEM, TIMERS, Function, Json, Operation, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 
 CROSSING_MS: Final = 100
@@ -49,8 +53,8 @@ def judge_timers(
     fired: Iterable[TimerFired],
     time_unit: int = 0,
     elections: Iterable[TermTimes] = (),
-) -> list[Finding]:
-    """One finding; none for a log without requests to the service. Entries and events are in log order.
+) -> list[Result]:
+    """One result. Entries and events are in log order.
 
     `elections` are the terms of a system whose new leaders let a turn of their wheel pass before what was due fires.
     """
@@ -191,3 +195,18 @@ class _Judge:
 def _broken(event: TimerFired, detail: str, late_ms: int = 0) -> Broken:
     """A timer has the id of the operation that scheduled it."""
     return Broken(Verdict.INVALID, detail, position=event.position, operation=event.timer_id, late_ms=late_ms)
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    events = log.events
+    elections = () if evidence.manifest.system == OWN_SYSTEM else events.times.values()
+    found = judge_timers(evidence.by_id, log.entries, events.timers, events.time_unit, elections)
+    return excused(found, lambda: evidence.stall)
+
+
+TIMERS_CHECKER: Final = Checker(
+    "timers",
+    (Promise.TIMERS_KEPT,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
+    of_whole_log((Promise.TIMERS_KEPT,), _check),
+)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.raised import SERVICE_ERROR
@@ -249,3 +250,11 @@ def _line_with_traceback(path: Path) -> int:
     """The number of the first line with one; 0 without any."""
     with path.open("rb") as stream:
         return next((number for number, line in enumerate(stream, 1) if _TRACEBACK in line), 0)
+
+
+UNEXPLAINED: Final = Checker(
+    "unexplained",
+    (Promise.NO_UNEXPLAINED_END,),
+    frozenset((Source.TRACES, Source.OUTPUT, Source.FAULTS, Source.CONTROLS, Source.COMPANIONS)),
+    lambda evidence: [check_ends(evidence.run, evidence.manifest, evidence.traces)],
+)

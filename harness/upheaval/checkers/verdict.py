@@ -82,8 +82,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchecked:
-    """A promise about which a run says nothing, and why."""
+class NotApplicable:
+    """A promise that the run gives no occasion to judge, and why, as the checker of it found out."""
 
     promise: Promise
     why: str
@@ -91,6 +91,10 @@ class Unchecked:
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it."""
         return {"promise": self.promise, "sentence": self.promise.sentence, "why": self.why}
+
+
+Result = Finding | NotApplicable
+"""What a checker answers about a promise."""
 
 
 def trace_missing(promise: Promise, member_id: int) -> Finding:
@@ -132,7 +136,7 @@ class Report:
 
     run: str
     findings: tuple[Finding, ...]
-    unchecked: tuple[Unchecked, ...] = ()
+    unchecked: tuple[NotApplicable, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

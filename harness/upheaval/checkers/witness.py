@@ -80,14 +80,13 @@ def acknowledged_not_lost(
                 f"{recorded} only",
                 entry,
             )
-    return all_found(acknowledged)
+    detail = f"{acknowledged} acknowledged operations found in the log"
+    return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, detail)
 
 
-def all_found(acknowledged: int) -> Finding:
-    """The finding when nothing acknowledged is lost."""
-    return Finding(
-        Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{acknowledged} acknowledged operations found in the log"
-    )
+def lost_operations(operations: Iterable[Operation], log: Mapping[int, LogEntry]) -> list[Operation]:
+    """The acknowledged operations that are not in the log."""
+    return [operation for operation in operations if operation.outcome is Outcome.OK and operation.id not in log]
 
 
 def applied_once(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.unchecked import left_out
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UnknownOutcome

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import OwnPromise, Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.unchecked import left_out
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cluster import companion_control, end_run, perform

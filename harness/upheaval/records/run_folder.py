@@ -108,6 +108,8 @@ class Manifest:
     """The names of the faults that its scenario puts in whatever happens."""
     planned_commands: tuple[str, ...] = ()
     """The admin commands that its scenario gives, as they stand in `controls.jsonl`."""
+    demanded: tuple[str, ...] = ()
+    """The promises that the run is there to judge, by id: each is unknown where it gave no occasion to."""
     converge: Converge | None = None
     failures: tuple[Failure, ...] = ()
     """What no other file of the run shows."""

@@ -14,7 +14,7 @@ from heapq import nlargest
 from itertools import pairwise
 from typing import Any, Final
 
-from upheaval.checkers.logs import check_logs
+from upheaval.checkers.logs import compare_logs
 from upheaval.checkers.placed_calls import place_calls
 from upheaval.checkers.positions import finals_of
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, TYPE_DATA, LogMissing, RecordedLog
@@ -270,7 +270,7 @@ def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation],
 
 def _positions_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[Operation]) -> dict[int, int]:
     """By the ids in the log. An operation that is not found there may still say where it was told to be."""
-    witness = check_logs(run, finals_of(manifest), manifest.members, None).witness
+    witness = compare_logs(run, finals_of(manifest), manifest.members, None).witness
     if witness is None:
         return {}
     by_id = {entry.id: entry.position for entry in witness.entries}

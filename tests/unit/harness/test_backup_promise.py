@@ -11,7 +11,7 @@ from support.built_runs import BuiltRun, LogBuilder, good_run, new_term, operati
 from upheaval.checkers.log_pieces import log_digest
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import CompanionConfig, Function, Origin, RunFolder, note_companion, write_origin

@@ -8,7 +8,7 @@ import pytest
 
 from support.built_runs import BuiltRun, built_calls, session_message
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError

@@ -18,7 +18,7 @@ from support.built_runs import (
     terms_of,
 )
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Converge, FinalPosition, Manifest, Operation, RunFolder
 from upheaval_chaos.record import FaultRecord, Proof

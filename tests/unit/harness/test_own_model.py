@@ -19,7 +19,7 @@ from upheaval.checkers.own_model_process import judge, judged, shown_value
 from upheaval.checkers.placed_calls import place_calls
 from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.replay import LoggedMessage
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.model import Model, OwnRun, PlainPromise, Request, promise, says
 from upheaval.records import Outcome, answer_bytes, answer_text, call_digest, source_digest

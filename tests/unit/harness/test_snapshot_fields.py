@@ -11,7 +11,7 @@ from support.built_events import FIRST_NUMBER, EventLog, ledger_log, timers_log,
 from upheaval.checkers import snapshot_fields
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.replay import LoggedMessage, expected_states
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.snapshot_fields import Content, Origin, PendingMessage
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function

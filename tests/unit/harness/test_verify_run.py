@@ -18,7 +18,7 @@ from support.built_runs import (
     trace_line,
 )
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.run import judge
