@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from upheaval.checkers.model import Model
+from upheaval.checkers.history.model import Model
 from upheaval.records import Function, Json, encode_operation
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.fragments import append_message, padding_header

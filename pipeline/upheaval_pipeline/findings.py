@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from upheaval.checkers import run as in_process, witness
-from upheaval.checkers.absence import check_asked_snapshots
-from upheaval.checkers.calls import CallCount, CallEntry, judge_counts
-from upheaval.checkers.clients import Clients
-from upheaval.checkers.events import StrayEntry
-from upheaval.checkers.faults import faults_proved
-from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
-from upheaval.checkers.logs import (
+from upheaval.checkers import run as in_process
+from upheaval.checkers.history import witness
+from upheaval.checkers.evidence.absence import check_asked_snapshots
+from upheaval.checkers.history.calls import CallCount, CallEntry, judge_counts
+from upheaval.checkers.history.clients import Clients
+from upheaval.checkers.evidence.events import StrayEntry
+from upheaval.checkers.evidence.faults import faults_proved
+from upheaval.checkers.protocol.leaders import LeaderClaim, one_leader_a_term
+from upheaval.checkers.evidence.logs import (
     NO_FRAME,
     OTHER_FRAME,
     Difference,
@@ -31,12 +32,12 @@ from upheaval.checkers.logs import (
     header_facts,
     why_not_whole,
 )
-from upheaval.checkers.positions import LogBounds, final_positions, finals_of
+from upheaval.checkers.evidence.positions import LogBounds, final_positions, finals_of
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import TYPE_DATA, TYPE_PAD
-from upheaval.checkers.stalls import Stall
+from upheaval.checkers.evidence.recordings import TYPE_DATA, TYPE_PAD
+from upheaval.checkers.evidence.stalls import Stall
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
-from upheaval.checkers.witness import LogEntry
+from upheaval.checkers.history.witness import LogEntry
 from upheaval.errors import UsageError
 from upheaval.records import Function, Manifest, Operation, Outcome, parse_fault
 from upheaval_pipeline.evidence import Evidence

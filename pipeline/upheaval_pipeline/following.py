@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from upheaval.checkers.positions import finals_of
-from upheaval.checkers.recordings import LogMissing, RecordedLog
+from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog
 from upheaval.records import MemberFolder, RunFolder
 from upheaval.system import last_commit_position
 from upheaval_pipeline.frames import Terms, whole_frames

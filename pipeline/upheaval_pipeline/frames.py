@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from upheaval.checkers.recordings import (
+from upheaval.checkers.evidence.recordings import (
     FLAG_BEGIN,
     FLAG_END,
     FRAME_HEADER_LENGTH,

@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
-from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TermTimes, TimerFired, asks_members
-from upheaval.checkers.logs import TIMED_EVENTS
-from upheaval.checkers.witness import LogEntry
+from upheaval.checkers.evidence.events import LogEvents, ServiceMessage, SessionFacts, TermTimes, TimerFired, asks_members
+from upheaval.checkers.evidence.logs import TIMED_EVENTS
+from upheaval.checkers.history.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import Evidence, evidence, first_of

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
-from upheaval.checkers.logs import UNREADABLE
+from upheaval.checkers.evidence.logs import UNREADABLE
 from upheaval.records import Function
 from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, GROUP, LIST, OPEN, REGISTER, UNRECORDED
 from upheaval_pipeline.evidence import evidence, first_of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from upheaval.checkers import witness
+from upheaval.checkers.history import witness
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import SHIPPED, Operation, Outcome
 from upheaval_pipeline.columnar import ANSWERED, GROUP, UNRECORDED, Checked, check, group_begins

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from upheaval.checkers.logs import Difference
+from upheaval.checkers.evidence.logs import Difference
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.checkers.witness import LogEntry, acknowledged_not_lost
+from upheaval.checkers.history.witness import LogEntry, acknowledged_not_lost
 from upheaval.records import Function, Json
 from upheaval_pipeline.facts import ANSWER, EXTENT, FRAME, Fact, Told, answer_of, operation_of
 from upheaval_pipeline.tables import POSITION_RANGE

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
-from upheaval.checkers.model import Model, same
+from upheaval.checkers.history.model import Model, same
 from upheaval.checkers.verdict import Finding
-from upheaval.checkers.witness import wrong_result
+from upheaval.checkers.history.witness import wrong_result
 from upheaval.records import Function, Json
 from upheaval_pipeline.facts import ANSWER, FRAME, Fact, Moment, Told, answer_of, operation_of
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
-from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
+from upheaval.checkers.protocol.leaders import LeaderClaim, one_leader_a_term
 from upheaval_pipeline.facts import CLAIM, Fact, Told
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.window import Window
 
-from upheaval.checkers.events import MS_OF_UNIT
+from upheaval.checkers.evidence.events import MS_OF_UNIT
 from upheaval.errors import UsageError
 from upheaval.records import Function, Outcome, TraceEvent
 from upheaval.report import (

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from upheaval.checkers.recordings import RecordedLog
+from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.records import RunFolder
 from upheaval_pipeline.frames import ALIGNMENT, Terms, read_frames
 

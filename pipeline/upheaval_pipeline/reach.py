@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from upheaval.checkers.positions import LogBounds, bounds_of, completed_ns, finals_of, lowest_commit
+from upheaval.checkers.evidence.positions import LogBounds, bounds_of, completed_ns, finals_of, lowest_commit
 from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.run_tables import Run, RunTables
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from upheaval.checkers.absence import TakenSnapshots
-from upheaval.checkers.causes import parse_explanation
-from upheaval.checkers.client_times import ClientTimes
-from upheaval.checkers.faults import faults_proved
-from upheaval.checkers.log_time import LeaderClock
-from upheaval.checkers.positions import TracedPositions
+from upheaval.checkers.evidence.absence import TakenSnapshots
+from upheaval.checkers.own.causes import parse_explanation
+from upheaval.checkers.liveness.client_times import ClientTimes
+from upheaval.checkers.evidence.faults import faults_proved
+from upheaval.checkers.liveness.log_time import LeaderClock
+from upheaval.checkers.evidence.positions import TracedPositions
 from upheaval.checkers.promises import promise_of
 from upheaval.checkers.judge import (
     judge_backups,

@@ -4,7 +4,7 @@ Runs that fit into a task are judged there as a whole (`whole.py`), those of a l
 joins, sorts and grouping are Spark's, for many runs at once: the run is a part of every key below. Every promise ends
 in evidence, one row a run with a count and what the first violation consists of; these rows come back to this process,
 which words the findings as the in-process checker does. Before them comes back where each member's log ends, a row a
-member: `upheaval.checkers.positions` bounds by it what is judged. Keys
+member: `upheaval.checkers.evidence.positions` bounds by it what is judged. Keys
 are cleared many at a time by their columns, logs by sums of the fingerprints of ranges; only what does not check out is
 looked at one by one. Shared with the in-process checker is what judges one key.
 

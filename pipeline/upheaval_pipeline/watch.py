@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from upheaval.checkers.losses import losses_of
-from upheaval.checkers.positions import LogBounds, finals_of
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.positions import LogBounds, finals_of
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import LogMissing, RecordedLog
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog
 from upheaval.checkers.verdict import Verdict
-from upheaval.checkers.witness import acknowledged_not_lost
+from upheaval.checkers.history.witness import acknowledged_not_lost
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import Function, Manifest, Outcome, RunFolder, write_atomically
 from upheaval.system import system_named

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers import logs
-from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import RecordedLog
+from upheaval.checkers.evidence import logs
+from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import WORKBENCH, Function, Operation, Outcome, RunFolder

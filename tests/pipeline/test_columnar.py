@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings, strategies as st
 
-from upheaval.checkers.model import Model
+from upheaval.checkers.history.model import Model
 from upheaval.records import Function, Json
 from upheaval_pipeline import keys
 from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, OPEN, REGISTER, UNRECORDED, check

@@ -18,8 +18,8 @@ from support.built_runs import (
     session_message,
     write_log,
 )
-from upheaval.checkers.logs import described, frame_at, frame_facts
-from upheaval.checkers.recordings import RecordedLog, messages
+from upheaval.checkers.evidence.logs import described, frame_at, frame_facts
+from upheaval.checkers.evidence.recordings import RecordedLog, messages
 from upheaval.records import Function, Json, MemberFolder, encode_operation
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_pipeline.findings import shown_frame

@@ -11,9 +11,9 @@ from support.built_events import ledger_log, timers_log
 from support.built_locks import locks_run
 from support.built_runs import good_run
 from support.judged_runs import JudgedRun
-from upheaval.checkers.identities import SECURITY_FILE
-from upheaval.checkers.promises import Promise
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol.identities import SECURITY_FILE
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import CompanionConfig, ControlRecord, Function, RunFolder, note_companion
 from upheaval.report import measure_run

@@ -20,8 +20,8 @@ from support.built_runs import (
 )
 from support.judged_runs import JudgedRun, only
 from support.schema_versions import in_version
-from upheaval.checkers.promises import Promise
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import (

@@ -13,9 +13,9 @@ import pytest
 from support.built_runs import BuiltRun, good_run, operation_index, payload_index, trace_line
 from support.growing_runs import GrowingRun, answers
 from support.watching import command, watching
-from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import RecordedLog
+from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, RunFolder, seal

@@ -16,8 +16,8 @@ from support.bad_runs.binding import (
     the_last_term_ends_where_it_begins,
     the_next_term_has_no_frame_yet,
 )
-from upheaval.checkers.promises import Promise
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Origin, RunFolder, write_origin
 

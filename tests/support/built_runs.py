@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from upheaval.checkers.model import Model
+from upheaval.checkers.history.model import Model
 from upheaval.records import (
     WORKBENCH,
     Converge,

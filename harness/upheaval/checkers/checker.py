@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from upheaval.checkers.logs import WitnessLog
+from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run_evidence import Evidence
 from upheaval.checkers.verdict import NotApplicable, Result
 
 

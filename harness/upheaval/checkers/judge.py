@@ -13,8 +13,8 @@ from os import PathLike
 from typing import Final
 
 from upheaval.checkers.checker import Checker
+from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import AnyPromise, OwnPromise, Promise
-from upheaval.checkers.run_evidence import Evidence
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Result, Verdict
 from upheaval.errors import HarnessError

@@ -4,12 +4,12 @@ import argparse
 import json
 from pathlib import Path
 
-from upheaval.checkers.foreign import ForeignHistory, read_foreign
-from upheaval.checkers.illegal_prefix import IllegalPrefix, Shown, illegal_prefix
-from upheaval.checkers.key_models import KEY_MODELS, SequentialModel
-from upheaval.checkers.own_key_model import ModelRaised, load_key_model
+from upheaval.checkers.history.foreign import ForeignHistory, read_foreign
+from upheaval.checkers.history.illegal_prefix import IllegalPrefix, Shown, illegal_prefix
+from upheaval.checkers.history.key_models import KEY_MODELS, SequentialModel
+from upheaval.checkers.history.own_key_model import ModelRaised, load_key_model
+from upheaval.checkers.history.search import KeySearch, completion_of, finding, on_key, parts, search_keys
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.search import KeySearch, completion_of, finding, on_key, parts, search_keys
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.progress import ProgressLine, bar
 from upheaval.cli.tables import table

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from upheaval.checkers.events import MS_OF_UNIT, TimerFired
-from upheaval.checkers.logs import compare_logs
-from upheaval.checkers.positions import finals_of
-from upheaval.checkers.witness import LogEntry
+from upheaval.checkers.evidence.events import MS_OF_UNIT, TimerFired
+from upheaval.checkers.evidence.logs import compare_logs
+from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.history.witness import LogEntry
 from upheaval.records import (
     AdminCommand,
     ControlRecord,

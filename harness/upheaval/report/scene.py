@@ -14,10 +14,10 @@ from heapq import nlargest
 from itertools import pairwise
 from typing import Any, Final
 
-from upheaval.checkers.logs import compare_logs
-from upheaval.checkers.placed_calls import place_calls
-from upheaval.checkers.positions import finals_of
-from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, TYPE_DATA, LogMissing, RecordedLog
+from upheaval.checkers.evidence.logs import compare_logs
+from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, TYPE_DATA, LogMissing, RecordedLog
+from upheaval.checkers.history.placed_calls import place_calls
 from upheaval.records import (
     ControlRecord,
     Function,

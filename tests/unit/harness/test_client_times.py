@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from upheaval.checkers.bounds import Trouble
-from upheaval.checkers.client_times import ClientTimes, is_slow, judge_client_times
-from upheaval.checkers.events import LogEvents
-from upheaval.checkers.log_time import LeaderClock
+from upheaval.checkers.evidence.events import LogEvents
+from upheaval.checkers.liveness.bounds import Trouble
+from upheaval.checkers.liveness.client_times import ClientTimes, is_slow, judge_client_times
+from upheaval.checkers.liveness.log_time import LeaderClock
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
 from upheaval_node.protocol.cluster_messages import CloseReason

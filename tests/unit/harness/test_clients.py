@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from upheaval.checkers.clients import clients_of, judge_clients, judge_terms
-from upheaval.checkers.events import LogEvents
+from upheaval.checkers.evidence.events import LogEvents
+from upheaval.checkers.history.clients import clients_of, judge_clients, judge_terms
+from upheaval.checkers.history.witness import LogEntry
 from upheaval.checkers.verdict import Verdict
-from upheaval.checkers.witness import LogEntry
 from upheaval.records import Function, Operation, Outcome
 
 OK, FAIL, UNKNOWN = Outcome.OK, Outcome.FAIL, Outcome.UNKNOWN

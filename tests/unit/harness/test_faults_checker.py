@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from upheaval.checkers.faults import faults_proved
+from upheaval.checkers.evidence.faults import faults_proved
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import (
     Converge,

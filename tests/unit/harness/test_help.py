@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from upheaval.checkers import key_models, search
+from upheaval.checkers.history import key_models, search
 from upheaval.cli import parsing
 from upheaval.cli.main import main
 from upheaval.records import NOTATIONS, SPLIT, TOGETHER

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.bounds import check_bounds
-from upheaval.checkers.events import TermTimes
-from upheaval.checkers.log_time import judge_time, leader_clocks
+from upheaval.checkers.evidence.events import TermTimes
+from upheaval.checkers.liveness.bounds import check_bounds
+from upheaval.checkers.liveness.log_time import judge_time, leader_clocks
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Manifest, RunFolder

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.lone_histories import is_linearizable, register_history
-from upheaval.checkers.illegal_prefix import POSSIBLE_MAX, IllegalPrefix, illegal_prefix
-from upheaval.checkers.key_models import KV, LIST, REGISTER, WORKBENCH_MODEL, KeyModel
-from upheaval.checkers.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
+from upheaval.checkers.history.illegal_prefix import POSSIBLE_MAX, IllegalPrefix, illegal_prefix
+from upheaval.checkers.history.key_models import KV, LIST, REGISTER, WORKBENCH_MODEL, KeyModel
+from upheaval.checkers.history.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Function, Json, Operation, Outcome
 

@@ -8,10 +8,10 @@ import pytest
 from support.bad_runs import copy_of_good_run
 from support.bad_runs.protocol import KILLED, RESTARTED, Line, first, having
 from support.bad_runs.seen import seen_by_forwarders
+from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol import check_protocol
-from upheaval.checkers.protocol_events import MemberEvent, Place
-from upheaval.checkers.seen_protocol import SeenCommits
+from upheaval.checkers.protocol.protocol import check_protocol
+from upheaval.checkers.protocol.seen_protocol import SeenCommits
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import Json, RunFolder
 from upheaval.report.elections import Outcome, elections_of

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.built_events import EventLog, ledger_log, timers_log, workbench_log
-from upheaval.checkers.positions import traced_positions
-from upheaval.checkers.promises import Promise
+from upheaval.checkers.evidence.positions import traced_positions
 from upheaval.checkers.judge import judge_snapshots, verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import RunFolder
 from upheaval_node.protocol import cluster_messages as cm

@@ -17,8 +17,8 @@ from support.built_runs import (
     session_message,
     trace_line,
 )
-from upheaval.checkers.promises import Promise
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.run import judge

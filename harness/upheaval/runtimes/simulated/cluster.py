@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from upheaval.checkers.identities import SECURITY_FILE
+from upheaval.checkers.protocol.identities import SECURITY_FILE
 from upheaval.cluster.companion_control import Companion
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (

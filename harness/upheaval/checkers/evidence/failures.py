@@ -1,0 +1,42 @@
+"""What the manifest names as why a run failed: what only its runner could see, and no other file of the run shows.
+
+This module knows which verdict each of these is.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from upheaval.checkers.checker import Checker
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.promises import Promise, promise_named
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+
+_VERDICTS: Final[Mapping[Promise, Verdict]] = {
+    Promise.RUN_ENDED: Verdict.UNKNOWN,
+    Promise.AS_DRAWN: Verdict.UNKNOWN,
+    Promise.FOLDER_JUDGED: Verdict.UNKNOWN,
+    Promise.AS_EXPECTED: Verdict.INVALID,
+    Promise.INVARIANTS: Verdict.INVALID,
+    Promise.TASKS_PASSED: Verdict.INVALID,
+    Promise.TEST_PASSED: Verdict.INVALID,
+}
+
+
+def check_failures(evidence: Evidence) -> Iterator[Result]:
+    """A finding on each promise of which the manifest has a failure."""
+    details: dict[Promise, list[str]] = {promise: [] for promise in _VERDICTS}
+    for failure in evidence.manifest.failures:
+        promise = promise_named(failure.promise)
+        if promise is not None and promise in _VERDICTS:
+            details[promise].append(failure.detail)
+        else:
+            detail = f"the manifest has a failure of {failure.promise!r}, which this version does not know"
+            details[Promise.RUN_ENDED].append(detail)
+    for promise, named in details.items():
+        if named:
+            yield Finding(promise, _VERDICTS[promise], "; ".join(named))
+        else:
+            yield NotApplicable(promise, "the manifest has no failure of it")
+
+
+FAILURES: Final = Checker("failures", tuple(_VERDICTS), frozenset(), check_failures)
