@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TextIO, cast
 
 from upheaval_chaos.exit_status import CommandStatus
-from upheaval_chaos.printed import ERRORS
+from upheaval_chaos.programs import ERRORS
 
 _STANDARD: Final = (0, 1, 2)
 
