@@ -127,7 +127,7 @@ def run_scenario(
         finally:
             stage.close()
     except HarnessError as error:
-        if error.exit_status is not CommandStatus.UNKNOWN:
+        if error.exit_status != CommandStatus.UNKNOWN:
             raise
         add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
     digest = stage.digest()
