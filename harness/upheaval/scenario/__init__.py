@@ -6,7 +6,6 @@ Runs nothing.
 from upheaval.scenario.exact_script import (
     ExactScript as ExactScript,
     ExactStep as ExactStep,
-    Expected as Expected,
     exact_names as exact_names,
     find_exact as find_exact,
     is_exact as is_exact,
