@@ -80,14 +80,22 @@ def fields_of(faults: FaultCounts) -> dict[str, Json]:
     return {kind: {fate.value: faults[kind][fate] for fate in Fate} for kind in sorted(faults)}
 
 
+def finding_line(verdict: Verdict, promise: AnyPromise, evidence: str) -> str:
+    """A finding in the line of its seed."""
+    return f"{verdict.text}, {promise.sentence}: {' '.join(evidence.split())}"
+
+
 @dataclass(slots=True)
 class SeedOutcome:
-    """How one seed went. `promise` (its id) and `detail` say what was broken; `verdict` is valid when nothing was."""
+    """How one seed went. `promise` (its id) and `detail` are of the worst finding, `findings` are all that are not
+    valid; `verdict` is valid when there are none.
+    """
 
     swarm: Swarm
     verdict: str = Verdict.VALID.text
     promise: str = ""
     detail: str = ""
+    findings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     """Simulated."""
     processor_seconds: float = 0.0
@@ -138,6 +146,7 @@ class SeedOutcome:
             "verdict": self.verdict,
             "promise": self.promise,
             "detail": self.detail,
+            "findings": list(self.findings),
             "inconclusive": self.is_inconclusive,
             "simulated_seconds": round(self.seconds, 3),
             "processor_seconds": round(self.processor_seconds, 3),
@@ -274,6 +283,9 @@ class SeedRun:
         companion = self.swarm.variations.companion
         if companion is not None and companion.is_restored and self.outcome.is_valid:
             self._restore(companion.config.name)
+            if not self.outcome.is_valid:
+                # The restore wrote down that it failed.
+                self.report = verify_folder(RunFolder(run.path, at_rest=True))
 
     def _prove_variations(self, run: RunFolder) -> None:
         drawn = self.swarm.variations
@@ -321,7 +333,9 @@ class SeedRun:
         self._note(Variation.RESTORE, Proof(self.outcome.is_valid, report.finding(Promise.BACKED_UP).detail))
 
     def _fail(self, verdict: Verdict, promise: AnyPromise, detail: str) -> None:
-        outcome = self.outcome
+        outcome, line = self.outcome, finding_line(verdict, promise, detail)
+        if verdict is not Verdict.VALID and line not in outcome.findings:
+            outcome.findings.append(line)
         if verdict > Verdict[outcome.verdict.upper()]:
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
 
