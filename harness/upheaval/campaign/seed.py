@@ -281,11 +281,10 @@ class SeedRun:
         for finding in self.report.findings:
             self._fail(finding.verdict, finding.promise, finding.evidence)
         companion = self.swarm.variations.companion
-        if companion is not None and companion.is_restored and self.outcome.is_valid:
-            self._restore(companion.config.name)
-            if not self.outcome.is_valid:
-                # The restore wrote down that it failed.
-                self.report = verify_folder(RunFolder(run.path, at_rest=True))
+        is_restored = companion is not None and companion.is_restored and self.outcome.is_valid
+        if companion is not None and is_restored and not self._restore(companion.config.name):
+            # The restore wrote down that it failed.
+            self.report = verify_folder(run)
 
     def _prove_variations(self, run: RunFolder) -> None:
         drawn = self.swarm.variations
@@ -307,8 +306,11 @@ class SeedRun:
             self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, detail)
             add_failure(self.cluster.run, Failure(Promise.AS_DRAWN, detail))
 
-    def _restore(self, name: str) -> None:
-        """Another cluster begins with what the node beside the members has, serves, and is judged as a whole."""
+    def _restore(self, name: str) -> bool:
+        """Another cluster begins with what the node beside the members has, serves, and is judged as a whole.
+
+        Whether it was valid.
+        """
         scenario, path = self.swarm.restored(), self.cluster.run.path
         try:
             origin = examine(path / name)
@@ -327,10 +329,12 @@ class SeedRun:
             report = verify_run(stage.run.path)
         except HarnessError as error:
             self._note(Variation.RESTORE, Proof(False, " ".join(str(error).split())))
-            return
+            return False
         for finding in report.findings:
             self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}")
-        self._note(Variation.RESTORE, Proof(self.outcome.is_valid, report.finding(Promise.BACKED_UP).detail))
+        is_valid = report.verdict is Verdict.VALID
+        self._note(Variation.RESTORE, Proof(is_valid, report.finding(Promise.BACKED_UP).detail))
+        return is_valid
 
     def _fail(self, verdict: Verdict, promise: AnyPromise, detail: str) -> None:
         outcome, line = self.outcome, finding_line(verdict, promise, detail)
