@@ -12,8 +12,8 @@ from upheaval.scenario.exact_script import (
     parse_exact as parse_exact,
 )
 from upheaval.scenario.recorded import recorded_scenario as recorded_scenario
+from upheaval.scenario.statements import ScenarioError as ScenarioError
 from upheaval.scenario.text import (
-    ScenarioError as ScenarioError,
     load_scenario as load_scenario,
     parse_scenario as parse_scenario,
     scenario_names as scenario_names,

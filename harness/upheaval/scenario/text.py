@@ -11,7 +11,7 @@ from typing import Final
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
 from upheaval.records import ADMIN_COMMANDS, BACKUP, ENDINGS, MEMBERS_MAX, SOURCES, SYNC_LEVEL_MAX, AdminCommand
-from upheaval.scenario.statements import SUFFIX, ScenarioError, Statement, Text, Word, read_library_text
+from upheaval.scenario.statements import SUFFIX, Statement, Text, Word, read_library_text
 from upheaval.scenario.values import (
     LIBRARY,
     AskFor,
@@ -41,8 +41,6 @@ from upheaval_chaos.target import MESSAGES, Dialler, LinkFaultKind, Means
 from upheaval_chaos.toxic_links import CONSENSUS
 from upheaval_node.protocol.describe import field_names
 from upheaval_node.suggestions import did_you_mean
-
-__all__ = ["OTHERS", "ScenarioError", "load_scenario", "parse_scenario", "scenario_names"]
 
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
 BOTH_WAYS: Final = "<->"
