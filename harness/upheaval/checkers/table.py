@@ -25,6 +25,7 @@ from upheaval.checkers.liveness.log_time import TIME
 from upheaval.checkers.liveness.progress import PROGRESS
 from upheaval.checkers.liveness.unexplained import UNEXPLAINED
 from upheaval.checkers.protocol.endings import ENDINGS_CHECKER
+from upheaval.checkers.protocol.expected import EXPECTED
 from upheaval.checkers.protocol.identities import IDENTITIES
 from upheaval.checkers.protocol.leader_claims import LEADERS
 from upheaval.checkers.protocol.protocol import PROTOCOL
@@ -37,6 +38,7 @@ from upheaval.checkers.states.snapshots import SNAPSHOTS
 
 CHECKERS: Final[tuple[Checker, ...]] = (
     FAILURES,
+    EXPECTED,
     CONVERGENCE,
     TRAFFIC,
     FAULTS,

@@ -142,7 +142,9 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""
     promise = promise_of(outcome.promise).sentence
-    return f"seed {seed}: {outcome.verdict}, {promise}: {outcome.detail}\n  again: {again}{left}"
+    worst = f"{outcome.verdict}, {promise}: {outcome.detail}"
+    others = "".join(f"\n  also: {line}" for line in outcome.findings if line != worst)
+    return f"seed {seed}: {worst}{others}\n  again: {again}{left}"
 
 
 def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:
