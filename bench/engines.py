@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import psutil
+from upheaval_pipeline.columnar import ECHO, LIST, REGISTER
 
 from bench.pipeline import OPERATIONS_OF_A_KEY, key_operations
 from support.built_runs import good_run, new_term, session_message
@@ -37,7 +38,6 @@ from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import Operation, Outcome, encode_operation
 from upheaval.scenario import load_scenario
-from upheaval_pipeline.columnar import ECHO, LIST, REGISTER
 from upheaval_pipeline.whole import WHOLE_MIB
 
 SLOTS = 8
@@ -175,11 +175,12 @@ def verdicts(judged: Iterable[Any]) -> list[str]:
 
 def by_spark(master: str, lake: str, what: str, whole_mib: int, folders: Sequence[Path]) -> Row:
     """All promises in one way, the core check, or ingest."""
+    from upheaval_pipeline.judged_history import Witness
+    from upheaval_pipeline.reach import Reach
+
     from upheaval_pipeline import judged_history, judged_logs
     from upheaval_pipeline.ingest import ingest
-    from upheaval_pipeline.judged_history import Witness
     from upheaval_pipeline.lake import Lake
-    from upheaval_pipeline.reach import Reach
     from upheaval_pipeline.run_tables import RunTables, each_of_lake, of_lake
     from upheaval_pipeline.session import session
     from upheaval_pipeline.verify import judge, verify, verify_lake

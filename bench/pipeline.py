@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, REGISTER
+from upheaval_pipeline.keys import judge_groups
 
 from upheaval.checkers.history.model import Model
 from upheaval.records import Function, Json, encode_operation
@@ -26,8 +28,6 @@ from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.fragments import append_message, padding_header
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_pipeline import tables
-from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, REGISTER
-from upheaval_pipeline.keys import judge_groups
 from upheaval_pipeline.pieces import pieces
 from upheaval_pipeline.recorded import recording_batches
 

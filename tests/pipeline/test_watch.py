@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from upheaval_pipeline.watch import IN_VOLUMES, open_checkpoint
 
 from support.built_runs import BuiltRun, good_run, operation_index, payload_index, trace_line
 from support.growing_runs import GrowingRun, answers
@@ -20,7 +21,6 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, RunFolder, seal
 from upheaval.waits import wait_until
-from upheaval_pipeline.watch import IN_VOLUMES, open_checkpoint
 
 OPERATIONS = 1200
 

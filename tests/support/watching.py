@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval_pipeline.watch import Watch, open_checkpoint
+from upheaval_pipeline.watch_output import Status
+
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import RunFolder
 from upheaval.waits import wait_until
-from upheaval_pipeline.watch import Watch, open_checkpoint
-from upheaval_pipeline.watch_output import Status
 
 PATIENCE_S: Final = 300.0
 
