@@ -167,7 +167,7 @@ def test_bytes_that_were_changed_are_no_answer(table: str, tmp_path: Path, spark
     data[len(data) // 3] ^= 0xFF
     file.write_bytes(data)
     with pytest.raises(Exception, match="hecksum"):
-        asked(spark, str(lake), f"SELECT count(DISTINCT {table}) FROM {table}", 9)
+        asked(spark, str(lake), f"SELECT * FROM {table}", 9999)
 
 
 def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: Any) -> None:
