@@ -29,8 +29,8 @@ import psutil
 
 from support.built_runs import good_run, new_term, session_message
 from support.spark_master import spark_master
-from upheaval.checkers.model import Model
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.history.model import Model
+from upheaval.checkers.judge import verify_run
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import Function, Json, Operation, Outcome, encode_operation

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from upheaval.checkers.causes import parse_explanation
+from upheaval.checkers.own.causes import parse_explanation
 from upheaval.checkers.promises import Promise, promise_of
-from upheaval.checkers.verdict import Finding, Report, Unchecked, Verdict
+from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.errors import UsageError
 from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
 from upheaval_pipeline.lake_files import write_file
@@ -100,14 +100,14 @@ def _rows(run: str, judged: Judged) -> Iterator[tuple[object, ...]]:
 
 def _judged(rows: Iterable[Any]) -> Judged:
     findings: list[Finding] = []
-    not_checked: list[Unchecked] = []
+    not_checked: list[NotApplicable] = []
     folder = ""
     for row in sorted(rows, key=lambda row: row.number):
         if row.verdict == UNREADABLE:
             return UsageError(row.detail)
         folder = row.folder
         if row.verdict is None:
-            not_checked.append(Unchecked(Promise(row.promise), row.detail))
+            not_checked.append(NotApplicable(Promise(row.promise), row.detail))
         else:
             findings.append(_finding(row))
     return Report(folder, tuple(findings), tuple(not_checked))

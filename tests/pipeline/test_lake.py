@@ -12,7 +12,7 @@ import pytest
 
 from support.built_runs import good_run
 from support.lakes import as_of_another_version, asked, killed_at, killed_on_sight, table_files
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake

@@ -18,7 +18,7 @@ from support.built_runs import (
     session_message,
     write_log,
 )
-from upheaval.checkers.recordings import RecordedLog, messages
+from upheaval.checkers.evidence.recordings import RecordedLog, messages
 from upheaval.records import Function, Json, MemberFolder, encode_operation
 from upheaval_pipeline.pieces import pieces
 from upheaval_pipeline.recorded import recording_batches

@@ -9,8 +9,8 @@ import pytest
 
 from support.bad_runs import BAD_RUNS, copy_of_good_run
 from support.lakes import as_of_another_version, asked
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.records import RunFolder
 from upheaval.scenario import load_scenario
 from upheaval_pipeline.ingest import ingest

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from support.built_runs import good_run
 from support.lakes import as_of_another_version
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder

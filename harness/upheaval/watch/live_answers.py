@@ -6,9 +6,9 @@ An answer waits for its place in the log, an operation in the log for its answer
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from upheaval.checkers.model import Model, same
+from upheaval.checkers.history.model import Model, same
+from upheaval.checkers.history.witness import LogEntry, acknowledged_not_lost, wrong_result
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.checkers.witness import LogEntry, acknowledged_not_lost, wrong_result
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 
 

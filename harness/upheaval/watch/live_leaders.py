@@ -1,16 +1,9 @@
 """Who led each term, while members say it: all claims name one leader. This module knows no files."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
-from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
+from upheaval.checkers.protocol.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.verdict import Finding
-from upheaval.records import TraceEvent
-from upheaval_node.trace_kinds import TraceKind
-
-_LEADER: Final = "LEADER"
-_NAMES_LEADER: Final = ("NewLeadershipTerm", "CommitPosition")
-"""Messages that only a leader sends to the other members, with its own member id in them."""
 
 
 class LiveLeaders:
@@ -33,16 +26,3 @@ class LiveLeaders:
 def may_claim(line: bytes) -> bool:
     """Whether a line of a trace can name a leader: most cannot, and decoding them costs more than all else."""
     return b'"leader_member_id"' in line or b'"LEADER"' in line
-
-
-def traced_claims(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
-    """A member that says that it leads a term, whatever the event is, or a leader's message that names its sender."""
-    fields = event.fields
-    term, leader = fields.get("leadership_term_id"), fields.get("leader_member_id")
-    source = f"member-{member_id}/trace.jsonl:{event.line}"
-    if type(term) is int:
-        if fields.get("role") == _LEADER:
-            yield LeaderClaim(term, member_id, source)
-        is_announced = event.event == TraceKind.LEADERSHIP_TERM or fields.get("message") in _NAMES_LEADER
-        if is_announced and type(leader) is int:
-            yield LeaderClaim(term, leader, source)

@@ -6,12 +6,20 @@ This module knows nothing of histories.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from upheaval.checkers.leaders import LeaderClaim
-from upheaval.checkers.logs import Difference, Shown, WitnessLog, differing_frames, frame_at, frame_facts, read_entries
+from upheaval.checkers.evidence.logs import (
+    Difference,
+    Shown,
+    WitnessLog,
+    differing_frames,
+    frame_at,
+    frame_facts,
+    read_entries,
+)
+from upheaval.checkers.evidence.recordings import Segment
+from upheaval.checkers.history.witness import LogEntry
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import Segment
+from upheaval.checkers.protocol.leaders import LeaderClaim
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.checkers.witness import LogEntry
 from upheaval.records import RunFolder
 from upheaval.watch.tails import LogTail
 

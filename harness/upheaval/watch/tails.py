@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.recordings import (
+from upheaval.checkers.evidence.recordings import (
     FLAG_END,
     FRAME_HEADER_LENGTH,
     TYPE_DATA,

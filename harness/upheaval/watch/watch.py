@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from upheaval.checkers.losses import losses_of
-from upheaval.checkers.positions import finals_of
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import AnyPromise, Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.protocol.leader_claims import traced_claims
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import FieldError, Manifest, Operation, RunFolder, TraceEvent, jsonfields, parse_operation
 from upheaval.system import last_commit_position, system_named
 from upheaval.waits import wait_until
 from upheaval.watch.live_answers import LiveAnswers
-from upheaval.watch.live_leaders import LiveLeaders, may_claim, traced_claims
+from upheaval.watch.live_leaders import LiveLeaders, may_claim
 from upheaval.watch.live_logs import LiveLogs
 from upheaval.watch.output import Output, Status
 from upheaval.watch.tails import LineTail

@@ -11,9 +11,9 @@ import pytest
 from support.built_runs import BuiltRun, good_run, operation_index, payload_index, session_message, trace_line
 from support.growing_runs import GrowingRun, answers
 from support.watching import Reported
+from upheaval.checkers.evidence.recordings import RecordedLog
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, RunFolder, encode_operation, seal
