@@ -6,8 +6,10 @@ An answer waits for its place in the log, an operation in the log for its answer
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from upheaval.checkers.evidence.positions import UNBOUNDED
 from upheaval.checkers.history.model import Model, same
-from upheaval.checkers.history.witness import LogEntry, acknowledged_not_lost, wrong_result
+from upheaval.checkers.history.witness import LogEntry, what_is_wrong, wrong_result
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 
@@ -76,15 +78,22 @@ class LiveAnswers:
             del self._waiting[operation.id]
             if operation.position is not None and operation.position > start:
                 self.followed += 1
-                yield acknowledged_not_lost([operation], {})
+                yield from _lost(operation, None)
 
     def _judged(self, operation: Operation, logged: _Logged) -> Iterator[Finding]:
         self.followed += 1
         entry, expected = logged.entry, logged.expected
-        finding = acknowledged_not_lost([operation], {entry.id: entry})
-        if finding.verdict is not Verdict.VALID:
-            yield finding
+        yield from _lost(operation, entry)
         if isinstance(expected, list) and entry.f is Function.LIST:
             expected = expected[: logged.length]
         if logged.is_modelled and not same(operation.result, expected):
             yield wrong_result(operation, entry.position, expected)
+
+
+def _lost(operation: Operation, entry: LogEntry | None) -> Iterator[Finding]:
+    """A finding on an answer whose operation is not where the log should have it."""
+    wrong = what_is_wrong(operation, entry, UNBOUNDED)
+    if wrong is not None:
+        detail, about = wrong
+        promise = Promise.ACKNOWLEDGED_NOT_LOST
+        yield Finding(promise, Verdict.INVALID, detail, position=about.position, operation=about.id)
