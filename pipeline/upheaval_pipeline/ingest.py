@@ -163,7 +163,7 @@ def _controls(run: RunFolder) -> str | None:
 def _title(folder: Path) -> str | None:
     """Of the scenario that made the run, if one did."""
     try:
-        lines = RunFolder(folder).scenario_file.read_text(encoding="utf-8").splitlines()
+        lines = RunFolder(folder).scenario_file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         return None
     return next((line.partition(" ")[2].strip() for line in lines if line.startswith("title ")), None)

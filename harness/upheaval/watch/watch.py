@@ -13,6 +13,7 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.protocol.leader_claims import traced_claims
 from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.errors import UsageError
 from upheaval.records import FieldError, Manifest, Operation, RunFolder, TraceEvent, jsonfields, parse_operation
 from upheaval.system import last_commit_position, system_named
 from upheaval.waits import wait_until
@@ -130,7 +131,12 @@ class Watch:
         if changed_ns == self._faults_ns:
             return
         self._faults_ns = changed_ns
-        for fault in self._run.read_faults():
+        try:
+            faults = list(self._run.read_faults())
+        except UsageError as error:
+            self._output.note(str(error))
+            return
+        for fault in faults:
             key, is_healed = fault.unhealed(), fault.heal_end_ns is not None
             name = fault.statement or f"{fault.what} {fault.where}"
             if key not in self._faults:

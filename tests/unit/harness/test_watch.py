@@ -249,9 +249,13 @@ def test_a_malformed_line_is_noted_and_the_rest_is_followed(tmp_path: Path) -> N
     growing = grown(tmp_path)
     watch, reported = watched(growing)
     growing.run.history_file.write_text("{]\n")
+    growing.run.faults_file.write_text("{]\n")
     watch.look()
-    (note,) = reported.notes[1:]
-    assert note.startswith(f"{growing.run.history_file}:1: not JSON")
+    watch.look()
+    assert [note.partition(": not JSON")[0] for note in reported.notes[1:]] == [
+        f"{growing.run.faults_file}:1",
+        f"{growing.run.history_file}:1",
+    ]
 
 
 def test_a_member_with_another_host_is_read_from_its_new_log(tmp_path: Path) -> None:
