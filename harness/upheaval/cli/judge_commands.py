@@ -12,12 +12,10 @@ from upheaval.cli.parsing import (
     LOG_LEVELS,
     NOTATIONS,
     QUESTIONS,
-    SPREAD_ABOVE_MIB,
     Commands,
     above_zero,
     add_cluster,
     add_json,
-    from_zero,
     moment,
     question,
 )
@@ -32,7 +30,6 @@ def add_commands(commands: Commands) -> None:
     verify.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     add_json(verify)
     _add_lake(verify)
-    _add_spread(verify)
     _add_check(commands)
     report = commands.add("report", "write one run as an HTML page", lazy("upheaval.cli.report:report"))
     report.add_argument("run", type=Path, metavar="RUN", help="the run folder")
@@ -71,7 +68,6 @@ def add_commands(commands: Commands) -> None:
     ingest.add_argument("--lake", required=True, help="folder or address of the lake")
     add_json(ingest)
     _add_master(ingest)
-    _add_spread(ingest)
     query = commands.add(
         "query", "ask a lake in SQL: its tables, and views of them (Spark)", lazy("upheaval_pipeline.commands:query")
     )
@@ -130,16 +126,10 @@ def _add_check(commands: Commands) -> None:
 def _add_watch(commands: Commands) -> None:
     watch = commands.add(
         "watch",
-        "follow a run while it goes on, and say what is broken so far (Spark)",
-        lazy("upheaval_pipeline.commands:watch"),
+        "follow a run while it goes on, say what is broken so far, and judge it when it is over",
+        lazy("upheaval.cli.watch:watch"),
     )
     add_cluster(watch)
-    watch.add_argument(
-        "--checkpoint",
-        type=Path,
-        metavar="DIR",
-        help="keep there how far it is, so that it goes on after its own end (default: a temporary folder)",
-    )
     add_json(watch, "print one object a line")
     watch.set_defaults(ends_with_reader=True)
 
@@ -174,16 +164,6 @@ def _add_logs(commands: Commands) -> None:
 
 def _add_master(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="Spark master (default local[*])")
-
-
-def _add_spread(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--spread-above",
-        type=from_zero,
-        metavar="MIB",
-        help="judge runs with more lines than this by columns, spread over many tasks, and others as a whole, each in "
-        f"a task that takes seven times as much memory (Spark; default {SPREAD_ABOVE_MIB}; 0: all by columns)",
-    )
 
 
 def _add_lake(parser: argparse.ArgumentParser) -> None:
