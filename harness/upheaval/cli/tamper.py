@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from upheaval.cli.progress import ProgressLine
-from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.errors import UsageError
 from upheaval.tamper.edit import Edit
 from upheaval.tamper.table import EDITS
-from upheaval.tamper.trial import Outcome, Score, Trial, refuse_unfit, try_edits
+from upheaval.tamper.trial import Score, Trial, refuse_unfit, try_edits
 from upheaval_node.suggestions import did_you_mean
 
-_WRONG_STATUS: Final = 1
 _LINES_S: Final = 30.0
 
 
@@ -34,9 +33,7 @@ def tamper(options: argparse.Namespace) -> int:
         print(json.dumps({"edits": [trial.to_fields() for trial in trials], "score": counts}, indent=2))
     else:
         print(score.text)
-    if score.counts[Outcome.WRONG]:
-        return _WRONG_STATUS
-    return 0 if score.counts[Outcome.DOES_NOT_APPLY] < len(trials) else UnknownOutcome.exit_status
+    return score.exit_status
 
 
 def _chosen(names: Sequence[str]) -> list[Edit]:

@@ -70,6 +70,14 @@ class Score:
         counts = ", ".join(f"{self.counts[outcome]} {outcome}" for outcome in shown)
         return f"{sum(self.counts.values())} edits: {counts}"
 
+    @property
+    def exit_status(self) -> int:
+        """What the command ends with: 1 for any edit that is valid although wrong, 3 when none applied."""
+        if self.counts[Outcome.WRONG]:
+            return Verdict.INVALID.exit_status
+        is_tried = self.counts[Outcome.NOTICED] + self.counts[Outcome.UNKNOWN] > 0
+        return (Verdict.VALID if is_tried else Verdict.UNKNOWN).exit_status
+
 
 def refuse_unfit(runs: Sequence[Path]) -> None:
     """Raise `UsageError` for a run that is not valid, as it is and after a copy was sealed anew."""
