@@ -95,10 +95,7 @@ def a_fault_is_put_in_after_the_end_of_the_run(run: RunCopy) -> None:
 
 
 def a_killed_process_returns_before_its_heal(run: RunCopy) -> None:
-    """A heal 2 s after the process was back.
-
-    The fault goes on for two seconds after that.
-    """
+    """A heal 2 s after the process was back."""
 
     def change(fault: Line) -> None:
         fault["heal_begin_ns"] += 2 * _SECOND
@@ -168,18 +165,12 @@ def a_fault_is_gone(run: RunCopy) -> None:
 
 
 def a_fault_is_recorded_that_never_was(run: RunCopy) -> None:
-    """A pause of a member that was well.
-
-    A member that was well is said to have been paused, with evidence.
-    """
+    """A pause of a member that was well."""
     _add_pause(run, begin_ns=None)
 
 
 def a_late_failover_is_covered_by_a_fault(run: RunCopy) -> None:
-    """A failover 10 s late, and a pause of that length.
-
-    A pause of another member is said to have lasted as long.
-    """
+    """A failover 10 s late, and a pause of that length."""
     killed_ns = delay_failover(run)
     _add_pause(run, begin_ns=killed_ns)
 
@@ -278,10 +269,7 @@ def _snapshot_position(run: RunCopy) -> int:
 
 
 def a_command_is_gone(run: RunCopy) -> None:
-    """A command and its name among the planned ones.
-
-    And was not planned.
-    """
+    """A command and its name among the planned ones."""
     with run.changing(CONTROLS) as controls:
         command = next((each for each in controls if each["what"] in ("snapshot", "suspend")), None)
         if command is None:
@@ -296,18 +284,15 @@ def a_command_is_gone(run: RunCopy) -> None:
 def a_resume_is_gone(run: RunCopy) -> None:
     """A resume and its name among the planned ones."""
     with run.changing(CONTROLS) as controls:
-        kept = [command for command in controls if command["what"] != "resume"]
-        need(len(kept) < len(controls), "no resume")
-        controls[:] = kept
+        others = [command for command in controls if command["what"] != "resume"]
+        need(len(others) < len(controls), "no resume")
+        controls[:] = others
     with run.manifest() as manifest:
         manifest["planned_commands"] = [what for what in manifest["planned_commands"] if what != "resume"]
 
 
 def commands_are_recorded_that_were_never_given(run: RunCopy) -> None:
-    """A suspend and a resume.
-
-    A suspend and a resume, with evidence.
-    """
+    """A suspend and a resume."""
     with run.changing(CONTROLS) as controls:
         last = controls[-1]
         for what, state in (("suspend", "SUSPENDED"), ("resume", "ACTIVE")):
@@ -393,10 +378,7 @@ def a_session_has_no_end(run: RunCopy) -> None:
 
 
 def a_client_asks_after_it_left(run: RunCopy) -> None:
-    """The end of a session, in the middle of its operations.
-
-    It wrote the end of its session down before its last operation there.
-    """
+    """The end of a session, in the middle of its operations."""
     with run.changing(SESSIONS) as ends:
         end = ends[-1]
         asked = [line["invoke_ns"] for line in run.lines(HISTORY) if line.get("session") == end["session"]]
@@ -439,7 +421,7 @@ def the_names_of_principals_are_others(run: RunCopy) -> None:
     """The names of principals."""
     with run.changing_object("security.json") as security:
         need(security["principals"], "no credentials")
-        security["principals"] = ["somebody"]
+        security["principals"] = ["another"]
 
 
 def the_run_had_no_credentials(run: RunCopy) -> None:

@@ -108,10 +108,7 @@ def _with_one_more(entries: list[Entry]) -> list[Entry]:
 
 
 def one_log_has_a_gap_of_padding(run: RunCopy) -> None:
-    """Padding for an entry of one log.
-
-    An entry is a padding frame of the same length.
-    """
+    """Padding for an entry of one log."""
     need(len(run.members) > 1, "a single member")
     log = log_of(run.folder.member(run.members[-1]))
     entries = log.read()
@@ -244,10 +241,7 @@ def a_term_was_named_a_year_ago(run: RunCopy) -> None:
 
 
 def one_recording_log_has_no_snapshot(run: RunCopy) -> None:
-    """The last snapshot, in one recording log.
-
-    The last set of them is gone.
-    """
+    """The last snapshot, in one recording log."""
     _change_records(run, _without_last_snapshot)
 
 
@@ -278,10 +272,7 @@ def _invalidated(records: Records) -> Records:
 
 
 def a_snapshot_lacks_its_service(run: RunCopy) -> None:
-    """The service's part of one snapshot of a member.
-
-    Its record in one recording log.
-    """
+    """The service's part of one snapshot of a member."""
     _change_records(
         run, _changed(lambda each: _is_snapshot(each) and each.service != MODULE, "no snapshot", lambda _: None)
     )
@@ -290,12 +281,12 @@ def a_snapshot_lacks_its_service(run: RunCopy) -> None:
 def all_snapshots_lack_their_service(run: RunCopy) -> None:
     """The services' parts of all snapshots."""
 
-    def kept(records: Records) -> Records:
+    def modules_alone(records: Records) -> Records:
         left = [record for record in records if not _is_snapshot(record) or record.service == MODULE]
         need(len(left) < len(records), "no snapshot")
         return left
 
-    _change_records(run, kept, everywhere=True)
+    _change_records(run, modules_alone, everywhere=True)
 
 
 def a_snapshot_is_elsewhere_in_the_log(run: RunCopy) -> None:
@@ -307,10 +298,7 @@ def a_snapshot_is_elsewhere_in_the_log(run: RunCopy) -> None:
 
 
 def a_snapshot_is_of_another_recording(run: RunCopy) -> None:
-    """The recording of a snapshot, that of the one before.
-
-    That of the snapshot before it, with its length.
-    """
+    """The recording of a snapshot, that of the one before."""
 
     def moved(records: Records) -> Records:
         modules = [at for at, record in enumerate(records) if _is_snapshot(record) and record.service == MODULE]

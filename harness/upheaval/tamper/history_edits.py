@@ -13,11 +13,11 @@ _UNWRITTEN: Final = 10**12
 """A value that no client wrote."""
 
 
-def answered(lines: list[Line], *functions: str, nth: int = -1) -> Line:
-    """An operation in the middle of those that were answered, or the nth. Raises `Lacking`."""
-    found = [line for line in lines if line["outcome"] == "ok" and (not functions or line["f"] in functions)]
-    need(found, f"no answered {' or '.join(functions) or 'operation'}")
-    return found[len(found) // 2 if nth < 0 else min(nth, len(found) - 1)]
+def answered(lines: list[Line], *functions: str) -> Line:
+    """An operation in the middle of those that were answered. Raises `Lacking`."""
+    done = [line for line in lines if line["outcome"] == "ok" and (not functions or line["f"] in functions)]
+    need(done, f"no answered {' or '.join(functions) or 'operation'}")
+    return done[len(done) // 2]
 
 
 def unanswered(run: RunCopy, lines: list[Line], *, is_in_log: bool, functions: tuple[str, ...] = ()) -> Line:
@@ -218,10 +218,7 @@ def all_answers_came_at_once(run: RunCopy) -> None:
 
 
 def an_answer_came_without_a_leader(run: RunCopy) -> None:
-    """An answer 0.5 s after the leader was killed.
-
-    The leader had died, and the answer that clients lost is there.
-    """
+    """An answer 0.5 s after the leader was killed."""
     faults = [fault for fault in run.lines(FAULTS) if fault["what"] == "kill"]
     need(faults, "no kill")
     with run.changing(HISTORY) as lines:
@@ -238,10 +235,7 @@ def an_answer_came_after_more_than_a_failover(run: RunCopy) -> None:
 
 
 def answers_of_a_session_overtake_each_other(run: RunCopy) -> None:
-    """Answers of a session in another order than its entries.
-
-    The one whose entry came later was answered first.
-    """
+    """Answers of a session in another order than its entries."""
     with run.changing(HISTORY) as lines:
         done = sorted((line for line in lines if line["outcome"] == "ok"), key=lambda line: line["position"] or 0)
         for one, other in pairwise(done):
@@ -253,10 +247,7 @@ def answers_of_a_session_overtake_each_other(run: RunCopy) -> None:
 
 
 def operations_are_in_the_other_order_in_the_log(run: RunCopy) -> None:
-    """Two reads one after the other, swapped in all logs.
-
-    The log has one before another that had been answered before it was asked for.
-    """
+    """Two reads one after the other, swapped in all logs."""
     done = sorted((line for line in run.lines(HISTORY) if line["outcome"] == "ok"), key=lambda line: line["position"])
     pairs = pairwise(done)
     reads = ("read", "list", "echo", "balances", "fired")
@@ -326,10 +317,7 @@ def no_operation_names_its_session(run: RunCopy) -> None:
 
 
 def an_answered_operation_is_recorded_as_unknown(run: RunCopy) -> None:
-    """An answered operation as unanswered.
-
-    And its slot goes on as after an answer.
-    """
+    """An answered operation as unanswered."""
     with run.changing(HISTORY) as lines:
         forget(answered(lines))
 

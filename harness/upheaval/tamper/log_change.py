@@ -61,7 +61,7 @@ class Moved:
     """Of entries that are still there."""
 
     def __call__(self, position: int) -> int:
-        """The new place; -1 stands for no position."""
+        """The new place; -1, which is no position, stays."""
         if position in self.exact:
             return self.exact[position]
         at = bisect_right(self.ends, position) - 1

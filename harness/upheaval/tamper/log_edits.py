@@ -157,10 +157,7 @@ def a_timer_fires_twice(run: RunCopy) -> None:
 
 
 def a_timer_fires_too_early(run: RunCopy) -> None:
-    """A TimerEvent before its deadline.
-
-    Right before the event before it, which is of another timer.
-    """
+    """A TimerEvent before its deadline."""
 
     def moved(entries: list[Entry]) -> list[Entry]:
         at = place_of(entries, _of(TIMER), "no timer fired", nth=30)
@@ -358,10 +355,7 @@ def a_session_closes_in_the_middle(run: RunCopy) -> None:
 
 
 def a_session_closes_by_time_out_after_its_last_message(run: RunCopy) -> None:
-    """A close by time-out 0 ms after the last message.
-
-    A millisecond after it.
-    """
+    """A close by time-out 0 ms after the last message."""
 
     def closed(entries: list[Entry]) -> list[Entry]:
         gone = {entries[at].long(SESSION) for at in templates(entries, CLOSED)}

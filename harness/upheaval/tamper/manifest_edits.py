@@ -75,10 +75,7 @@ def the_final_term_is_later(run: RunCopy) -> None:
 
 
 def a_member_is_left_out(run: RunCopy) -> None:
-    """A member less, and no folder of it.
-
-    The last one, with its folder and its final position.
-    """
+    """A member less, and no folder of it."""
     count = len(run.members)
     need(count > 1, "a single member")
     shutil.rmtree(run.folder.member(count - 1).path)
@@ -113,10 +110,7 @@ def files_were_synced_more(run: RunCopy) -> None:
 
 
 def the_members_had_another_profile(run: RunCopy) -> None:
-    """The profile `aeron`.
-
-    With time-outs that are ten times as long.
-    """
+    """The profile `aeron`."""
     _put(run, profile="aeron")
 
 

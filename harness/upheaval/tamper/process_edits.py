@@ -24,26 +24,27 @@ def _after_the_last_restart(lines: list[Line]) -> int:
 
 
 def a_process_ends_in_order_without_an_order(run: RunCopy) -> None:
-    """An end with status 0 and a start in the middle.
-
-    With status 0 in the middle of the run; it starts again at once.
-    """
-    member = followers(run, last_term(run)[1])[0]
-    with run.trace(member) as lines:
-        at = _after_the_last_restart(lines)
-        line = stamp(lines[at])
-        start = {**line, "event": "process-start", "version": "0.1.0"}
-        lines[at + 1 : at + 1] = [{**line, "event": "process-end", "status": 0, "reason": ""}, start]
+    """An end with status 0 in the middle, in place of a kill."""
+    _ends_by_itself(run, 0, "")
 
 
 def a_process_ends_by_a_defect(run: RunCopy) -> None:
-    """An end with status 1 and a start in the middle."""
-    member = followers(run, last_term(run)[1])[0]
-    with run.trace(member) as lines:
-        at = _after_the_last_restart(lines)
-        line = stamp(lines[at])
-        start = {**line, "event": "process-start", "version": "0.1.0"}
-        lines[at + 1 : at + 1] = [{**line, "event": "process-end", "status": 1, "reason": "KeyError"}, start]
+    """An end with status 1 in the middle, in place of a kill."""
+    _ends_by_itself(run, 1, "KeyError")
+
+
+def _ends_by_itself(run: RunCopy, status: int, reason: str) -> None:
+    """The member that was killed writes down its end, and the fault is gone."""
+    with run.changing(FAULTS) as faults:
+        kill = next((fault for fault in faults if fault["what"] == "kill" and len(fault["members"]) == 1), None)
+        if kill is None:
+            raise Lacking("no kill of a member")
+        faults.remove(kill)
+    with run.manifest() as manifest:
+        manifest["planned_faults"] = [name for name in manifest["planned_faults"] if name != kill["name"]]
+    with run.trace(kill["members"][0]) as lines:
+        start = next(at for at in having(lines, event="process-start") if lines[at]["ts"] > kill["inject_end_ns"])
+        lines.insert(start, {**stamp(lines[start - 1]), "event": "process-end", "status": status, "reason": reason})
 
 
 def a_process_starts_again_without_an_end(run: RunCopy) -> None:
@@ -51,8 +52,7 @@ def a_process_starts_again_without_an_end(run: RunCopy) -> None:
     member = followers(run, last_term(run)[1])[0]
     with run.trace(member) as lines:
         at = _after_the_last_restart(lines)
-        line = stamp(lines[at])
-        lines.insert(at + 1, {**line, "event": "process-start", "version": "0.1.0"})
+        lines.insert(at + 1, {**stamp(lines[at]), "event": "process-start", "version": "0.1.0"})
 
 
 def a_restart_is_not_traced(run: RunCopy) -> None:
@@ -137,8 +137,7 @@ def a_module_stops_taking_what_clients_send(run: RunCopy) -> None:
     _, leader = last_term(run)
     with run.trace(leader) as lines:
         at = _after_the_last_restart(lines)
-        line = stamp(lines[at])
-        lines.insert(at + 1, {**line, "event": "module_state", "old": "ACTIVE", "new": "SUSPENDED"})
+        lines.insert(at + 1, {**stamp(lines[at]), "event": "module_state", "old": "ACTIVE", "new": "SUSPENDED"})
 
 
 def a_service_acknowledges_a_snapshot_elsewhere(run: RunCopy) -> None:
@@ -234,10 +233,7 @@ def _require_leader(run: RunCopy, fault: Line) -> None:
 
 
 def a_leader_is_silent(run: RunCopy) -> None:
-    """2 s without a heartbeat, sent or received.
-
-    No follower hears of it for two seconds.
-    """
+    """2 s without a heartbeat, sent or received."""
     term, leader = last_term(run)
     lines = run.lines(f"member-{leader}/trace.jsonl")
     sent = [lines[at]["ts"] for at in having(lines, event="send", message="CommitPosition", leadership_term_id=term)]

@@ -145,7 +145,7 @@ def _aligned(length: int) -> int:
 
 @dataclass(frozen=True)
 class LogRecord:
-    """A record of a recording log; `at` is where it stands in the file."""
+    """A record of a recording log; `at` is where it begins in the file."""
 
     at: int
     recording_id: int

@@ -37,9 +37,9 @@ class Lacking(Exception):
     """The run does not have what an edit changes; the message says what."""
 
 
-def need(found: object, what: str) -> None:
+def need(evidence: object, what: str) -> None:
     """Raise `Lacking` unless there is some."""
-    if not found:
+    if not evidence:
         raise Lacking(what)
 
 
@@ -62,9 +62,9 @@ class RunCopy:
 
     def companion(self, kind: str) -> MemberFolder:
         """The first companion of a kind."""
-        found = [config.name for config in load_companions(self.path) if config.kind == kind]
-        need(found, f"no {kind}")
-        return MemberFolder(self.path / found[0], -1, found[0])
+        names = [config.name for config in load_companions(self.path) if config.kind == kind]
+        need(names, f"no {kind}")
+        return MemberFolder(self.path / names[0], -1, names[0])
 
     def lines(self, name: str) -> list[Line]:
         """Of a file with an object a line."""

@@ -46,13 +46,13 @@ def _snapshots(folder: MemberFolder, *, of_module: bool) -> list[LogRecord]:
 def _change(folders: Iterable[MemberFolder], change: Callable[[Messages], Messages], *, of_module: bool) -> None:
     """The last snapshot of each node; its length follows in catalog and recording log. Raises `Lacking`."""
     for folder in folders:
-        found = _snapshots(folder, of_module=of_module)
-        need(found, "no snapshot")
-        recording = recording_of(folder, found[-1].recording_id)
+        snapshots = _snapshots(folder, of_module=of_module)
+        need(snapshots, "no snapshot")
+        recording = recording_of(folder, snapshots[-1].recording_id)
         end = recording.write(change(recording.read()))
         stop_at(folder, recording.recording_id, end)
         records = log_records(folder)
-        at = next(at for at, record in enumerate(records) if record.at == found[-1].at)
+        at = next(at for at, record in enumerate(records) if record.at == snapshots[-1].at)
         records[at] = records[at].of_length(end)
         put_log_records(folder, records)
 
@@ -68,9 +68,10 @@ def _all(run: RunCopy) -> list[MemberFolder]:
 
 def _adding(template: int, offset: int, number: int = 1) -> Callable[[Messages], Messages]:
     def changed(messages: Messages) -> Messages:
-        found = [message for message in messages if message.template == template]
-        need(found, f"no message of template {template} in a snapshot")
-        found[0].put(_HEADER + offset, "q", found[0].long(_HEADER + offset) + number)
+        message = next((message for message in messages if message.template == template), None)
+        if message is None:
+            raise Lacking(f"no message of template {template} in a snapshot")
+        message.put(_HEADER + offset, "q", message.long(_HEADER + offset) + number)
         return messages
 
     return changed
@@ -271,10 +272,7 @@ def the_trace_of_a_backup_is_gone(run: RunCopy) -> None:
 
 
 def a_backup_had_its_log_before_it_was_committed(run: RunCopy) -> None:
-    """A companion's trace, 2 s earlier.
-
-    All that its trace says happened two seconds earlier.
-    """
+    """A companion's trace, 2 s earlier."""
     folder = _companion(run)
     with run.changing(f"{folder.name}/trace.jsonl") as lines:
         for line in lines:
@@ -298,10 +296,7 @@ def no_member_has_a_notice_of_a_standby(run: RunCopy) -> None:
 
 
 def notices_of_a_standby_name_another_position(run: RunCopy) -> None:
-    """The position in notices of a standby.
-
-    At a position where the standby has none.
-    """
+    """The position in notices of a standby."""
     for folder in (run.folder.member(member) for member in run.members):
         records = log_records(folder)
         need(any(record.what == STANDBY_SNAPSHOT for record in records), "no notice of a standby")

@@ -80,10 +80,7 @@ def no_position_is_traced(run: RunCopy) -> None:
 
 
 def every_second_commit_position_is_gone(run: RunCopy) -> None:
-    """Half of the CommitPosition lines.
-
-    At the sender and at who received it, by its position.
-    """
+    """Half of the CommitPosition lines."""
     without_lines(run, lambda _, line: line.get("message") == "CommitPosition" and line["log_position"] // 32 % 2 == 1)
 
 
@@ -99,10 +96,7 @@ def a_follower_hears_no_commit_position(run: RunCopy) -> None:
 
 
 def a_follower_reports_less_than_before(run: RunCopy) -> None:
-    """An AppendPosition that falls, sent and received.
-
-    It says so, and the leader hears it.
-    """
+    """An AppendPosition that falls, sent and received."""
     term, leader = last_term(run)
     follower = followers(run, leader)[0]
     with run.trace(follower) as lines:
@@ -124,10 +118,7 @@ def a_follower_reports_less_than_before(run: RunCopy) -> None:
 
 
 def a_leader_commits_what_no_quorum_has(run: RunCopy) -> None:
-    """A commit position past all logs, sent and received.
-
-    And its followers hear it.
-    """
+    """A commit position past all logs, sent and received."""
     term, leader = last_term(run)
     with run.trace(leader) as lines:
         at = place(lines, -1, event="send", message="CommitPosition", leadership_term_id=term)
@@ -140,10 +131,7 @@ def a_leader_commits_what_no_quorum_has(run: RunCopy) -> None:
 
 
 def a_leader_commits_before_the_reports(run: RunCopy) -> None:
-    """Commit positions 5 ms before the reports.
-
-    Each of its commit positions comes 5 ms earlier than the report that covers it.
-    """
+    """Commit positions 5 ms before the reports."""
     term, leader = last_term(run)
 
     def change(_: int, lines: list[Line]) -> None:
@@ -176,10 +164,7 @@ def a_term_begins_elsewhere_for_one_member(run: RunCopy) -> None:
 
 
 def a_member_votes_twice_in_a_term(run: RunCopy) -> None:
-    """Two votes in a term.
-
-    For two that asked, and each of them heard its vote.
-    """
+    """Two votes in a term."""
     term, leader = last_term(run)
     voter = _voter(run, term)
     other = next((member for member in run.members if member not in (leader, voter)), leader)
@@ -199,10 +184,7 @@ def _voter(run: RunCopy, term: int) -> int:
 
 
 def a_member_votes_for_one_with_a_shorter_log(run: RunCopy) -> None:
-    """A vote for a log behind that of the voter.
-
-    The request says so where it was sent and where it was heard.
-    """
+    """A vote for a log behind that of the voter."""
     term, _ = last_term(run)
     _voter(run, term)
 
@@ -215,10 +197,7 @@ def a_member_votes_for_one_with_a_shorter_log(run: RunCopy) -> None:
 
 
 def a_leader_wins_by_its_own_vote(run: RunCopy) -> None:
-    """All votes of the last term.
-
-    No trace has the votes of others.
-    """
+    """All votes of the last term."""
     term, _ = last_term(run)
     need(len(run.members) > 1, "a single member")
     without_lines(run, lambda _, line: line.get("message") == "Vote" and line["candidate_term_id"] == term)
@@ -242,10 +221,7 @@ def no_election_is_traced(run: RunCopy) -> None:
 
 
 def a_second_leader_speaks(run: RunCopy) -> None:
-    """A CommitPosition of a follower.
-
-    A follower sends a commit position as a leader does.
-    """
+    """A CommitPosition of a follower."""
     term, leader = last_term(run)
     follower = followers(run, leader)[0]
     with run.trace(follower) as lines:
@@ -279,10 +255,7 @@ def an_election_skips_a_state(run: RunCopy) -> None:
 
 
 def an_election_ends_where_it_began(run: RunCopy) -> None:
-    """An election without states between the first and the last.
-
-    From CANVASS to LEADER_READY.
-    """
+    """An election without states between the first and the last."""
     term, leader = last_term(run)
     with run.trace(leader) as lines:
         begin = place(lines, -1, event="election_state", state="CANVASS")
