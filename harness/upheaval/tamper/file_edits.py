@@ -23,7 +23,7 @@ from upheaval.tamper.recordings import (
     put_log_records,
     stop_at,
 )
-from upheaval.tamper.run_copy import Lacking, RunCopy, need, put_bytes
+from upheaval.tamper.run_copy import Lacking, RunCopy, need
 
 _CANDIDATE_TERM: Final = 24
 """Place in node-state.dat."""
@@ -77,11 +77,11 @@ def one_log_ends_in_a_torn_frame(run: RunCopy) -> None:
     """Half of the last frame of one log."""
     log = log_of(run.folder.member(run.members[-1]))
     end = log.read()[-1].end
-    path = log.path((end - 1) // log.segment_length * log.segment_length)
-    content = bytearray(path.read_bytes())
-    at = (end - 1) % log.segment_length + 1
+    base = (end - 1) // log.segment_length * log.segment_length
+    content = bytearray(log.path(base).read_bytes())
+    at = end - base
     content[at - 32 : at] = bytes(32)
-    put_bytes(path, bytes(content))
+    log.put_segment(base, bytes(content))
 
 
 def one_log_has_a_hole(run: RunCopy) -> None:
@@ -92,7 +92,7 @@ def one_log_has_a_hole(run: RunCopy) -> None:
     middle = [entry.end for entry in entries if entry.end < log.segment_length]
     begin, end = middle[len(middle) // 2], middle[len(middle) // 2 + 1]
     content[begin:end] = bytes(end - begin)
-    put_bytes(log.path(), bytes(content))
+    log.put_segment(0, bytes(content))
 
 
 def a_majority_of_logs_go_on_after_their_end(run: RunCopy) -> None:
@@ -117,7 +117,7 @@ def one_log_has_a_gap_of_padding(run: RunCopy) -> None:
     begin, end = entries[at - 1].end, entries[at].end
     content[begin + 6 : begin + 8] = bytes(2)
     content[begin + 32 : end] = bytes(end - begin - 32)
-    put_bytes(log.path(), bytes(content))
+    log.put_segment(0, bytes(content))
 
 
 def a_log_has_a_segment_more(run: RunCopy) -> None:

@@ -105,11 +105,14 @@ class Recording:
             self._append(content, entry)
             entry.placed = len(content)
         for base in range(0, max(len(content), 1), self.segment_length):
-            path = self.path(base)
-            length = path.stat().st_size if path.exists() else self.segment_length
-            part = bytes(content[base : base + self.segment_length])
-            put_bytes(path, part.ljust(length, b"\0"))
+            self.put_segment(base, bytes(content[base : base + self.segment_length]))
         return len(content)
+
+    def put_segment(self, base: int, content: bytes) -> None:
+        """Replace a segment, without its block journal, as when a recording stops."""
+        path = self.path(base)
+        length = min(path.stat().st_size, self.segment_length) if path.exists() else self.segment_length
+        put_bytes(path, content[:length].ljust(length, b"\0"))
 
     def _append(self, content: bytearray, entry: Entry) -> None:
         count = len(entry.headers)
