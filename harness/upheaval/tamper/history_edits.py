@@ -9,6 +9,7 @@ from upheaval.tamper.log_change import SESSION, change_logs, log_entries, place_
 from upheaval.tamper.run_copy import FAULTS, HISTORY, Lacking, Line, RunCopy, need
 
 _SECOND: Final = 10**9
+_OTHER_SLOT: Final = 10**6
 _UNWRITTEN: Final = 10**12
 """A value that no client wrote."""
 
@@ -20,14 +21,13 @@ def answered(lines: list[Line], *functions: str) -> Line:
     return done[len(done) // 2]
 
 
-def unanswered(run: RunCopy, lines: list[Line], *, is_in_log: bool, functions: tuple[str, ...] = ()) -> Line:
-    """An operation of unknown outcome that the log has or lacks. Raises `Lacking`."""
+def unanswered(run: RunCopy, lines: list[Line]) -> Line:
+    """An operation of unknown outcome that no log has. Raises `Lacking`."""
     logged = log_entries(run)
     for line in lines:
-        is_wanted = line["outcome"] == "unknown" and (line["id"] in logged) == is_in_log
-        if is_wanted and (not functions or line["f"] in functions):
+        if line["outcome"] == "unknown" and line["id"] not in logged:
             return line
-    raise Lacking(f"no unanswered operation that the log {'has' if is_in_log else 'lacks'}")
+    raise Lacking("no unanswered operation that the log lacks")
 
 
 def forget(line: Line) -> None:
@@ -61,7 +61,7 @@ def an_acknowledged_operation_is_in_no_log_and_not_in_the_history(run: RunCopy) 
 def an_unanswered_operation_is_not_in_the_history(run: RunCopy) -> None:
     """The line of an operation that no log has."""
     with run.changing(HISTORY) as lines:
-        lines.remove(unanswered(run, lines, is_in_log=False))
+        lines.remove(unanswered(run, lines))
 
 
 def an_operation_that_the_log_has_is_not_in_the_history(run: RunCopy) -> None:
@@ -181,7 +181,7 @@ def an_answer_names_another_position(run: RunCopy) -> None:
 def an_operation_that_no_log_has_was_answered(run: RunCopy) -> None:
     """An answer to an operation that had none and is in no log."""
     with run.changing(HISTORY) as lines:
-        line = unanswered(run, lines, is_in_log=False)
+        line = unanswered(run, lines)
         result = True if line["f"] in ("cas", "transfer", "cancel") else None
         before = max(each["position"] or 0 for each in lines if (each["complete_ns"] or 0) < line["invoke_ns"])
         line.update(outcome="ok", complete_ns=line["invoke_ns"] + _SECOND // 500, result=result, position=before)
@@ -218,14 +218,19 @@ def all_answers_came_at_once(run: RunCopy) -> None:
 
 
 def an_answer_came_without_a_leader(run: RunCopy) -> None:
-    """An answer 0.5 s after the leader was killed."""
-    faults = [fault for fault in run.lines(FAULTS) if fault["what"] == "kill"]
-    need(faults, "no kill")
+    """An answer 0.5 s after the leader was killed, in a slot of its own."""
+    kills = [fault for fault in run.lines(FAULTS) if fault["what"] == "kill"]
+    need(kills, "no kill")
+    killed_ns = kills[0]["inject_end_ns"]
     with run.changing(HISTORY) as lines:
-        line = unanswered(run, lines, is_in_log=True, functions=("write", "append", "echo"))
-        at_ns = faults[0]["inject_end_ns"] + _SECOND // 2
-        result = line["value"] if line["f"] == "echo" else None
-        line.update(outcome="ok", complete_ns=at_ns, result=result, position=log_entries(run)[line["id"]].end)
+        before = [line for line in lines if line["outcome"] == "ok" and line["complete_ns"] < killed_ns]
+        after = [line["complete_ns"] for line in lines if line["outcome"] == "ok" and line["complete_ns"] > killed_ns]
+        need(before and after and min(after) > killed_ns + _SECOND, "no kill that left clients without a leader")
+        line = before[-1]
+        line.update(complete_ns=killed_ns + _SECOND // 2, process=_OTHER_SLOT)
+        lines.remove(line)
+        later = (at for at, each in enumerate(lines) if (each["complete_ns"] or 0) > line["complete_ns"])
+        lines.insert(next(later), line)
 
 
 def an_answer_came_after_more_than_a_failover(run: RunCopy) -> None:
