@@ -1,5 +1,5 @@
 """The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `watch`, `trace`,
-`logs`, `ingest`, `query`, `ask`.
+`logs`, `tamper`, `ingest`, `query`, `ask`.
 """
 
 import argparse
@@ -53,6 +53,7 @@ def add_commands(commands: Commands) -> None:
     _add_watch(commands)
     _add_trace(commands)
     _add_logs(commands)
+    _add_tamper(commands)
     ingest = commands.add(
         "ingest",
         "write run folders and campaigns to a lake of Parquet tables (Spark)",
@@ -160,6 +161,22 @@ def _add_logs(commands: Commands) -> None:
     logs.add_argument("--level", choices=LOG_LEVELS, default=LOG_LEVELS[0], help="from this level on (default info)")
     add_json(logs, "print one object a line")
     logs.set_defaults(ends_with_reader=True)
+
+
+def _add_tamper(commands: Commands) -> None:
+    tamper = commands.add(
+        "tamper",
+        "forge copies of valid runs in every way of a set of edits, and count what the verdict does not notice",
+        lazy("upheaval.cli.tamper:tamper"),
+    )
+    tamper.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of valid runs; they are not changed")
+    tamper.add_argument("--only", action="append", metavar="NAME", help="only this edit; may be repeated")
+    tamper.add_argument(
+        "--every-run",
+        action="store_true",
+        help="try each edit on every run that has what it changes, not only on the first; the worst outcome counts",
+    )
+    add_json(tamper)
 
 
 def _add_master(parser: argparse.ArgumentParser) -> None:
