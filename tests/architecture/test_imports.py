@@ -16,7 +16,7 @@ def module_of(path: str) -> str:
 def names_imported(file: SourceFile) -> set[str]:
     """Dotted names of everything that it imports, at whatever moment: modules, and what is in them."""
     names: set[str] = set()
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -89,7 +89,7 @@ def test_the_core_draws_no_randomness_of_its_own() -> None:
     leaks = [
         f"{file.path}:{node.lineno}"
         for file in core_files()
-        for node in ast.walk(file.tree)
+        for node in file.nodes
         if (isinstance(node, ast.Import) and any(alias.name in ("random", "secrets") for alias in node.names))
         or (
             isinstance(node, ast.ImportFrom)
@@ -99,7 +99,7 @@ def test_the_core_draws_no_randomness_of_its_own() -> None:
     unseeded = [
         f"{file.path}:{node.lineno} Random() without a seed"
         for file in core_files()
-        for node in ast.walk(file.tree)
+        for node in file.nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("Random", "SystemRandom")
@@ -124,7 +124,7 @@ def test_a_module_is_made_of_parts_and_inherits_nothing() -> None:
     bases = {
         node.name: [ast.unparse(base) for base in node.bases]
         for file in python_files("node/upheaval_node/cluster", "node/upheaval_node/standby")
-        for node in ast.walk(file.tree)
+        for node in file.nodes
         if isinstance(node, ast.ClassDef) and node.name in ("ConsensusModule", "StandbyModule")
     }
     assert bases == {"ConsensusModule": [], "StandbyModule": []}
@@ -134,7 +134,7 @@ def test_only_a_state_machine_writes_where_it_is() -> None:
     writers = {
         file.path
         for file in python_files("node/upheaval_node")
-        for node in ast.walk(file.tree)
+        for node in file.nodes
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Attribute) and target.attr == "current"
@@ -147,7 +147,7 @@ def test_the_simulated_runtime_subclasses_nothing_of_the_core() -> None:
     for file in python_files("harness/upheaval/runtimes/simulated"):
         core_names = {
             alias.asname or alias.name
-            for node in ast.walk(file.tree)
+            for node in file.nodes
             if isinstance(node, ast.ImportFrom)
             and (node.module or "").startswith("upheaval_node.")
             and node.module not in ("upheaval_node.ports", "upheaval_node.errors")
@@ -155,7 +155,7 @@ def test_the_simulated_runtime_subclasses_nothing_of_the_core() -> None:
         }
         subclasses += [
             f"{file.path}:{node.lineno} {node.name}"
-            for node in ast.walk(file.tree)
+            for node in file.nodes
             if isinstance(node, ast.ClassDef)
             and any(isinstance(base, ast.Name) and base.id in core_names for base in node.bases)
         ]

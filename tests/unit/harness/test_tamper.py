@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from upheaval.checkers.run import verify_run
 
 import tamper_table
 from support.bad_runs import copy_of_good_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
