@@ -107,7 +107,7 @@ def _add_ask(commands: Commands) -> None:
 def _add_check(commands: Commands) -> None:
     check = commands.add(
         "check",
-        "say whether a history without a log is linearizable: history.jsonl alone, or Jepsen's (EDN)",
+        "say whether a history without a log is linearizable: history.jsonl alone, or Jepsen's events (EDN, JSON)",
         lazy("upheaval.cli.check:check"),
     )
     check.add_argument("history", type=Path, metavar="HISTORY", help="the file")
@@ -116,6 +116,11 @@ def _add_check(commands: Commands) -> None:
         default=KEY_MODELS[0],
         metavar="MODEL",
         help=f"what a key holds: {', '.join(KEY_MODELS)} (default {KEY_MODELS[0]}), or module:Class of one's own",
+    )
+    check.add_argument(
+        "--initial",
+        metavar="VALUE",
+        help="what a key holds at first, as JSON or EDN (default: what the model begins with, as nil in a register)",
     )
     check.add_argument(
         "--limit",

@@ -21,7 +21,7 @@ LAYOUTS: Final = ("together", "split")
 COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")
 LOG_LEVELS: Final = ("info", "warning", "error")
-KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv")
+KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv", "mutex", "set", "queue")
 QUESTIONS: Final = (
     "availability",
     "failovers",

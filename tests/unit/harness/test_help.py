@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from upheaval.checkers import key_models, search
+from upheaval.checkers import search
+from upheaval.checkers.models import table
 from upheaval.cli import parsing
 from upheaval.cli.main import main
 from upheaval.records import NOTATIONS, SPLIT, TOGETHER
@@ -76,7 +77,7 @@ def test_the_help_imports_nothing_of_the_node_and_the_harness() -> None:
 def test_the_choices_are_those_of_the_harness() -> None:
     assert parsing.COMPONENTS == COMPONENTS
     assert parsing.NOTATIONS == NOTATIONS
-    assert tuple(key_models.KEY_MODELS) == parsing.KEY_MODELS
+    assert tuple(table.KEY_MODELS) == parsing.KEY_MODELS
     assert parsing.CONFIGURATIONS_MAX == search.CONFIGURATIONS_MAX
     assert parsing.LAYOUTS == (TOGETHER, SPLIT)
     assert parsing.RUNTIMES == RUNTIMES

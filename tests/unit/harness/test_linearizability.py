@@ -139,8 +139,8 @@ def test_a_value_of_another_type_is_another_value() -> None:
 
 def test_a_search_that_would_take_too_long_is_unknown() -> None:
     writes = [operation(number, Function.WRITE, number, None, 0, 100) for number in range(12)]
-    read = operation(99, Function.READ, None, 99, 200, 201)
-    finding = linearizable_by_search([*writes, read], limit=1000)
+    stale = [operation(99 + end, Function.READ, None, end, 200, 201) for end in (1, 2)]
+    finding = linearizable_by_search([*writes, *stale], limit=1000)
     assert finding.verdict is Verdict.UNKNOWN
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from upheaval.checkers.illegal_prefix import illegal_prefix
-from upheaval.checkers.key_models import REGISTER, KeyModel
+from upheaval.checkers.models.sequential import KeyModel
+from upheaval.checkers.models.table import REGISTER
 from upheaval.checkers.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -56,7 +57,7 @@ def test_the_search_decides_a_register_of_etcd(texts: dict[str, str], name: str)
 
 @pytest.mark.parametrize("name", HARD)
 def test_without_prunings_it_gives_up_on_some(texts: dict[str, str], name: str) -> None:
-    assert searched(texts[name], Prunings(idle=False, equal=False, soonest=False)).verdict is Verdict.UNKNOWN
+    assert searched(texts[name], Prunings(*[False] * 5)).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("name", REGISTERS)
