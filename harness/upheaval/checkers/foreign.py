@@ -127,9 +127,10 @@ def _of_operations(values: Iterable[tuple[int, Json]], model: SequentialModel) -
     reading = Reading()
     ids: set[int] = set()
     operations = []
+    names = model.names
     for line, value in values:
         try:
-            operation = model.checked(_operation(value, model))
+            operation = model.checked(_operation(value, names))
         except FieldError as error:
             raise _Refused(line, str(error)) from None
         if operation.id in ids:
@@ -141,13 +142,13 @@ def _of_operations(values: Iterable[tuple[int, Json]], model: SequentialModel) -
     return ForeignHistory(tuple(operations), True, reading)
 
 
-def _operation(value: Json, model: SequentialModel) -> Operation:
+def _operation(value: Json, names: Mapping[str, Function]) -> Operation:
     """Operations of a file may have the names that the model has for them."""
     if not isinstance(value, dict):
         raise FieldError("expected an object with the fields of an operation")
     name = value.get("f")
-    function = model.names.get(name) if isinstance(name, str) else None
-    return parse_foreign_operation(value if function is None else {**value, "f": function.value})
+    function = names.get(name, name) if isinstance(name, str) else name
+    return parse_foreign_operation(value if function == name else {**value, "f": str(function)})
 
 
 # --- events ---

@@ -1,5 +1,5 @@
-"""The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `watch`, `trace`,
-`logs`, `ingest`, `query`, `ask`.
+"""The options of the commands that judge: `verify`, `check`, `export`, `report`, `elections`, `measure`, `watch`,
+`trace`, `logs`, `ingest`, `query`, `ask`.
 """
 
 import argparse
@@ -8,6 +8,8 @@ from pathlib import Path
 from upheaval.cli.lazy import lazy
 from upheaval.cli.parsing import (
     CONFIGURATIONS_MAX,
+    EXPORT_FORMATS,
+    EXPORT_KINDS,
     KEY_MODELS,
     LOG_LEVELS,
     NOTATIONS,
@@ -130,6 +132,20 @@ def _add_check(commands: Commands) -> None:
         help=f"configurations to visit for each key before it gives up (default {CONFIGURATIONS_MAX})",
     )
     add_json(check)
+    export = commands.add(
+        "export",
+        "write the history of a run in the notation of another judge: Knossos (EDN) or Porcupine",
+        lazy("upheaval.cli.export:export"),
+    )
+    export.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    export.add_argument("--format", required=True, choices=EXPORT_FORMATS, help="whose notation")
+    export.add_argument(
+        "--kind",
+        choices=EXPORT_KINDS,
+        default=EXPORT_KINDS[0],
+        help=f"operations on these keys of the service workbench (default {EXPORT_KINDS[0]})",
+    )
+    export.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file (default: standard output)")
 
 
 def _add_watch(commands: Commands) -> None:

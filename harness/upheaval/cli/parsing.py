@@ -22,6 +22,8 @@ COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")
 LOG_LEVELS: Final = ("info", "warning", "error")
 KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv", "mutex", "set", "queue")
+EXPORT_FORMATS: Final = ("knossos", "porcupine")
+EXPORT_KINDS: Final = ("register", "list")
 QUESTIONS: Final = (
     "availability",
     "failovers",

@@ -32,7 +32,7 @@ LINES = [
     "1          0        0.000000 s  0.000100 s  |-|                  write 3",
     "3          1        0.000200 s  -               |------------->  write 4     ?",
     "4          2        0.000300 s  0.000500 s        |-|            read        4         3",
-    "7 *        2        0.000600 s  0.000700 s            |-----|    read        3         5 or 4",
+    "7 *        2        0.000600 s  0.000700 s            |-----|    read        3         4 or 5",
     "8          0        0.000650 s  0.000670 s              |-|      cas 4 to 5  true",
 ]
 DETAIL = "no order explains that operation 7, read, returned 3; it could have returned 4 or 5"

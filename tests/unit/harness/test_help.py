@@ -11,7 +11,7 @@ from upheaval.checkers import search
 from upheaval.checkers.models import table
 from upheaval.cli import parsing
 from upheaval.cli.main import main
-from upheaval.records import NOTATIONS, SPLIT, TOGETHER
+from upheaval.records import NOTATIONS, SPLIT, TOGETHER, exported
 from upheaval.runtimes import opening
 from upheaval.scenario.values import RUNTIMES
 from upheaval.system import COMPONENTS
@@ -55,7 +55,7 @@ def without_text(text: str) -> list[str]:
 def test_commands_are_listed_by_task(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys)
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*GROUPS, "options"]
-    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 42
+    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 43
 
 
 def test_everything_that_can_be_given_has_a_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,6 +78,8 @@ def test_the_choices_are_those_of_the_harness() -> None:
     assert parsing.COMPONENTS == COMPONENTS
     assert parsing.NOTATIONS == NOTATIONS
     assert tuple(table.KEY_MODELS) == parsing.KEY_MODELS
+    assert tuple(exported.FORMATS) == parsing.EXPORT_FORMATS
+    assert tuple(exported.KINDS) == parsing.EXPORT_KINDS
     assert parsing.CONFIGURATIONS_MAX == search.CONFIGURATIONS_MAX
     assert parsing.LAYOUTS == (TOGETHER, SPLIT)
     assert parsing.RUNTIMES == RUNTIMES
