@@ -3,6 +3,7 @@
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from upheaval.checkers.model import Model
@@ -130,9 +131,20 @@ def test_an_unanswered_write_may_take_effect_late_but_not_before_it_was_invoked(
     assert linearizable([write, early], [entry(1, write), entry(2, early)]).verdict is Verdict.INVALID
 
 
-def test_a_value_of_another_type_is_another_value() -> None:
-    write = operation(1, Function.WRITE, 1, None, 0, 10)
-    read = operation(2, Function.READ, None, True, 20, 30)
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        (1, True),
+        (1, 1.0),
+        ([[1]], [[True]]),
+        ({"a": {"b": 1}}, {"a": {"b": 1.0}}),
+        ([{"a": 0}], [{"a": False}]),
+        (0, None),
+    ],
+)
+def test_a_value_of_another_type_is_another_value(written: Json, found: Json) -> None:
+    write = operation(1, Function.WRITE, written, None, 0, 10)
+    read = operation(2, Function.READ, None, found, 20, 30)
     assert linearizable([write, read], [entry(1, write), entry(2, read)]).verdict is Verdict.INVALID
     assert linearizable_by_search([write, read]).verdict is Verdict.INVALID
 
