@@ -55,16 +55,28 @@ def knossos(operations: Iterable[Operation], kind: str) -> Export:
 
 
 def porcupine(operations: Iterable[Operation], kind: str) -> Export:
-    """Keys with compare-and-sets are left out: a key-value store has none. So are operations that did not happen."""
+    """Keys with compare-and-sets are left out: a key-value store has none. So is what says nothing: operations that did
+    not happen, and reads without an answer, which Porcupine's tests would read as answers of the empty text."""
     chosen = [each for each in operations if each.f in KINDS[kind]]
     with_cas = {each.key for each in chosen if each.f is Function.CAS}
-    kept = [each for each in chosen if each.key not in with_cas and each.outcome is not Outcome.FAIL]
+    candidates = [each for each in chosen if each.key not in with_cas]
+    kept = [
+        each
+        for each in candidates
+        if each.outcome is Outcome.OK or (each.outcome is Outcome.UNKNOWN and each.f not in _READS)
+    ]
     notes = []
     if with_cas:
         left_out = sum(each.key in with_cas for each in chosen)
         notes.append(f"{left_out} operations on {len(with_cas)} keys with compare-and-sets are left out")
+    if len(kept) < len(candidates):
+        notes.append(f"{len(candidates) - len(kept)} that failed, or read without an answer, say nothing")
     lines = tuple(_porcupine_line(each) for each in _events(kept) if each.type != "info")
     return Export(lines, len(kept), tuple(notes))
+
+
+def _may_change_something(operation: Operation) -> bool:
+    return operation.outcome is Outcome.UNKNOWN and operation.f not in _READS
 
 
 FORMATS: Final[dict[str, Callable[[Iterable[Operation], str], Export]]] = {
