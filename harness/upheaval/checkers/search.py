@@ -40,7 +40,7 @@ from upheaval.checkers.models.table import WORKBENCH_MODEL
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.transitions import FIRST, Transitions
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Operation, Outcome
+from upheaval.records import Function, Operation, Outcome
 from upheaval_node.types import NEVER_NS
 
 CONFIGURATIONS_MAX: Final = 1_000_000
@@ -120,8 +120,9 @@ def linearizable_by_search(
 def parts(operations: Iterable[Operation], model: SequentialModel) -> list[Part]:
     """By key, those of the model."""
     by_key: dict[tuple[int, str], list[Operation]] = defaultdict(list)
+    spaces = {function: model.space(function) for function in Function}
     for operation in operations:
-        space = model.space(operation.f)
+        space = spaces[operation.f]
         if space is not None and operation.outcome is not Outcome.FAIL:
             by_key[space, operation.key].append(operation)
     return [Part(key, space, tuple(part)) for (space, key), part in sorted(by_key.items())]

@@ -23,8 +23,8 @@ REGISTERS = sorted(name for name in VERDICTS if name.startswith("jepsen/"))
 # The 20,000 configurations that do not decide them without prunings.
 LIMIT = 20_000
 HARD = ["jepsen/etcd_002.log", "jepsen/etcd_007.log", "jepsen/etcd_057.log", "jepsen/etcd_099.log"]
-# With fifty clients: the verdict alone takes as long as all of etcd's.
-LONG = ["kv/c50-bad.txt", "kv/c50-ok.txt"]
+# With fifty clients, all of them valid: the verdict alone takes as long as all of etcd's.
+LONG = ["kv/c50-ok.txt"]
 _LINE = re.compile(r"INFO\s+jepsen\.util - (\d+)\s+:(\w+)\s+:(\w+)\s+(.+)")
 
 
@@ -94,6 +94,9 @@ def test_the_command_judges_a_key_value_store(
         wrong = [each for each in prefix["operations"] if each["possible"]]
         assert wrong
         assert all(each["result"] not in each["possible"] for each in wrong)
+    if name == "kv/c50-bad.txt":
+        # One key is illegal after a few steps, and another one is hard.
+        assert sum(each["configurations"] for each in found["keys"]) < 100_000
     if name == "kv/c01-bad.txt":
         (last,) = [each for each in wrong if each["result"]]
         assert (prefix["key"], last["result"], last["possible"]) == ("7", "x 0 0 y", ["x 0 0 yx 0 3 y"])
