@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from upheaval.checkers.run import verify_run
+    from upheaval.checkers.judge import verify_run
     from upheaval.checkers.verdict import Finding, Report, Verdict
     from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
     from upheaval.load.users import ClusterUser as ClusterUser  # needs locust, therefore not in __all__
@@ -68,7 +68,7 @@ _MODULES = {
     "Verdict": "upheaval.checkers.verdict",
     "Workload": "upheaval.testing.cluster",
     "promise": "upheaval.model",
-    "verify_run": "upheaval.checkers.run",
+    "verify_run": "upheaval.checkers.judge",
 }
 
 

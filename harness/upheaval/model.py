@@ -1,8 +1,8 @@
 """What a user says of a service of his own: what it should answer, and what must hold over its log and its states.
 
 A model is a sequential specification, as for Porcupine or Knossos: one copy that nothing can go wrong with. A promise
-is a function that asserts something of a whole run. Both are judged by `upheaval.checkers.own_model`, in a process of
-their own.
+is a function that asserts something of a whole run. Both are judged by `upheaval.checkers.own.own_model`, in a process
+of their own.
 """
 
 import json

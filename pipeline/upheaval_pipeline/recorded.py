@@ -3,7 +3,7 @@
 Columns are made for all frames of a piece at once, with numpy and Arrow; what is rare (messages of several frames, the
 cluster's own messages, values that are not plain) goes through Python one by one. The last row of a piece has kind
 `extent`: how far its frames reach, and why not further. Written from the file formats like
-`upheaval.checkers.recordings`, whose reading of catalog and recording log is used; no Spark.
+`upheaval.checkers.evidence.recordings`, whose reading of catalog and recording log is used; no Spark.
 """
 
 import json
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from upheaval.checkers.log_messages import OLDEST_VERSION, decode_message, is_session_message
-from upheaval.checkers.logs import UNREADABLE, message_facts
-from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
+from upheaval.checkers.evidence.log_messages import OLDEST_VERSION, decode_message, is_session_message
+from upheaval.checkers.evidence.logs import UNREADABLE, message_facts
+from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
 from upheaval.errors import HarnessError
 from upheaval.records import Function, call_digest, decode_operation
 from upheaval_node.errors import DecodeError

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.load_runs import kill_the_leader
+from upheaval.checkers.evidence.recordings import snapshot_entries
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import snapshot_entries
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.cluster import end_run

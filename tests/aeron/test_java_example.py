@@ -11,8 +11,8 @@ import pytest
 
 from aeron_jar import jar, member_classes
 from support.stranger import ROOT, copy_of, pytest_in
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import RunFolder

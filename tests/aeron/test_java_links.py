@@ -10,8 +10,8 @@ import pytest
 from support.fault_cases import CASES, ROUNDS, fault_of, one_round, settle
 from support.live_clusters import live_stage
 from support.saboteur import Sabotage
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage

@@ -22,7 +22,7 @@ from support.java_members import (
     program,
     properties_text,
 )
-from upheaval.checkers.recordings import snapshot_entries
+from upheaval.checkers.evidence.recordings import snapshot_entries
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import CLUSTER_NODE_ROLE, SNAPSHOT_COUNT
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID

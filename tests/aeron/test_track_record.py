@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.execution.known_bugs import known_bugs, tries_of

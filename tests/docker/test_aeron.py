@@ -14,8 +14,8 @@ from support.fault_cases import CASES, WORKLOAD, fault_of, one_round
 from support.saboteur import Sabotage
 from support.stranger import copy_of, pytest_in
 from upheaval import images
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cluster import end_run, perform
 from upheaval.errors import UsageError

@@ -12,7 +12,7 @@ from support.built_images import require
 from support.built_runs import good_run
 from support.compose_projects import PROJECT, left_of_project, new_name
 from upheaval import images
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.runtimes import ports
 from upheaval.runtimes.docker.containers import free_subnets
 from upheaval.runtimes.docker.engine import Client
@@ -83,7 +83,7 @@ def executors(engine: Client, spark: Spark) -> list[str]:
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(engine: Client, spark: Spark) -> None:
     expected = {finding.promise: finding.detail for finding in verify_run(spark.runs / "run").findings}
-    with spark.upheaval("verify", "run", "--engine", "spark", "--spread-above", "0", "--json") as judging:
+    with spark.upheaval("verify", "run", "--engine", "spark", "--json") as judging:
         wait_until(
             lambda: judging.poll() is not None or len(executors(engine, spark)) > 1,
             timeout_s=COMMAND_TIMEOUT_S,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.page_commands import blocks_of, run_block
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system.process_table import processes_of

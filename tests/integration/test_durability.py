@@ -8,7 +8,7 @@ import pytest
 
 from support import strace_log
 from support.strace_log import Event, Sent, SyncBegun, Synced, Written
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.workload import WorkloadSettings

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import FORCED_END, RunFolder
 from upheaval.runtimes.process import ProcessCluster

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_load import ProcessLoad

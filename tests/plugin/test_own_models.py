@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from upheaval import Cluster, NotSent, OutcomeUnknown, UsageError, Verdict
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import OwnPromise, Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 
 SERVICES = Path(__file__).parents[1] / "support" / "services"

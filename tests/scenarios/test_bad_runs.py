@@ -16,8 +16,8 @@ from support.bad_runs.binding import (
     the_last_term_ends_where_it_begins,
     the_next_term_has_no_frame_yet,
 )
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Origin, RunFolder, write_origin
 
@@ -38,6 +38,7 @@ FROM_FOLDERS_ALONE = (
     Promise.EVIDENCE_SEALED,
     Promise.NO_UNEXPLAINED_END,
     Promise.SERVICES_RAISED_NOTHING,
+    Promise.FAULTS_IN_TIME,
 )
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from support.live_clusters import end_without_trace
 from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster

@@ -8,7 +8,7 @@ import pytest
 from support.fault_cases import drive, fault_of, isolation
 from upheaval.campaign.seed import SeedRun
 from upheaval.campaign.swarm import draw_swarm
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import Outcome, RunFolder

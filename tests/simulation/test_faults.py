@@ -10,9 +10,9 @@ from support.fault_cases import CASES, WORKLOAD, all_kinds, fault_of
 from support.saboteur import Sabotage, Saboteur
 from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
-from upheaval.checkers.faults import faults_proved
+from upheaval.checkers.evidence.faults import faults_proved
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage

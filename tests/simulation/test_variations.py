@@ -22,8 +22,8 @@ from upheaval.campaign.variations import (
     Variation,
     Variations,
 )
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import play
 from upheaval.records import AdminCommand, CompanionConfig, RunFolder

@@ -17,7 +17,7 @@ from support.built_runs import (
     new_term,
     trace_line,
 )
-from upheaval.checkers.replay import LoggedMessage, Replay
+from upheaval.checkers.states.replay import LoggedMessage, Replay
 from upheaval.records import Function, Json, Manifest, Operation, Outcome, RunFolder, encode_operation
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32

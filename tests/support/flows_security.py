@@ -14,9 +14,9 @@ from typing import Final
 import pytest
 
 from support.tls_world import certificates, files_of, own_copy
-from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.protocol.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.security import add
 from upheaval.errors import UsageError

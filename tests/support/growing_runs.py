@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.recordings import RecordedLog
+from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.records import RunFolder
 from upheaval_node.counters import COMMIT_POSITION, METADATA_LENGTH, VALUE_LENGTH, Counters
 from upheaval_node.files import layout

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from upheaval.checkers.model import Model, same
+from upheaval.checkers.history.model import Model, same
 from upheaval.records import Function, Json, Operation, Outcome
 
 NEVER_WRITTEN = 9

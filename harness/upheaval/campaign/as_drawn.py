@@ -9,8 +9,8 @@ from typing import Final
 from zlib import crc32
 
 from upheaval.campaign.variations import Companion, Variation, Variations
-from upheaval.checkers.log_messages import is_session_message
-from upheaval.checkers.recordings import FRAME_HEADER_LENGTH, TYPE_DATA, RecordedLog, Segment, messages
+from upheaval.checkers.evidence.log_messages import is_session_message
+from upheaval.checkers.evidence.recordings import FRAME_HEADER_LENGTH, TYPE_DATA, RecordedLog, Segment, messages
 from upheaval.records import MemberFolder, Outcome, RunFolder
 from upheaval_chaos.record import Proof
 from upheaval_node.protocol import session_header

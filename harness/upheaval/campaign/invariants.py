@@ -8,9 +8,9 @@ everywhere; this finds a broken promise at the moment at which it breaks, also w
 
 from typing import Final
 
-from upheaval.checkers.ballots import BallotRules, require_stored
-from upheaval.checkers.commits import CommitRules
-from upheaval.checkers.protocol_events import MemberEvent, Place
+from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
+from upheaval.checkers.protocol.ballots import BallotRules, require_stored
+from upheaval.checkers.protocol.commits import CommitRules
 from upheaval.checkers.verdict import Broken
 from upheaval.records import Operation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from upheaval.checkers.causes import Explanation
+from upheaval.checkers.own.causes import Explanation
 from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval_chaos.exit_status import CommandStatus
 
 
 class Verdict(IntEnum):
@@ -26,12 +27,17 @@ class Verdict(IntEnum):
         return self.name.lower()
 
     @property
-    def exit_status(self) -> int:
+    def exit_status(self) -> CommandStatus:
         """What a command that ends with this verdict returns to the shell."""
         return _EXIT_STATUS[self]
 
 
-_EXIT_STATUS = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3, Verdict.TIMEOUT: 3}
+_EXIT_STATUS: Final = {
+    Verdict.VALID: CommandStatus.VALID,
+    Verdict.TIMEOUT: CommandStatus.UNKNOWN,
+    Verdict.UNKNOWN: CommandStatus.UNKNOWN,
+    Verdict.INVALID: CommandStatus.BROKEN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchecked:
-    """A promise about which a run says nothing, and why."""
+class NotApplicable:
+    """A promise that the run gives no occasion to judge, and why, as the checker of it found out."""
 
     promise: Promise
     why: str
@@ -91,6 +97,10 @@ class Unchecked:
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it."""
         return {"promise": self.promise, "sentence": self.promise.sentence, "why": self.why}
+
+
+Result = Finding | NotApplicable
+"""What a checker answers about a promise."""
 
 
 def trace_missing(promise: Promise, member_id: int) -> Finding:
@@ -132,7 +142,7 @@ class Report:
 
     run: str
     findings: tuple[Finding, ...]
-    unchecked: tuple[Unchecked, ...] = ()
+    unchecked: tuple[NotApplicable, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

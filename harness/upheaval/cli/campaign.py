@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.canary import run_canary
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, keep_seed
 from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import promise_of
+from upheaval.checkers.verdict import Verdict, worst
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import RUNS, run_folder
@@ -31,7 +33,7 @@ WIDTH = 40
 
 
 def campaign(options: argparse.Namespace) -> int:
-    """Run the seeds; exit status 1 when one of them failed."""
+    """Run the seeds; the exit status is that of the worst verdict."""
     seeds = parse_seeds(options.seeds)
     if options.runtime != SIMULATED:
         return live_campaign(options, seeds)
@@ -40,6 +42,8 @@ def campaign(options: argparse.Namespace) -> int:
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name
+    if options.canary and (planted is not None or options.dir is not None or options.service is not None):
+        raise UsageError("--canary plants a bug of its own in our node: leave out --planted, --dir and --service")
     own = own_code(options.service, options.user, options.model)
     if own is not None:
         # Every seed would say it otherwise.
@@ -84,10 +88,15 @@ def _several(options: argparse.Namespace, seeds: range, planted: str | None, own
         # Also of one that is interrupted.
         line.end()
         print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
+    if options.canary:
+        canary = run_canary(ordered, options.workers)
+        print(canary, file=sys.stderr, flush=True)
+        if canary.found is None:
+            return Verdict.UNKNOWN.exit_status
     if options.shrink and summary.failed:
         failed = summary.failed[0]
         _shrink(SeedOrigin(failed.swarm.seed, planted, own), failed, folder / f"seed-{failed.swarm.seed}-smallest")
-    return 1 if summary.failed else 0
+    return worst([Verdict.VALID, *map(_verdict, summary.failed)]).exit_status
 
 
 def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
@@ -106,7 +115,11 @@ def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
         print(_failure(origin, outcome), file=sys.stderr)
         if options.shrink:
             _shrink(origin, outcome, folder.with_name(f"{folder.name}-smallest"))
-    return 0 if outcome.is_valid else 1
+    return _verdict(outcome).exit_status
+
+
+def _verdict(outcome: SeedOutcome) -> Verdict:
+    return Verdict[outcome.verdict.upper()]
 
 
 def _shrink(origin: SeedOrigin, failed: SeedOutcome, folder: Path) -> None:
@@ -129,7 +142,9 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""
     promise = promise_of(outcome.promise).sentence
-    return f"seed {seed}: {outcome.verdict}, {promise}: {outcome.detail}\n  again: {again}{left}"
+    worst = f"{outcome.verdict}, {promise}: {outcome.detail}"
+    others = "".join(f"\n  also: {line}" for line in outcome.findings if line != worst)
+    return f"seed {seed}: {worst}{others}\n  again: {again}{left}"
 
 
 def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:

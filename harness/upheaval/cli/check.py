@@ -4,14 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
-from upheaval.checkers.foreign import ForeignHistory, read_foreign, read_value
-from upheaval.checkers.illegal_prefix import IllegalPrefix, Shown, illegal_prefix
-from upheaval.checkers.models.origins import completion_of
-from upheaval.checkers.models.sequential import SequentialModel
-from upheaval.checkers.models.table import KEY_MODELS
-from upheaval.checkers.own_key_model import ModelRaised, load_key_model
+from upheaval.checkers.history.foreign import ForeignHistory, read_foreign, read_value
+from upheaval.checkers.history.illegal_prefix import IllegalPrefix, Shown, illegal_prefix
+from upheaval.checkers.history.models.origins import completion_of
+from upheaval.checkers.history.models.sequential import SequentialModel
+from upheaval.checkers.history.models.table import KEY_MODELS
+from upheaval.checkers.history.own_key_model import ModelRaised, load_key_model
+from upheaval.checkers.history.search import KeySearch, finding, on_key, parts, search_keys
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.search import KeySearch, finding, on_key, parts, search_keys
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.progress import ProgressLine, bar
 from upheaval.cli.tables import table

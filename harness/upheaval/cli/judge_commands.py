@@ -14,12 +14,10 @@ from upheaval.cli.parsing import (
     LOG_LEVELS,
     NOTATIONS,
     QUESTIONS,
-    SPREAD_ABOVE_MIB,
     Commands,
     above_zero,
     add_cluster,
     add_json,
-    from_zero,
     moment,
     question,
 )
@@ -34,7 +32,6 @@ def add_commands(commands: Commands) -> None:
     verify.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     add_json(verify)
     _add_lake(verify)
-    _add_spread(verify)
     _add_check(commands)
     report = commands.add("report", "write one run as an HTML page", lazy("upheaval.cli.report:report"))
     report.add_argument("run", type=Path, metavar="RUN", help="the run folder")
@@ -73,7 +70,6 @@ def add_commands(commands: Commands) -> None:
     ingest.add_argument("--lake", required=True, help="folder or address of the lake")
     add_json(ingest)
     _add_master(ingest)
-    _add_spread(ingest)
     query = commands.add(
         "query", "ask a lake in SQL: its tables, and views of them (Spark)", lazy("upheaval_pipeline.commands:query")
     )
@@ -151,17 +147,12 @@ def _add_check(commands: Commands) -> None:
 def _add_watch(commands: Commands) -> None:
     watch = commands.add(
         "watch",
-        "follow a run while it goes on, and say what is broken so far (Spark)",
-        lazy("upheaval_pipeline.commands:watch"),
+        "follow a run while it goes on, say what is broken so far, and judge it when it is over",
+        lazy("upheaval.cli.watch:watch"),
     )
     add_cluster(watch)
-    watch.add_argument(
-        "--checkpoint",
-        type=Path,
-        metavar="DIR",
-        help="keep there how far it is, so that it goes on after its own end (default: a temporary folder)",
-    )
     add_json(watch, "print one object a line")
+    watch.set_defaults(ends_with_reader=True)
 
 
 def _add_trace(commands: Commands) -> None:
@@ -180,6 +171,7 @@ def _add_trace(commands: Commands) -> None:
         help="plain: messages and state changes; columns: only sent messages, with aligned fields",
     )
     add_json(trace, "print one object a line, as in the run folder")
+    trace.set_defaults(ends_with_reader=True)
 
 
 def _add_logs(commands: Commands) -> None:
@@ -188,20 +180,11 @@ def _add_logs(commands: Commands) -> None:
     logs.add_argument("--member", type=int, action="append", metavar="N", help="only this member; may be repeated")
     logs.add_argument("--level", choices=LOG_LEVELS, default=LOG_LEVELS[0], help="from this level on (default info)")
     add_json(logs, "print one object a line")
+    logs.set_defaults(ends_with_reader=True)
 
 
 def _add_master(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="Spark master (default local[*])")
-
-
-def _add_spread(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--spread-above",
-        type=from_zero,
-        metavar="MIB",
-        help="judge runs with more lines than this by columns, spread over many tasks, and others as a whole, each in "
-        f"a task that takes seven times as much memory (Spark; default {SPREAD_ABOVE_MIB}; 0: all by columns)",
-    )
 
 
 def _add_lake(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.progress import ProgressLine, load_progress

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from upheaval.cli.lazy import Command
+from upheaval_chaos.exit_status import CommandStatus
 
-USAGE_STATUS: Final = 2
 LIVE_RUNTIMES: Final = ("process", "docker")
 RUNTIMES: Final = ("simulated", *LIVE_RUNTIMES)
 LAYOUTS: Final = ("together", "split")
@@ -35,7 +35,6 @@ QUESTIONS: Final = (
     "failures",
     "slow-elections",
 )
-SPREAD_ABOVE_MIB: Final = 256
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
@@ -50,7 +49,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the line and exit with status 2."""
-        self.exit(USAGE_STATUS, f"upheaval: {message} (see `{self.prog} --help`)\n")
+        self.exit(CommandStatus.REFUSED, f"upheaval: {message} (see `{self.prog} --help`)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What is not known is refused by the parser that was given it: that above it would name its own help."""
@@ -177,13 +176,6 @@ def above_zero(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
-
-
-def from_zero(text: str) -> int:
-    """A number of things, or none."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"expected a number from 0 on, got {text!r}")
-    return int(text)
 
 
 def question(text: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from upheaval.checkers.raised import raised_in
-from upheaval.checkers.run import verify_run
-from upheaval.checkers.trace_facts import facts_of_members
+from upheaval.checkers.evidence.trace_facts import facts_of_members
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.services.raised import raised_in
 from upheaval.cli.lake_options import require_one_place
 from upheaval.cli.lazy import lazy
 from upheaval.cli.tables import table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, worst
 from upheaval.cli.lake_options import require_one_place
 from upheaval.cli.lazy import lazy

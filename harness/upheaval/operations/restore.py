@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.log_pieces import log_digest
-from upheaval.checkers.logs import WitnessLog, read_entries
-from upheaval.checkers.recordings import LogMissing, RecordedLog
+from upheaval.checkers.evidence.log_pieces import log_digest
+from upheaval.checkers.evidence.logs import WitnessLog, read_entries
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import (
     Function,

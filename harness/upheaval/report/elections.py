@@ -12,7 +12,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
-from upheaval.checkers.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.records import Json, RunFolder, TraceEvent, messages_of
 from upheaval_node.trace_kinds import TraceKind
 

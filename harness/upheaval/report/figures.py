@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from upheaval.checkers.events import MS_OF_UNIT, TimerFired
-from upheaval.checkers.logs import check_logs
-from upheaval.checkers.positions import finals_of
-from upheaval.checkers.witness import LogEntry
+from upheaval.checkers.evidence.events import MS_OF_UNIT, TimerFired
+from upheaval.checkers.evidence.logs import compare_logs
+from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.history.witness import LogEntry
 from upheaval.records import (
     AdminCommand,
     ControlRecord,
@@ -170,7 +170,7 @@ def _late_timers_of(run: RunFolder, manifest: Manifest) -> list[float]:
     """The log is only read for a run that can have such timers."""
     if manifest.service != TIMERS_SERVICE:
         return []
-    log = check_logs(run, finals_of(manifest), manifest.members, None).witness
+    log = compare_logs(run, finals_of(manifest), manifest.members, None).witness
     return [] if log is None else late_timers(log.entries, log.events.timers, log.events.time_unit)
 
 

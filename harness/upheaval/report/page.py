@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from upheaval.checkers.raised import RaisedBy
+from upheaval.checkers.services.raised import RaisedBy
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.records import Manifest
 from upheaval.report.document import LIBRARY, document, section, shipped, table

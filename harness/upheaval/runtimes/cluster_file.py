@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.own_model_process import load_model, shown_error
+from upheaval.checkers.own.own_model_process import load_model, shown_error
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import (
     MEMBERS_MAX,

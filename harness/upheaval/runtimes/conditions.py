@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from upheaval.checkers.stalls import Stall, stalls_since
+from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval.records import Converge, FinalPosition, RunFolder
 from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader, shown

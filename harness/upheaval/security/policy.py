@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
+from upheaval.checkers.protocol.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import Json, copy_private, jsonfields, write_atomically
 from upheaval.security.certificates import AUTHORITY, CLIENT

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import end_run, needs_closing_snapshot, perform
 from upheaval.errors import EnvironmentFault, UsageError

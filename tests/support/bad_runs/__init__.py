@@ -16,6 +16,7 @@ from support.bad_runs.sealed import SEALED
 from support.bad_runs.seen import SEEN
 from support.bad_runs.snapshots import SNAPSHOTS
 from support.bad_runs.timely import TIMELY
+from support.bad_runs.windows import WINDOWS
 
 BAD_RUNS: tuple[BadRun, ...] = (
     *POSITIONS,
@@ -32,6 +33,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *UNEXPLAINED,
     *RAISED,
     *JOINING,
+    *WINDOWS,
 )
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

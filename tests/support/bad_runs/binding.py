@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.bad_runs.bad_run import BadRun
+from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import RecordedLog
 from upheaval.records import RunFolder, seal
 
 _SCENARIO = "snapshot-and-restart"

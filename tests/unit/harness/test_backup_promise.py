@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, LogBuilder, good_run, new_term, operation_index, payload_index, write_log
-from upheaval.checkers.log_pieces import log_digest
+from upheaval.checkers.evidence.log_pieces import log_digest
+from upheaval.checkers.evidence.recordings import RecordedLog
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import CompanionConfig, Function, Origin, RunFolder, note_companion, write_origin

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, built_calls, session_message
+from upheaval.checkers.history.search import linearizable_by_search
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
-from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Function, Outcome, RunFolder, call_digest, encode_operation

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.causes import CONDITIONS, EXTERNAL, OF_MEMBERS, Cause, Explanation, parse_explanation
+from upheaval.checkers.own.causes import CONDITIONS, EXTERNAL, OF_MEMBERS, Cause, Explanation, parse_explanation
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, good_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import (
     ControlRecord,

@@ -9,9 +9,9 @@ import pytest
 
 from support.built_events import FIRST_NUMBER, SEVERAL, EventLog, ledger_log, timers_log, workbench_log
 from support.built_runs import new_term
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.replay import LoggedMessage, Replay
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.states.replay import LoggedMessage, Replay
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function
 from upheaval_node.protocol import cluster_messages as cm

@@ -17,8 +17,8 @@ from support.built_runs import (
     term_line,
     terms_of,
 )
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Converge, FinalPosition, Manifest, Operation, RunFolder
 from upheaval_chaos.record import FaultRecord, Proof

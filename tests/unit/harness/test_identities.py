@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, good_run
-from upheaval.checkers.identities import SECURITY_FILE
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.protocol.identities import SECURITY_FILE
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ConnectAnswer, ConnectAttempt, RunFolder, WrongCredentials

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.leaderless import check_leaderless
-from upheaval.checkers.spans import spans_of
-from upheaval.checkers.trace_facts import facts_of_members
+from upheaval.checkers.evidence.spans import spans_of
+from upheaval.checkers.evidence.trace_facts import facts_of_members
+from upheaval.checkers.liveness.leaderless import check_leaderless
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Manifest, RunFolder
 from upheaval_chaos.record import FaultRecord, Proof

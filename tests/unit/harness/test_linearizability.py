@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from upheaval.checkers.model import Model
-from upheaval.checkers.search import linearizable_by_search
+from upheaval.checkers.history.model import Model
+from upheaval.checkers.history.search import linearizable_by_search
+from upheaval.checkers.history.witness import LogEntry, linearizable
 from upheaval.checkers.verdict import Verdict
-from upheaval.checkers.witness import LogEntry, linearizable
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 
 FUNCTIONS = [f for f in WORKBENCH if f is not Function.ECHO]

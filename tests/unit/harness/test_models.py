@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from upheaval.checkers.illegal_prefix import illegal_prefix
-from upheaval.checkers.models.sequential import KeyModel
-from upheaval.checkers.models.table import KEY_MODELS, KV, LIST, MUTEX, QUEUE, REGISTER, SET, WORKBENCH_MODEL
-from upheaval.checkers.search import linearizable_by_search, parts, search_keys
+from upheaval.checkers.history.illegal_prefix import illegal_prefix
+from upheaval.checkers.history.models.sequential import KeyModel
+from upheaval.checkers.history.models.table import KEY_MODELS, KV, LIST, MUTEX, QUEUE, REGISTER, SET, WORKBENCH_MODEL
+from upheaval.checkers.history.search import linearizable_by_search, parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import FieldError, Function, Json, Operation, Outcome
 

@@ -12,14 +12,14 @@ from support.built_locks import CALLS, SERVICES, asked, call, locks_run, message
 from support.built_runs import BuiltRun
 from support.services import fenced_model
 from support.services.fenced_promises import stays_small
-from upheaval.checkers import own_process
-from upheaval.checkers.calls import CallEntry
-from upheaval.checkers.own_model import judge_answers
-from upheaval.checkers.own_model_process import judge, judged, shown_value
-from upheaval.checkers.placed_calls import place_calls
+from upheaval.checkers.history.calls import CallEntry
+from upheaval.checkers.history.placed_calls import place_calls
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.own import own_process
+from upheaval.checkers.own.own_model import judge_answers
+from upheaval.checkers.own.own_model_process import judge, judged, shown_value
 from upheaval.checkers.promises import OwnPromise, Promise
-from upheaval.checkers.replay import LoggedMessage
-from upheaval.checkers.run import verify_run
+from upheaval.checkers.states.replay import LoggedMessage
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.model import Model, OwnRun, PlainPromise, Request, promise, says
 from upheaval.records import Outcome, answer_bytes, answer_text, call_digest, source_digest
@@ -325,6 +325,8 @@ def test_a_run_without_a_model_is_judged_as_before(tmp_path: Path) -> None:
         ("fenced_model:Nobody", None, "module fenced_model has no class 'Nobody'"),
         ("fenced:Fenced", lambda run: None, ""),
         ("fenced:Fenced", wrong_answer, 'expected {{"ok": true}} by the model fenced:Fenced, got'),
+        ("fenced_model:Loud", None, ""),
+        ("fenced_model:Loud", wrong_answer, 'expected {{"ok": true}} by the model fenced_model:Loud, got'),
         ("nowhere:Locks", None, "No module named 'nowhere'"),
         ("fenced_model:Locks", not_written_down, "its answer was not written down"),
     ],

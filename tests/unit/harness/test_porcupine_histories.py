@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.illegal_prefix import illegal_prefix
-from upheaval.checkers.models.sequential import KeyModel
-from upheaval.checkers.models.table import REGISTER
-from upheaval.checkers.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
+from upheaval.checkers.history.illegal_prefix import illegal_prefix
+from upheaval.checkers.history.models.sequential import KeyModel
+from upheaval.checkers.history.models.table import REGISTER
+from upheaval.checkers.history.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, Operation, Outcome

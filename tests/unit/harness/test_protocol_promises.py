@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.absence import check_absence
+from upheaval.checkers.evidence.absence import check_absence
+from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol import check_protocol
-from upheaval.checkers.trace_facts import facts_of_members
+from upheaval.checkers.protocol.protocol import check_protocol
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Json, Manifest, RunFolder
 

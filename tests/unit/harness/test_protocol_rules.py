@@ -5,9 +5,9 @@ from itertools import count
 
 import pytest
 
-from upheaval.checkers.ballots import BallotRules
-from upheaval.checkers.commits import CommitRules
-from upheaval.checkers.protocol_events import MemberEvent, Place
+from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
+from upheaval.checkers.protocol.ballots import BallotRules
+from upheaval.checkers.protocol.commits import CommitRules
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import Json
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.built_runs import good_run
-from upheaval.checkers.recordings import BYTES_AT_ONCE, RecordedLog
+from upheaval.checkers.evidence.recordings import BYTES_AT_ONCE, RecordedLog
 from upheaval.records import RunFolder
 
 

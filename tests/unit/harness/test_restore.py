@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, LogBuilder, built_calls, good_run, write_log
+from upheaval.checkers.evidence.recordings import RecordedLog, snapshot_entries
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import RecordedLog, snapshot_entries
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.errors import HarnessError, UsageError

@@ -8,9 +8,9 @@ import pytest
 from support.bad_runs import copy_of_good_run
 from support.built_runs import BuiltRun, good_run
 from support.schema_versions import in_version, rewrite
-from upheaval.checkers.log_messages import OLDEST_VERSION, decode_message, is_session_message
+from upheaval.checkers.evidence.log_messages import OLDEST_VERSION, decode_message, is_session_message
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import good_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import CompanionConfig, FinalPosition, RunFolder, note_companion, seal
 from upheaval.records.seal import digest_of_file

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from support.built_events import FIRST_NUMBER, EventLog, ledger_log, timers_log, workbench_log
-from upheaval.checkers import snapshot_fields
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.replay import LoggedMessage, expected_states
-from upheaval.checkers.run import verify_run
-from upheaval.checkers.snapshot_fields import Content, Origin, PendingMessage
+from upheaval.checkers.states import snapshot_fields
+from upheaval.checkers.states.replay import LoggedMessage, expected_states
+from upheaval.checkers.states.snapshot_fields import Content, Origin, PendingMessage
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function
 from upheaval_node.protocol import cluster_messages as cm

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from upheaval.checkers.state_diff import state_difference
+from upheaval.checkers.states.state_diff import state_difference
 
 NAMES = ("member 0", "member 2")
 

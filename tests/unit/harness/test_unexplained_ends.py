@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from upheaval.checkers.trace_facts import facts_of_members
-from upheaval.checkers.unexplained import check_ends
+from upheaval.checkers.evidence.trace_facts import facts_of_members
+from upheaval.checkers.liveness.unexplained import check_ends
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Json, Manifest, RunFolder, seal
 from upheaval_chaos.record import FaultRecord

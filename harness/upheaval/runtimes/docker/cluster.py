@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval.checkers.stalls import Stall, stalls_since
+from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions
 from upheaval.runtimes import cluster_file, ports

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS
+from upheaval.checkers.protocol.identities import AUTHORITIES, PRINCIPALS
 from upheaval.records import ConnectAnswer, ConnectAttempt, Json, WrongCredentials
 from upheaval.security.strangers import wrong_credentials
 from upheaval_node.bell import Bell

@@ -1,0 +1,223 @@
+"""The promise that a run left all its evidence: what must be there by what the run says of itself elsewhere.
+
+The manifest says how many members there were, what faults and commands were planned and where the run ended; recording
+logs and the log say which terms and snapshots there were. This module knows what is there and what is not; what it
+says is judged elsewhere.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.evidence.recordings import named_snapshots, term_entries
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.records import LOST_EVENTS, SPLIT, STANDBY, Manifest, RunFolder, companion_folders, read_origin
+from upheaval_node.files import layout
+
+_MEMBER: Final = re.compile(r"member-(\d+)")
+_TOGETHER: Final = frozenset({"all"})
+_SPLIT: Final = frozenset({"archive", "consensus", "service-0"})
+
+
+def check_absence(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], asked: Iterable[int] = ()
+) -> Finding:
+    """Unknown when something is not there. `asked` are the positions at which the log asks members for a snapshot."""
+    try:
+        _require_folders(run, manifest)
+        for facts in traces:
+            _require_trace(facts, manifest)
+        _require_terms(run, manifest, traces)
+        _require_planned(run, manifest)
+        _require_snapshots(run, manifest, traces)
+        _require_asked(asked, manifest, taken_snapshots(run, manifest, traces))
+    except Broken as broken:
+        return broken.finding(Promise.EVIDENCE_COMPLETE)
+    detail = f"{manifest.members} members with traces up to the end of the run"
+    return Finding(Promise.EVIDENCE_COMPLETE, Verdict.VALID, detail)
+
+
+def _missing(detail: str, *members: int, position: int | None = None) -> Broken:
+    return Broken(Verdict.UNKNOWN, detail, members=members, position=position)
+
+
+def _require_folders(run: RunFolder, manifest: Manifest) -> None:
+    of_manifest = f"the manifest has {manifest.members} members"
+    for member_id in range(manifest.members):
+        if not run.member(member_id).path.is_dir():
+            raise _missing(f"member-{member_id} is missing: {of_manifest}", member_id)
+    found = (_MEMBER.fullmatch(path.name) for path in run.path.iterdir())
+    others = [int(match[1]) for match in found if match and int(match[1]) >= manifest.members]
+    if others:
+        raise _missing(f"member-{min(others)} is there: {of_manifest}", min(others))
+
+
+def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
+    who = facts.member_id
+    if not facts.is_there:
+        raise _missing(f"{facts.name} is missing: every member leaves one", who)
+    if facts.unstarted is not None:
+        event = facts.unstarted
+        component = event.fields.get("component", "")
+        detail = f"{facts.name}:{event.line} is {event.event!r} of {component!r}, of whose start nothing is told before"
+        raise _missing(detail, who)
+    if facts.lost is not None:
+        detail = f"{facts.name}:{facts.lost.line} says that {facts.lost.fields[LOST_EVENTS]} events before it were lost"
+        raise _missing(detail, who)
+    started = facts.components
+    absent = (_SPLIT if manifest.components == SPLIT else _TOGETHER) - started
+    if absent:
+        raise _missing(f"{facts.name} tells of no start of {min(absent)!r}", who)
+
+
+def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """Of a run that converged: each trace goes on to the last term and position, and no term is in none of them."""
+    finals = finals_of(manifest)
+    by_member = {facts.member_id: facts for facts in traces}
+    for final in finals:
+        facts = by_member.get(final.member_id)
+        if facts is None:
+            continue
+        last = f"the run ended at {final.commit_position} in term {final.leadership_term_id}"
+        if final.leadership_term_id not in facts.entered:
+            detail = f"{facts.name} tells nothing of term {final.leadership_term_id}: {last}"
+            raise _missing(detail, final.member_id, position=final.commit_position)
+        # A lone member sends nobody its positions.
+        if manifest.members > 1 and facts.position < final.commit_position:
+            detail = f"{facts.name} ends at position {facts.position}: {last}"
+            raise _missing(detail, final.member_id, position=final.commit_position)
+    if finals:
+        told = {term for facts in traces for term in facts.entered}
+        for term, base in sorted(_named_terms(run, manifest, min(final.commit_position for final in finals))):
+            if term not in told:
+                detail = f"no trace tells of term {term}, which recording logs have from position {base}"
+                raise _missing(detail, position=base)
+
+
+def _named_terms(run: RunFolder, manifest: Manifest, end: int) -> Iterator[tuple[int, int]]:
+    """Terms that the recording logs of most members have, each with its first position, after what was restored."""
+    origin = read_origin(run.path)
+    start = -1 if origin is None else origin.position
+    counts: Counter[tuple[int, int]] = Counter()
+    for member_id in range(manifest.members):
+        entries = term_entries(run.member(member_id).recording_log)
+        # A term that ends where it begins may be one that nobody ever led.
+        counts.update({(term, base) for term, base, term_end in entries if base != term_end})
+    for (term, base), count in counts.items():
+        if 2 * count > manifest.members and start <= base < end:
+            yield term, base
+
+
+def _require_planned(run: RunFolder, manifest: Manifest) -> None:
+    """What was planned by name is in the file of what was done."""
+    planned = Counter(manifest.planned_faults) - Counter(fault.name for fault in run.read_faults())
+    if planned:
+        raise _missing(f"{run.faults_file.name} does not have fault {min(planned)!r}, which was planned")
+    planned = Counter(manifest.planned_commands) - Counter(
+        _without_options(control.what) for control in run.read_controls()
+    )
+    if planned:
+        raise _missing(f"{run.controls_file.name} does not have {min(planned)!r}, which was planned")
+
+
+def _without_options(command: str) -> str:
+    """`backup start` of `backup start source=LEADER`."""
+    return " ".join(word for word in command.split() if "=" not in word)
+
+
+def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A snapshot that a member says it took, or that was seen on it when it was ordered, is in its recording log."""
+    lossy = losses_of(run, manifest).members
+    for facts in traces:
+        folder = run.member(facts.member_id)
+        if facts.member_id in lossy:
+            continue
+        expected = {position: f"{facts.name}:{line}" for position, line in facts.snapshots.items()}
+        expected |= _ordered_snapshots(run, facts.member_id)
+        for position in sorted(expected.keys() - named_snapshots(folder.recording_log)):
+            file = f"{folder.path.name}/{layout.RECORDING_LOG}"
+            detail = f"{file} has no snapshot at position {position}, where one was taken ({expected[position]})"
+            raise _missing(detail, facts.member_id, position=position)
+
+
+def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
+    """Positions of those that were seen on the member, each with where it stands."""
+    found = {}
+    for number, control in enumerate(run.read_controls(), 1):
+        seen = control.members.get(str(member_id))
+        position = seen.get("snapshot_position") if isinstance(seen, dict) else None
+        if control.proof.holds and type(position) is int and position > 0:
+            found[position] = f"{run.controls_file.name}:{number}"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshots:
+    """At which positions a recording log names a snapshot, of a member or a standby.
+
+    What was restored reaches up to `start`. What the log asks for beyond `sure_from` some member must have taken: one
+    that never ended takes all, one that was started again what lies beyond its newest: it replays the log from there.
+    No position lies beyond it where every member may have lost, or failed at, what it took.
+    """
+
+    positions: tuple[int, ...]
+    start: int
+    sure_from: int
+
+
+def taken_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> TakenSnapshots:
+    """From the recording logs, and what the traces of all members say."""
+    members = {member_id: named_snapshots(run.member(member_id).recording_log) for member_id in range(manifest.members)}
+    standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
+    companions = [named_snapshots(path / layout.RECORDING_LOG) for path in standbys]
+    positions = sorted({position for named in (*members.values(), *companions) for position in named})
+    origin = read_origin(run.path)
+    lossy = losses_of(run, manifest).members
+    sure = [
+        max(members[facts.member_id], default=-1) if _was_started_again(facts) else -1
+        for facts in traces
+        if facts.member_id not in lossy and not _has_failed(facts)
+    ]
+    return TakenSnapshots(tuple(positions), -1 if origin is None else origin.position, min(sure, default=sys.maxsize))
+
+
+def _has_failed(facts: TraceFacts) -> bool:
+    return any("snapshot" in error.kind for error in facts.errors)
+
+
+def _was_started_again(facts: TraceFacts) -> bool:
+    return any(life.next_ns is not None for life in facts.lives)
+
+
+def _require_asked(asked: Iterable[int], manifest: Manifest, taken: TakenSnapshots) -> None:
+    """The log of a run that converged asks for no snapshot that all members and standbys lack."""
+    begin = max(taken.start, taken.sure_from)
+    end = min((final.commit_position for final in finals_of(manifest)), default=-1)
+    for position in sorted(asked):
+        if not begin < position <= end or position in taken.positions:
+            continue
+        detail = f"no {layout.RECORDING_LOG} has a snapshot at position {position}, where the log asks for one"
+        raise _missing(detail, position=position)
+
+
+def _check(evidence: Evidence) -> Iterable[Finding]:
+    log = evidence.whole_log
+    asked = () if log is None else log.events.snapshots
+    return [check_absence(evidence.run, evidence.manifest, evidence.traces, asked)]
+
+
+ABSENCE: Final = Checker(
+    "absence",
+    (Promise.EVIDENCE_COMPLETE,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    _check,
+)

@@ -1,0 +1,396 @@
+"""The promise that the files of a run belong together: one run, its members, their processes, their recordings.
+
+Traces, mark files, node state, recording log and catalog name the same things in different places; here they are
+compared, member by member. What the log's messages and the snapshots say as a whole is judged elsewhere: this module
+looks at the few places of a recording that the small files name.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.node_states import candidate_term
+from upheaval.checkers.evidence.recordings import (
+    CATALOG_NAME,
+    CatalogEntry,
+    LogMissing,
+    RecordedLog,
+    RecordingLogEntry,
+    catalog_entries,
+    recording_log_entries,
+)
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.records import (
+    OWN_SYSTEM,
+    FieldError,
+    Json,
+    Manifest,
+    MemberFolder,
+    RunFolder,
+    TraceEvent,
+    companion_folders,
+    jsonfields,
+    read_origin,
+)
+from upheaval_node.errors import DecodeError
+from upheaval_node.files import mark_file
+from upheaval_node.protocol import cluster_mark_messages as cmm, cluster_messages as cm
+from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID
+from upheaval_node.trace_kinds import TraceKind
+
+_NOBODY: Final = -1
+_WHOLE_MEMBER: Final = "all"
+_OF_A_LIFE: Final = (
+    TraceKind.SEND,
+    TraceKind.RECEIVE,
+    TraceKind.ROLE,
+    TraceKind.ELECTION_STATE,
+    TraceKind.LEADERSHIP_TERM,
+)
+"""What only a process that has told of its start traces."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the trace of one member says of who wrote it."""
+
+    started: dict[str, set[int]] = field(default_factory=dict)
+    """The process ids of each component."""
+    alive: dict[int, int] = field(default_factory=dict)
+    """Process ids of what took part, and the first line of each."""
+    highest: int = -1
+    """The highest term that it has heard of."""
+    is_electing: bool = False
+    """Its last election has no result."""
+
+
+def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """One finding: the first file of the run that belongs to something else than the others."""
+    try:
+        lossy = losses_of(run, manifest).powerless
+        files = sum(_check_member(run, manifest, each, is_lossy=each in lossy) for each in range(manifest.members))
+        files += sum(_check_companion(manifest, path) for path in companion_folders(run.path))
+        files += _check_cluster_file(run, manifest)
+    except Broken as broken:
+        return [broken.finding(Promise.EVIDENCE_BOUND)]
+    detail = f"{files} files name the same run, members, processes, terms and recordings"
+    return [Finding(Promise.EVIDENCE_BOUND, Verdict.VALID, detail)]
+
+
+def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_lossy: bool) -> int:
+    """How many files were looked at; those of a member that lost some are of different moments and need not agree."""
+    folder = run.member(member_id)
+    told = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
+    files = int(told is not None) + _check_config(folder, manifest, member_id)
+    if is_lossy:
+        return files
+    files += _check_marks(folder, member_id, told)
+    if manifest.system == OWN_SYSTEM:
+        files += _check_node_state(folder, told)
+    # What Aeron's backup did not name, members that were restored from it do not.
+    names_all = manifest.system == OWN_SYSTEM or read_origin(run.path) is None
+    is_at_end = manifest.converge is not None and manifest.converge.reached
+    # Aeron records a term, with the session of its leader, before it names it.
+    is_named = manifest.system == OWN_SYSTEM or told is None or not told.is_electing
+    return files + _check_recordings(folder, is_at_end=is_at_end, names_all=names_all, is_named=is_named)
+
+
+def _check_companion(manifest: Manifest, path: Path) -> int:
+    folder = MemberFolder(path, _NOBODY, path.name)
+    told = _trace_of(folder, manifest, _NOBODY) if folder.trace.exists() else None
+    files = int(told is not None) + _check_marks(folder, _NOBODY, None)
+    is_own = manifest.system == OWN_SYSTEM
+    return files + _check_recordings(folder, is_at_end=False, names_all=is_own, is_named=is_own)
+
+
+def _broken(folder: MemberFolder, path: Path, detail: str, position: int | None = None) -> Broken:
+    where = f"{folder.path.name}/{path.relative_to(folder.path)}"
+    members = () if folder.member_id < 0 else (folder.member_id,)
+    return Broken(Verdict.INVALID, f"{where} {detail}", members=members, position=position)
+
+
+# --- who wrote it ---
+
+
+def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Told:
+    told = _Told()
+    for event in folder.read_trace():
+        fields = event.fields
+        if fields.get("member", member_id) != member_id:
+            raise _broken(folder, folder.trace, f"is of member {fields['member']} in line {event.line}")
+        if fields.get("run", manifest.run_id) != manifest.run_id:
+            raise _broken(folder, folder.trace, f"is of run {fields['run']} in line {event.line}")
+        _note(told, event)
+    started = set().union(*told.started.values())
+    for pid, line in told.alive.items() if member_id != _NOBODY else ():
+        if pid not in started:
+            raise _broken(folder, folder.trace, f"has process {pid} in line {line}, and no start of it")
+    return told
+
+
+def _note(told: _Told, event: TraceEvent) -> None:
+    fields = event.fields
+    pid = fields.get("pid")
+    if event.event == TraceKind.PROCESS_START and isinstance(pid, int):
+        told.started.setdefault(str(fields.get("component")), set()).add(pid)
+    elif event.event in _OF_A_LIFE and isinstance(pid, int):
+        told.alive.setdefault(pid, event.line)
+    candidate, term = fields.get("candidate_term_id"), fields.get("leadership_term_id")
+    if event.event == TraceKind.ELECTION_STATE:
+        told.is_electing = fields.get("state") != "CLOSED"
+    told.highest = max(told.highest, *(each for each in (candidate, term) if isinstance(each, int)), -1)
+
+
+def _check_config(folder: MemberFolder, manifest: Manifest, member_id: int) -> int:
+    path = folder.path / "config.json"
+    fields = _object(path)
+    if fields is None:
+        return 0
+    if fields.get("member_id", member_id) != member_id:
+        raise _broken(folder, path, f"is of member {fields['member_id']}")
+    if fields.get("run_id", manifest.run_id) != manifest.run_id:
+        raise _broken(folder, path, f"is of run {fields['run_id']}")
+    return 1
+
+
+def _check_cluster_file(run: RunFolder, manifest: Manifest) -> int:
+    path = run.path / "cluster.json"
+    fields = _object(path)
+    if fields is None:
+        return 0
+    for name, wanted in (("run_id", manifest.run_id), ("members", manifest.members), ("runtime", manifest.runtime)):
+        if fields.get(name, wanted) != wanted:
+            detail = f"{path.name} has {name} {fields[name]}, manifest.json {wanted}"
+            raise Broken(Verdict.INVALID, detail)
+    return 1
+
+
+def _object(path: Path) -> Mapping[str, Json] | None:
+    if not path.is_file():
+        return None
+    try:
+        return jsonfields.parse_object(jsonfields.read_text(path))
+    except FieldError as error:
+        raise Broken(Verdict.INVALID, f"{path.parent.name}/{path.name}: {error}") from None
+
+
+# --- marks and node state ---
+
+
+def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> int:
+    marks = sorted(folder.cluster.glob("cluster-mark*.dat"))
+    archive_mark = folder.archive / "archive-mark.dat"
+    for path in marks:
+        mark = _mark(folder, path, mark_file.ClusterMarkHeader)
+        if mark is None:
+            continue
+        # A service learns whose it is when it joins the log.
+        if mark.member_id not in (member_id, _NOBODY):
+            raise _broken(folder, path, f"is of member {mark.member_id}")
+        is_service = mark.component_type == cmm.ClusterComponentType.CONTAINER
+        component = f"service-{mark.service_id}" if is_service else "consensus"
+        if is_service and path.name != f"cluster-mark-service-{mark.service_id}.dat":
+            raise _broken(folder, path, f"is of service {mark.service_id}")
+        _require_started(folder, path, component, mark.pid, told)
+    if not archive_mark.exists():
+        return len(marks)
+    of_archive = _mark(folder, archive_mark, mark_file.ArchiveMarkHeader)
+    if of_archive is not None:
+        # Up to 1.46 Aeron writes no id into it.
+        if member_id != _NOBODY and of_archive.archive_id not in (member_id, _NOBODY):
+            raise _broken(folder, archive_mark, f"is of archive {of_archive.archive_id}")
+        _require_started(folder, archive_mark, "archive", of_archive.pid, told)
+    return len(marks) + 1
+
+
+def _mark(folder: MemberFolder, path: Path, kind: type[mark_file.Header]) -> mark_file.Header | None:
+    """The header of a mark file. None for one that was never written."""
+    with path.open("rb") as stream:
+        head = stream.read(mark_file.HEADER_LENGTH)
+    if not any(head):
+        return None
+    try:
+        return mark_file.decode_header(head, kind)
+    except DecodeError as error:
+        raise _broken(folder, path, f"is no mark file: {error}") from error
+
+
+def _require_started(folder: MemberFolder, path: Path, component: str, pid: int, told: _Told | None) -> None:
+    """The last owner of a mark file told in the trace of its start."""
+    if told is None:
+        return
+    started = told.started.get(component, set()) | told.started.get(_WHOLE_MEMBER, set())
+    if started and pid not in started:
+        raise _broken(folder, path, f"is of process {pid}, and the trace has no start of it")
+
+
+def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
+    """A term that the member never heard of is not in the file; that its votes are is a promise of its own."""
+    path = folder.cluster / "node-state.dat"
+    if told is None or not path.is_file():
+        return 0
+    candidate = candidate_term(path)
+    # A member that was killed in between had stored a term and not yet asked for votes.
+    if candidate is not None and candidate > told.highest + 1:
+        raise _broken(folder, path, f"has candidate term {candidate}, and the trace knows none after {told.highest}")
+    return 1
+
+
+# --- recordings ---
+
+
+def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool, is_named: bool) -> int:
+    """`is_at_end`: the member has all that the cluster had, so that nothing was left half done. `names_all`: every term
+    of the log is named; Aeron's backup names those that lead while it asks. `is_named`: so is the one that is recorded.
+    """
+    path, catalog = folder.recording_log, folder.archive / CATALOG_NAME
+    try:
+        entries = list(recording_log_entries(path))
+        recordings = list(catalog_entries(catalog))
+    except LogMissing:
+        return 0
+    by_id = {each.recording_id: each for each in recordings}
+    if len(by_id) < len(recordings):
+        raise _broken(folder, catalog, "has two recordings of one id")
+    terms = sorted((entry for entry in entries if entry.is_term), key=lambda entry: entry.term_id)
+    _check_terms(folder, terms, names_all=names_all)
+    for entry in entries:
+        recording = by_id.get(entry.recording_id)
+        if recording is not None:
+            _check_recording(folder, entry, recording)
+        elif not entry.is_term and entry.position > 0 and folder.member_id != _NOBODY:
+            detail = f"does not have recording {entry.recording_id}, of the snapshot at {entry.position}"
+            raise _broken(folder, catalog, detail, entry.position)
+    if terms:
+        try:
+            log = RecordedLog(folder)
+        except LogMissing:
+            return 2
+        if names_all and terms[0].term_base > log.start_position:
+            detail = f"begins with term {terms[0].term_id} at {terms[0].term_base}, the log at {log.start_position}"
+            raise _broken(folder, path, detail, log.start_position)
+        _check_log(folder, log, terms, by_id[log.recording_id], is_at_end=is_at_end, is_named=is_named)
+        _check_snapshots(folder, log, [entry for entry in entries if not entry.is_term], terms)
+    return 2
+
+
+def _check_terms(folder: MemberFolder, terms: Sequence[RecordingLogEntry], *, names_all: bool) -> None:
+    """One recording, and each term ends where the next one begins, unless there are others between them."""
+    for one, other in pairwise(terms):
+        if one.recording_id != other.recording_id:
+            detail = f"has the log in recording {one.recording_id} and in {other.recording_id}"
+            raise _broken(folder, folder.recording_log, detail)
+        if one.term_id == other.term_id:
+            raise _broken(folder, folder.recording_log, f"has term {one.term_id} twice")
+        is_next = one.term_id + 1 == other.term_id
+        is_apart = one.position >= 0 and one.position != other.term_base and (names_all or is_next)
+        if is_apart or (one.position < 0 and is_next):
+            end = "has no end" if one.position < 0 else f"ends at {one.position}"
+            detail = f"says that term {one.term_id} {end}, and term {other.term_id} begins at {other.term_base}"
+            raise _broken(folder, folder.recording_log, detail, other.term_base)
+
+
+def _check_recording(folder: MemberFolder, entry: RecordingLogEntry, recording: CatalogEntry) -> None:
+    """The catalog on a recording that the recording log names, and its segments."""
+    catalog = folder.archive / CATALOG_NAME
+    what = f"recording {recording.recording_id}"
+    stream = LOG_STREAM_ID if entry.is_term else SERVICE_SNAPSHOT_STREAM_ID
+    if not entry.is_term and entry.service_id == _NOBODY:
+        stream = MODULE_SNAPSHOT_STREAM_ID
+    if recording.stream_id != stream:
+        raise _broken(folder, catalog, f"has stream {recording.stream_id} for {what}, which is one of stream {stream}")
+    if not recording.is_intact:
+        raise _broken(folder, catalog, f"has a checksum for {what} that is not that of its fields")
+    if not entry.is_intact:
+        detail = f"has a checksum for the snapshot at {entry.position} that is not that of its fields"
+        raise _broken(folder, folder.recording_log, detail, entry.position)
+    stop = recording.stop_position
+    if entry.recorded_length >= 0 and stop >= 0 and stop - recording.start_position != entry.recorded_length:
+        detail = f"says that {what} has {entry.recorded_length} bytes, the catalog {stop - recording.start_position}"
+        raise _broken(folder, folder.recording_log, detail, entry.position)
+    if stop < 0:
+        return
+    try:
+        recorded = RecordedLog(folder, recording.recording_id)
+    except LogMissing:
+        return
+    if not recorded.has_end_at(stop) or recorded.has_frame_at(stop):
+        raise _broken(folder, catalog, f"says that {what} stops at {stop}, its segments say otherwise", stop)
+
+
+def _check_log(
+    folder: MemberFolder,
+    log: RecordedLog,
+    terms: Sequence[RecordingLogEntry],
+    recording: CatalogEntry,
+    *,
+    is_at_end: bool,
+    is_named: bool,
+) -> None:
+    """Each term that the recording log names begins in the log where it says; the log has no other."""
+    path = folder.recording_log
+    session = None
+    for term in terms:
+        is_empty = term.position == term.term_base
+        if is_empty or term.term_base < log.start_position or not log.has_frame_at(term.term_base):
+            # Aeron gives the recording the session of a term before that has a frame.
+            session = None
+            continue
+        event = _new_term(log, term.term_base)
+        if event is None or (event.leadership_term_id, event.term_base_log_position) != (term.term_id, term.term_base):
+            found = "none" if event is None else f"term {event.leadership_term_id} from {event.term_base_log_position}"
+            detail = f"says that term {term.term_id} begins at {term.term_base}, where the log has {found}"
+            raise _broken(folder, path, detail, term.term_base)
+        session = event.log_session_id
+    last = terms[-1]
+    event = _new_term(log, last.position) if last.position >= 0 and is_at_end else None
+    # A member that lost its leader there, and found the same one again, keeps that end.
+    if event is not None and event.leadership_term_id != last.term_id:
+        detail = f"ends with term {last.term_id}, and the log goes on with term {event.leadership_term_id}"
+        raise _broken(folder, path, detail, last.position)
+    if is_at_end and is_named and session not in (None, recording.session_id):
+        detail = f"has session {recording.session_id} for recording {recording.recording_id}, its last term {session}"
+        raise _broken(folder, folder.archive / CATALOG_NAME, detail)
+
+
+def _new_term(log: RecordedLog, position: int) -> cm.NewLeadershipTermEvent | None:
+    message = log.message_at(position)
+    try:
+        event = None if message is None else cm.SCHEMA.decode(message)
+    except DecodeError:
+        return None
+    return event if isinstance(event, cm.NewLeadershipTermEvent) else None
+
+
+def _check_snapshots(
+    folder: MemberFolder,
+    log: RecordedLog,
+    snapshots: Sequence[RecordingLogEntry],
+    terms: Sequence[RecordingLogEntry],
+) -> None:
+    """Each one lies in its term, where an entry of the log ends. The last term may have gone on after its end."""
+    path = folder.recording_log
+    by_id = {term.term_id: term for term in terms}
+    for snapshot in snapshots:
+        term = by_id.get(snapshot.term_id)
+        if term is not None:
+            end = snapshot.position if term.position < 0 or term is terms[-1] else term.position
+            if snapshot.term_base != term.term_base or not term.term_base <= snapshot.position <= end:
+                detail = f"has a snapshot at {snapshot.position} that is not in term {snapshot.term_id}"
+                raise _broken(folder, path, detail, snapshot.position)
+        if snapshot.position > log.start_position and not log.has_end_at(snapshot.position):
+            detail = f"has a snapshot at {snapshot.position}, where no entry of the log ends"
+            raise _broken(folder, path, detail, snapshot.position)
+
+
+BINDING: Final = Checker(
+    "binding",
+    (Promise.EVIDENCE_BOUND,),
+    frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    lambda evidence: check_binding(evidence.run, evidence.manifest),
+)

@@ -1,0 +1,72 @@
+"""The promise that every fault of a run took effect and was healed, from what `faults.jsonl` says was seen.
+
+This module knows no fault; it reads proofs.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import (
+    ControlRecord,
+    Manifest,
+)
+from upheaval_chaos.record import FaultRecord
+
+
+def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
+    """Unknown when one was not proved, or planned and not done, or not healed in a run of which nothing shows that all
+    members were well again.
+
+    A run that converged shows it: every member lived and stood at the same position at its end. A drawn fault that
+    nothing showed counts for nothing.
+    """
+    shown = []
+    undone = Counter(manifest.planned_faults)
+    has_converged = manifest.converge is not None and manifest.converge.reached
+    for fault in faults:
+        undone.subtract((fault.name,))
+        said = f"{fault.what} of {fault.where}: {fault.evidence}"
+        if fault.was_unseen:
+            shown.append(said)
+            continue
+        if not fault.is_proved:
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
+        if fault.heal_end_ns is None and not has_converged:
+            said = f"{fault.what} of {fault.where} was not healed"
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
+        shown.append(said)
+    if missing := +undone:
+        names = ", ".join(map(repr, sorted(missing)))
+        return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"planned and not done: fault {names}")
+    return Finding(Promise.FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
+
+
+def admin_commands_proved(controls: Iterable[ControlRecord]) -> list[Result]:
+    """One result, unknown when an admin command was not proved to have taken effect."""
+    shown = []
+    for control in controls:
+        said = f"{control.what}: {control.proof}"
+        if not control.proof.holds:
+            return [Finding(Promise.ADMIN_COMMANDS_PROVED, Verdict.UNKNOWN, said)]
+        shown.append(said)
+    if not shown:
+        return [NotApplicable(Promise.ADMIN_COMMANDS_PROVED, "no admin command was given")]
+    return [Finding(Promise.ADMIN_COMMANDS_PROVED, Verdict.VALID, "; ".join(shown))]
+
+
+FAULTS: Final = Checker(
+    "faults",
+    (Promise.FAULTS_PROVED,),
+    frozenset((Source.FAULTS,)),
+    lambda evidence: [faults_proved(evidence.faults, evidence.manifest)],
+)
+COMMANDS: Final = Checker(
+    "admin-commands",
+    (Promise.ADMIN_COMMANDS_PROVED,),
+    frozenset((Source.CONTROLS,)),
+    lambda evidence: admin_commands_proved(evidence.controls),
+)

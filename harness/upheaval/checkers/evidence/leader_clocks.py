@@ -1,0 +1,148 @@
+"""What the wall clocks of leaders showed while they led, by their traces.
+
+Every line of a member's trace has the member's wall clock beside the monotonic one. So the trace gives the time for
+which a member led, by the clock that it writes into the log, and how far that clock was moved meanwhile. Pure facts;
+this module knows no promise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from upheaval.records import Json, RunFolder, TraceEvent
+from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS, NEVER_NS
+
+ROUNDING_MS: Final = 10
+"""Of two clocks that are read one after the other, and of whole milliseconds."""
+
+AFTER_DEATH_MS: Final = 60_000
+"""What a member may have written into the log after the last line of its trace, in a process that was killed."""
+
+_LEADING: Final = frozenset({"LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT", "LEADER_READY", "CLOSED"})
+"""States of an election in which a member that is named as its leader has won it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderClock:
+    """What the wall clock of a term's leader showed while it led; `where` are the lines of its trace that say so."""
+
+    leadership_term_id: int
+    member_id: int
+    begin_ms: int
+    end_ms: int | None
+    """None when nothing says how long the member led."""
+    moved_ms: int
+    """By how much the clock was moved meanwhile, beside the monotonic one."""
+    where: str
+    offset_ms: int = 0
+    """What it was ahead of the monotonic one when the member began to lead."""
+    ready_ns: int = -1
+    """When the election was over and clients were served; -1 for never."""
+    busy: tuple[tuple[int, int], ...] = ()
+    """From when to when its module took nothing of clients, or had just let them wait."""
+
+
+def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
+    """Of every term that a member led, as far as there are traces."""
+    readings = []
+    for member_id in range(members):
+        folder = run.member(member_id)
+        if folder.trace.exists():
+            reading = _Reading(member_id)
+            for event in folder.read_trace():
+                reading.add(event)
+            readings.append(reading)
+    jumped = {
+        member_id
+        for fault in run.read_faults()
+        if fault.what == HostFaultKind.CLOCK_JUMP
+        for member_id in fault.members
+    }
+    end_ms = max((reading.last_ms for reading in readings), default=0)
+    for reading in readings:
+        reading.close(end_ms if len(readings) > 1 else None)
+    clocks = [clock for reading in readings for clock in reading.clocks]
+    # A jump there and back shows in no line where a leader has nothing to say.
+    return tuple(
+        replace(clock, moved_ms=clock.moved_ms + LONGEST_JUMP_MS) if clock.member_id in jumped else clock
+        for clock in clocks
+    )
+
+
+class _Reading:
+    """The trace of one member, line by line. `offset` is the wall clock minus the monotonic one."""
+
+    def __init__(self, member_id: int) -> None:
+        self.clocks: list[LeaderClock] = []
+        self.last_ms = 0
+        self._member_id = member_id
+        self._term: int | None = None
+        self._begin_ms = self._line = self._last_line = 0
+        self._offset = self._least = self._most = self._first = 0
+        self._ready_ns = -1
+        self._busy: list[tuple[int, int]] = []
+
+    def add(self, event: TraceEvent) -> None:
+        epoch_ms = event.fields.get("epoch_ms")
+        if not isinstance(epoch_ms, int):
+            return
+        self.last_ms = event.ns // MS
+        self._offset = epoch_ms - self.last_ms
+        if self._term is not None:
+            self._least = min(self._least, self._offset)
+            self._most = max(self._most, self._offset)
+        if event.event == TraceKind.PROCESS_START:
+            self._end(epoch_ms)
+        elif event.event == TraceKind.ELECTION_STATE:
+            term = self._led(event.fields)
+            if term != self._term:
+                self._end(epoch_ms)
+                self._begin(term, epoch_ms, event.line)
+        elif self._term is not None:
+            self._serve(event)
+        self._last_line = event.line
+
+    def _serve(self, event: TraceEvent) -> None:
+        """What a leader tells of whether it serves clients."""
+        if event.event == TraceKind.LEADERSHIP_TERM and event.fields.get("source") == "election":
+            self._ready_ns = event.ns
+        elif event.event == TraceKind.MODULE_STATE:
+            if self._busy and self._busy[-1][1] == NEVER_NS:
+                self._busy[-1] = self._busy[-1][0], event.ns
+            self._busy.append((event.ns, event.ns if event.fields.get("new") == "ACTIVE" else NEVER_NS))
+
+    def close(self, end_ms: int | None) -> None:
+        """Nothing follows; the last line of any member was written at `end_ms`."""
+        self._end(None if end_ms is None else end_ms + self._offset + AFTER_DEATH_MS)
+
+    def _led(self, fields: Mapping[str, Json]) -> int | None:
+        """The term that a line says the member leads."""
+        term = fields.get("leadership_term_id")
+        is_leader = fields.get("state") in _LEADING and fields.get("leader_member_id") == self._member_id
+        return term if is_leader and isinstance(term, int) else None
+
+    def _begin(self, term: int | None, epoch_ms: int, line: int) -> None:
+        self._term, self._begin_ms, self._line = term, epoch_ms, line
+        self._least = self._most = self._first = self._offset
+        self._ready_ns, self._busy = -1, []
+
+    def _end(self, end_ms: int | None) -> None:
+        if self._term is None:
+            return
+        where = f"member-{self._member_id}/trace.jsonl:{self._line}-{self._last_line}"
+        moved_ms = self._most - self._least
+        clock = LeaderClock(
+            self._term,
+            self._member_id,
+            self._begin_ms,
+            end_ms,
+            moved_ms,
+            where,
+            self._first,
+            self._ready_ns,
+            tuple(self._busy),
+        )
+        self.clocks.append(clock)
+        self._term = None

@@ -1,0 +1,76 @@
+"""Two recorded logs beside each other, piece by piece, wherever their segments begin; and the digest of one.
+
+Logs are in canonical form (see `recordings`), so that equal ones are equal bytes. This module knows no promise.
+"""
+
+import hashlib
+import sys
+from collections.abc import Iterator
+
+from upheaval.checkers.evidence.recordings import RecordedLog, Segment
+
+
+class _Pieces:
+    """What one log has from a position on, as far as its present segment goes."""
+
+    def __init__(self, log: RecordedLog) -> None:
+        self._segments: Iterator[Segment] = log.segments()
+        self.segment: Segment | None = next(self._segments, None)
+
+    def end_after(self, position: int) -> int:
+        """Where the segment ends that holds this position; the position itself when the log does."""
+        while self.segment is not None and self.segment.base + self.segment.end <= position:
+            self.segment = next(self._segments, None)
+        return position if self.segment is None else self.segment.base + self.segment.end
+
+    def take(self, start: int, end: int) -> memoryview:
+        """Bytes of the present segment."""
+        assert self.segment is not None
+        return memoryview(self.segment.data)[start - self.segment.base : end - self.segment.base]
+
+
+def first_difference(one: RecordedLog, other: RecordedLog, start: int, limit: int) -> tuple[Segment, int] | None:
+    """The frame of `one` at which the two logs differ between two positions: its segment and its offset there.
+
+    None when all is equal that both have there. `start` must be the beginning of a frame in both.
+    """
+    ones, others = _Pieces(one), _Pieces(other)
+    position = start
+    while position < limit:
+        end = min(limit, ones.end_after(position), others.end_after(position))
+        if end == position:
+            return None
+        left, right = ones.take(position, end), others.take(position, end)
+        if left != right:
+            segment = ones.segment
+            assert segment is not None
+            return segment, _frame_at_difference(segment, others, position, end)
+        position = end
+    return None
+
+
+def _frame_at_difference(segment: Segment, others: _Pieces, start: int, end: int) -> int:
+    """The offset of the first frame that is not the same; its beginning may lie before the piece."""
+    for offset in segment.offsets:
+        frame_start, length = segment.base + offset, int.from_bytes(segment.data[offset : offset + 4], "little")
+        frame_end = min(frame_start + (length + 31 & -32), end)
+        begin = max(frame_start, start)
+        if begin < frame_end and segment.data[begin - segment.base : frame_end - segment.base] != bytes(
+            others.take(begin, frame_end)
+        ):
+            return offset
+    return start - segment.base
+
+
+def log_digest(log: RecordedLog, start: int, limit: int = sys.maxsize) -> str:
+    """The SHA-256 of what a log has between two positions; without a limit the log knows afterwards where it ends."""
+    whole = hashlib.sha256()
+    pieces = _Pieces(log)
+    position = start
+    while position < limit:
+        end = min(limit, pieces.end_after(position))
+        if end == position:
+            break
+        whole.update(pieces.take(position, end))
+        position = end
+    return whole.hexdigest()

@@ -1,0 +1,414 @@
+"""Compares the members' logs with each other and with the manifest, and reads the operations out of them.
+
+This module knows the recordings and the cluster's log messages; it knows nothing of histories.
+"""
+
+import contextlib
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, cast
+
+from upheaval.checkers.evidence.events import LogEvents, ServiceMessage, TimerFired, asks_members
+from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, bounds_of
+from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
+from upheaval.checkers.history.calls import CallEntry, shown_digest
+from upheaval.checkers.history.witness import LogEntry
+from upheaval.records import FinalPosition, Json, RunFolder, call_digest, decode_credit, decode_operation
+from upheaval_node.errors import DecodeError
+from upheaval_node.protocol import cluster_messages as cm, session_header
+
+
+@dataclass(frozen=True, slots=True)
+class TermEntry:
+    """A leadership term as the log itself announces it."""
+
+    leadership_term_id: int
+    leader_member_id: int
+    position: int
+
+
+Frame = LogEntry | CallEntry | TermEntry | str
+"""What a frame of a log says; words for one that says none of this."""
+NO_FRAME: Final = "no frame"
+OTHER_FRAME: Final = "another frame"
+UNREADABLE: Final = "unreadable"
+"""The name of the fact why a message cannot be read."""
+_WHOLE: Final = FLAG_BEGIN | FLAG_END
+_FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
+
+TIMED_EVENTS: Final = (
+    cm.NewLeadershipTermEvent,
+    cm.SessionOpenEvent,
+    cm.SessionCloseEvent,
+    cm.TimerEvent,
+    cm.ClusterActionRequest,
+)
+"""The cluster's own entries; each has the leadership term in which it was written, and the cluster's time."""
+
+
+@dataclass(slots=True)
+class WitnessLog:
+    """What the longest log of the run says up to the commit position, in log order."""
+
+    entries: list[LogEntry] = field(default_factory=list)
+    calls: list[CallEntry] = field(default_factory=list)
+    """The messages to a service of a user's own."""
+    terms: list[TermEntry] = field(default_factory=list)
+    events: LogEvents = field(default_factory=LogEvents)
+    member_id: int = -1
+    start_position: int = 0
+    end_position: int = 0
+    past_commit: int | None = None
+    """Where the first message of a client past the commit position ends."""
+    unreadable: tuple[int, str] | None = None
+    """Where the first message ends that cannot be read, and why."""
+
+    @property
+    def why_not_whole(self) -> str | None:
+        """Why the log does not say everything that happened, None when it does."""
+        return why_not_whole(self.start_position, self.unreadable)
+
+
+def why_not_whole(start_position: int, unreadable: tuple[int, str] | None) -> str | None:
+    """Why a log that begins at a position does not say everything, with its first message that cannot be read."""
+    if start_position > 0:
+        return f"the log begins at position {start_position}: what came before it is gone"
+    if unreadable is None:
+        return None
+    end, why = unreadable
+    return f"the log has a message that cannot be read, up to position {end}: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a member's log ends, and why, when that is at something that is no frame."""
+
+    position: int
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The first member whose log cannot be read, and why."""
+
+    member_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two members' logs have otherwise from a position on; `what` says how, for a reader."""
+
+    members: tuple[int, int]
+    position: int
+    what: str
+    operation: int | None = None
+
+    def __str__(self) -> str:
+        return f"members {self.members[0]} and {self.members[1]} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedLogs:
+    """The members' logs: the one to judge by, where each ends, and the first difference between them."""
+
+    witness: WitnessLog | None
+    """None when no log could be read."""
+    logs: Mapping[int, LogEnd]
+    """Where each log that can be read ends, by member."""
+    missing: Missing | None
+    difference: Difference | None
+    members_terms: Mapping[int, Sequence[TermEntry]]
+    """The terms that each readable log announces: a suspect log can contradict the witness."""
+    bounds: LogBounds
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """Where the recording of each member ends, as far as there is one."""
+        return {member_id: end.position for member_id, end in self.logs.items()}
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One member's log while all of them are read side by side."""
+
+    log: RecordedLog
+    segments: Iterator[Segment]
+    terms: list[TermEntry] = field(default_factory=list)
+
+
+def compare_logs(
+    run: RunFolder, finals: Sequence[FinalPosition], members: int, traced: TracedPositions | None
+) -> ComparedLogs:
+    """Compare all logs side by side, segment by segment, so that memory does not grow with their length; then read
+    what the longest one says.
+
+    `finals` are the positions of the manifest's converge phase; without them the logs are still read, and compared
+    as far as the shortest one reaches. What is past the commit position, for which `traced` is needed, is not in the
+    witness.
+    """
+    readings, missing = _open(run, members)
+    limit = bounds_of(finals, traced, {}, members).commit_position
+    difference = _compare(readings, limit if finals else None)
+    ends = {reading.log.member_id: LogEnd(reading.log.end_position, reading.log.fault) for reading in readings}
+    positions = {member_id: end.position for member_id, end in ends.items()}
+    bounds = bounds_of(finals, traced, positions, members)
+    longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
+    witness = _witness(run, longest.log, bounds.commit_position) if longest else None
+    terms = {reading.log.member_id: reading.terms for reading in readings}
+    return ComparedLogs(witness, ends, missing, difference, terms, bounds)
+
+
+def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:
+    readings: list[_Reading] = []
+    missing: Missing | None = None
+    for member_id in range(members):
+        try:
+            log = RecordedLog(run.member(member_id))
+            readings.append(_Reading(log, log.segments()))
+        except LogMissing as error:
+            missing = missing or Missing(member_id, str(error))
+    return readings, missing
+
+
+def _compare(readings: list[_Reading], limit: int | None) -> Difference | None:
+    """Read all frames, and the terms; return the first difference at or below `limit`."""
+    difference: Difference | None = None
+    pending = list(readings)
+    while pending:
+        segments: list[tuple[_Reading, Segment]] = []
+        for reading in list(pending):
+            segment = next(reading.segments, None)
+            if segment is None:
+                pending.remove(reading)
+            else:
+                segments.append((reading, segment))
+        said: dict[tuple[int, bytes], list[TermEntry]] = {}
+        for reading, segment in segments:
+            same = segment.base, segment.data
+            if same not in said:
+                said[same] = list(_terms(segment))
+            reading.terms += said[same]
+        for reading, segment in segments[1:]:
+            if difference is None:
+                difference = _difference(segments[0], (reading, segment), limit)
+    return difference
+
+
+def _terms(segment: Segment) -> Iterator[TermEntry]:
+    """What the log announces in a segment."""
+    for end, message in messages(segment):
+        if not is_session_message(message):
+            with contextlib.suppress(DecodeError):
+                decoded = decode_message(message)
+                if isinstance(decoded, cm.NewLeadershipTermEvent):
+                    yield TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end)
+
+
+def _witness(run: RunFolder, log: RecordedLog, committed: int | None) -> WitnessLog:
+    """What a log that was read says of what is `committed`; a live one may have gone on since then."""
+    witness = WitnessLog(member_id=log.member_id, start_position=log.start_position, end_position=log.end_position)
+    for segment in RecordedLog(run.member(log.member_id)).segments():
+        read_entries(segment, witness, log.end_position if committed is None else committed)
+        if segment.base + segment.end >= log.end_position:
+            break
+    return witness
+
+
+def _difference(
+    left: tuple[_Reading, Segment], right: tuple[_Reading, Segment], limit: int | None
+) -> Difference | None:
+    """The first frame at which two members' segments of one base differ, below `limit` (None: as far as both reach)."""
+    (left_reading, a), (right_reading, b) = left, right
+    members = (left_reading.log.member_id, right_reading.log.member_id)
+    if a.base != b.base:
+        return Difference(members, min(a.base, b.base), f"have segments at positions {a.base} and {b.base}")
+    end = min(a.end, b.end)
+    if limit is not None:
+        end = min(end, max(limit - a.base, 0))
+    if a.data[:end] == b.data[:end]:
+        return None
+    for offset in a.offsets:
+        length = int.from_bytes(a.data[offset : offset + 4], "little")
+        frame_end = offset + (length + 31 & -32)
+        if a.data[offset:frame_end] != b.data[offset:frame_end]:
+            one, other = (Shown(frame_at(each, offset), frame_facts(each, offset)) for each in (a, b))
+            return differing_frames(members, a.base + offset, one, other)
+    return Difference(members, a.base + end, f"differ after position {a.base + end}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a frame says, and for two that say the same the fields of its header and of its message, by their names."""
+
+    frame: Frame
+    facts: Mapping[str, Json]
+
+
+def differing_frames(members: tuple[int, int], position: int, one: Shown, other: Shown) -> Difference:
+    """The difference of two members' frames at a position."""
+    operation = next((each.frame.id for each in (one, other) if isinstance(each.frame, LogEntry)), None)
+    texts = described(one.frame), described(other.frame)
+    what = f"{texts[0]} against {texts[1]}"
+    if texts[0] == texts[1]:
+        what = f"{texts[0]}, {_differing_fact(one.facts, other.facts)}"
+    return Difference(members, position, f"differ at position {position}: {what}", operation)
+
+
+def _differing_fact(one: Mapping[str, Json], other: Mapping[str, Json]) -> str:
+    for name in one:
+        if one[name] != other.get(name):
+            return f"with {name} {one[name]} against {other.get(name)}"
+    return "with other bytes"
+
+
+def header_facts(length: int, flags: int, kind: int, stream_id: int, term_id: int, reserved: int) -> dict[str, Json]:
+    """What the header of a frame can say otherwise at one position; `kind` is its type."""
+    names = ("length", "flags", "type", "stream id", "term id", "reserved value")
+    return dict(zip(names, (length, flags, kind, stream_id, term_id, reserved), strict=True))
+
+
+def frame_facts(segment: Segment, offset: int) -> dict[str, Json]:
+    """Of the frame that lies at an offset; nothing where none does."""
+    if offset not in segment.offsets:
+        return {}
+    length, kind, _, _, stream_id, term_id, reserved = _FRAME_HEADER.unpack_from(segment.data, offset)
+    facts = header_facts(length, kind >> 8 & 0xFF, kind >> 16, stream_id, term_id, reserved)
+    if kind >> 8 & _WHOLE == _WHOLE:
+        for _, message in messages(Segment(segment.base, segment.data, [offset], segment.end)):
+            facts.update(message_facts(message))
+    return facts
+
+
+def message_facts(message: bytes) -> dict[str, Json]:
+    """The fields of a message of the log, by the names of the schema. Of a session's message those of its header, and
+    of one that the ledger offered also what it gives to whom. Of one that cannot be read why.
+    """
+    if is_session_message(message):
+        term_id, session_id, timestamp = session_header.unpack_session_header(message)
+        facts: dict[str, Json] = {
+            "leadership_term_id": term_id,
+            "cluster_session_id": session_id,
+            "timestamp": timestamp,
+        }
+        if session_id < 0:
+            credit = decode_credit(message[session_header.LENGTH :])
+            facts["credit"] = None if credit is None else [credit.transfer_id, credit.account, credit.amount]
+        return facts
+    try:
+        decoded = decode_message(message)
+    except DecodeError as error:
+        return {UNREADABLE: str(error)}
+    if decoded is None:
+        return {}
+    shown = {each.name: getattr(decoded, each.name) for each in fields(cast("Any", decoded))}
+    told: dict[str, Json] = json.loads(json.dumps(shown, default=_shown))
+    return told
+
+
+def _shown(value: object) -> str:
+    return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
+
+
+def frame_at(segment: Segment, offset: int) -> Frame:
+    """What lies at an offset."""
+    if offset not in segment.offsets:
+        return NO_FRAME
+    found = WitnessLog()
+    tail = Segment(segment.base, segment.data, [offset], segment.end)
+    try:
+        read_entries(tail, found)
+    except LogMissing:
+        return "a broken frame"
+    said: list[Frame] = [*found.entries, *found.calls, *found.terms]
+    return said[0] if said else OTHER_FRAME
+
+
+def entry_at(segment: Segment, offset: int) -> str:
+    """What is recorded at an offset, for people: an operation, or a message of the cluster by its name and its term."""
+    frame = frame_at(segment, offset)
+    if frame != OTHER_FRAME:
+        return described(frame)
+    for _, message in messages(Segment(segment.base, segment.data, [offset], segment.end)):
+        with contextlib.suppress(DecodeError):
+            decoded = None if is_session_message(message) else decode_message(message)
+            term = getattr(decoded, "leadership_term_id", None)
+            return OTHER_FRAME if term is None else f"{type(decoded).__name__} of term {term}"
+    return OTHER_FRAME
+
+
+def described(frame: Frame) -> str:
+    """What a frame says, for people."""
+    match frame:
+        case LogEntry():
+            return f"{frame} {frame.value!r}"
+        case CallEntry():
+            return f"a call with payload {shown_digest(frame.digest)}"
+        case TermEntry():
+            return f"leadership term {frame.leadership_term_id} of member {frame.leader_member_id}"
+    return frame
+
+
+def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = None) -> None:
+    """Append what the messages of a segment say, past the commit position of terms alone."""
+    for end, message in messages(segment):
+        is_proof = committed is None or end <= committed
+        if is_session_message(message):
+            if is_proof:
+                _read_operation(message, end, witness)
+            elif witness.past_commit is None and session_header.unpack_session_header(message)[1] >= 0:
+                witness.past_commit = end
+            continue
+        try:
+            decoded = decode_message(message)
+        except DecodeError as error:
+            if is_proof and witness.unreadable is None:
+                witness.unreadable = end, str(error)
+            continue
+        if isinstance(decoded, cm.NewLeadershipTermEvent):
+            witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
+        if is_proof:
+            _read_event(decoded, end, witness.events)
+
+
+def _read_event(event: object, end: int, events: LogEvents) -> None:
+    if isinstance(event, TIMED_EVENTS):
+        events.add_time(event.leadership_term_id, end, event.timestamp)
+        begins = isinstance(event, cm.NewLeadershipTermEvent)
+        events.add_term(type(event).__name__, end, event.leadership_term_id, begins=begins)
+    match event:
+        case cm.NewLeadershipTermEvent():
+            events.time_unit = max(int(event.time_unit), 0)
+        case cm.SessionOpenEvent():
+            facts = events.session(event.cluster_session_id)
+            facts.add_open(end, event.leadership_term_id)
+            facts.principals.append(event.encoded_principal)
+        case cm.SessionCloseEvent():
+            facts = events.session(event.cluster_session_id)
+            facts.add_close(end, int(event.close_reason), event.leadership_term_id, event.timestamp)
+        case cm.TimerEvent():
+            events.timers.append(TimerFired(end, event.correlation_id, event.timestamp))
+        case cm.ClusterActionRequest():
+            if asks_members(event.action, event.flags):
+                events.snapshots.append(end)
+
+
+def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
+    payload = message[session_header.LENGTH :]
+    term_id, session_id, timestamp = session_header.unpack_session_header(message)
+    witness.events.add_time(term_id, end, timestamp)
+    witness.events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term_id)
+    if session_id < 0:
+        credit = decode_credit(payload)
+        witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
+        return
+    witness.events.session(session_id).add_message(end, term_id, timestamp)
+    try:
+        operation_id, function, key, value = decode_operation(payload)
+    except DecodeError:
+        witness.calls.append(CallEntry(end, call_digest(payload), session_id))
+        return
+    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id, term_id))

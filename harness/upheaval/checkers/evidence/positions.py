@@ -1,0 +1,174 @@
+"""Up to where the log was committed, by what traces and recordings say; the manifest's final positions are held to it.
+
+What a leader told the others to be committed stays committed, so the furthest CommitPosition of any trace bounds the
+log that is judged, whatever the manifest says. This module knows traces and where recordings end; it reads no log.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.protocol_events import quorum_of
+from upheaval.records import OWN_SYSTEM, FinalPosition, Manifest, RunFolder, TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+
+_COMMITTED: Final = {"CommitPosition": "log_position", "NewLeadershipTerm": "commit_position"}
+_APPENDED: Final = "AppendPosition"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A position of the log that a line of a member's trace tells, for the first time at `ns`."""
+
+    member_id: int
+    line: int
+    ns: int
+    position: int
+
+    def __str__(self) -> str:
+        return f"member-{self.member_id}/trace.jsonl:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class TracedPositions:
+    """What the traces tell of positions, and whose files are not those that told it."""
+
+    is_whole: bool = False
+    """Every member has a trace."""
+    committed: Told | None = None
+    """The furthest position that a leader told to be committed."""
+    committed_in_run: Told | None = None
+    """The same of what was told before the last look of the converge phase at the members."""
+    appended: tuple[Told, ...] = ()
+    """How far the members said that they had recorded the last term's log, replaced ones apart."""
+    replaced: tuple[int, ...] = ()
+    """Members with another host than at first: what the old one had recorded is not there."""
+    is_lossy: bool = False
+    """A power cut at sync level 0: what was committed may be gone, and positions may have been given again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """Between what a log is proof: positions past `commit_position` prove nothing. None: nobody knows.
+
+    `recorded` is the furthest position that the recordings of a quorum reach.
+    """
+
+    commit_position: int | None = None
+    recorded: int | None = None
+
+
+UNBOUNDED: Final = LogBounds()
+
+
+def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
+    """From all traces. Raises `UsageError` for a malformed line."""
+    members = range(manifest.members)
+    folders = [run.member(member_id) for member_id in members]
+    end_ns = completed_ns(manifest)
+    committed: Told | None = None
+    in_run: Told | None = None
+    appended: dict[int, tuple[int, Told]] = {}
+    last_term = -1
+    for told in _applied(run, manifest):
+        committed = _further(told, committed)
+        if told.ns < end_ns:
+            in_run = _further(told, in_run)
+    for member_id, event in _messages(run, members):
+        position, term = _position_of(event), event.fields.get("leadership_term_id")
+        if position is None or type(term) is not int:
+            continue
+        last_term = max(last_term, term)
+        told = Told(member_id, event.line, event.ns, position)
+        if event.fields["message"] == _APPENDED:
+            before = appended.get(member_id)
+            if event.event == TraceKind.SEND and (before is None or (term, position) > (before[0], before[1].position)):
+                appended[member_id] = term, told
+            continue
+        committed = _further(told, committed)
+        if event.ns < end_ns:
+            in_run = _further(told, in_run)
+    losses = losses_of(run, manifest)
+    replaced = tuple(sorted(losses.replaced))
+    # Of an earlier term a member may have had to take back what it had recorded.
+    said = (told for term, told in appended.values() if term == last_term)
+    lasting = tuple(told for told in said if told.member_id not in replaced)
+    return TracedPositions(
+        is_whole=all(folder.trace.exists() for folder in folders),
+        committed=committed,
+        committed_in_run=in_run,
+        appended=lasting,
+        replaced=replaced,
+        is_lossy=bool(losses.powerless),
+    )
+
+
+def _further(told: Told, known: Told | None) -> Told:
+    return told if known is None or told.position > known.position else known
+
+
+def _applied(run: RunFolder, manifest: Manifest) -> Iterator[Told]:
+    """What services had applied when they ended was committed: that is all that traces without messages tell."""
+    if manifest.system == OWN_SYSTEM:
+        return
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            position = event.fields.get("log_position")
+            if event.event == TraceKind.SERVICE_TERMINATE and type(position) is int:
+                yield Told(member_id, event.line, event.ns, position)
+
+
+def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, TraceEvent]]:
+    for member_id in members:
+        folder = run.member(member_id)
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            if event.event in (TraceKind.SEND, TraceKind.RECEIVE):
+                yield member_id, event
+
+
+def _position_of(event: TraceEvent) -> int | None:
+    message = event.fields.get("message")
+    name = "log_position" if message == _APPENDED else _COMMITTED.get(str(message))
+    position = None if name is None else event.fields.get(name)
+    return position if type(position) is int else None
+
+
+def bounds_of(
+    finals: Sequence[FinalPosition], traced: TracedPositions | None, ends: Mapping[int, int], members: int
+) -> LogBounds:
+    """From the final positions, the traces (None: nobody asks), and where the recordings of the members end.
+
+    Without final positions, and of a single member, what a quorum has recorded may be committed, too.
+    """
+    if traced is None or traced.is_lossy:
+        return UNBOUNDED
+    recorded = _quorum_end(ends, members, traced.replaced)
+    told = -1 if traced.committed is None else traced.committed.position
+    limit = max([told, *(final.commit_position for final in finals)])
+    if finals and members > 1:
+        return LogBounds(limit, recorded)
+    return LogBounds(None if recorded is None else max(recorded, limit), recorded)
+
+
+def _quorum_end(ends: Mapping[int, int], members: int, replaced: Collection[int]) -> int | None:
+    """Whoever's recording is not there, or not the one that it had at first, may have had it all."""
+    known = sorted((end for member_id, end in ends.items() if member_id not in replaced), reverse=True)
+    needed = quorum_of(members) - (members - len(known))
+    return known[needed - 1] if needed > 0 else None
+
+
+def lowest_commit(manifest: Manifest) -> int | None:
+    """The lowest commit position in the manifest; None when the run did not converge."""
+    return min((final.commit_position for final in finals_of(manifest)), default=None)
+
+
+def finals_of(manifest: Manifest) -> Sequence[FinalPosition]:
+    """The members' final positions; none when the run did not converge."""
+    return manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
+
+
+def completed_ns(manifest: Manifest) -> int:
+    """When the final positions were read; 0 when the run did not converge."""
+    return manifest.converge.completed_ns if manifest.converge is not None and manifest.converge.reached else 0

@@ -1,0 +1,124 @@
+"""The evidence of one run: what checkers read of its folder, each part once, when it is first asked for.
+
+This module knows files and facts; it knows no promise and no verdict.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from upheaval.checkers.evidence.leader_clocks import LeaderClock, leader_clocks
+from upheaval.checkers.evidence.logs import ComparedLogs, WitnessLog, compare_logs
+from upheaval.checkers.evidence.positions import TracedPositions, finals_of, traced_positions
+from upheaval.checkers.evidence.spans import MemberSpans, spans_of
+from upheaval.checkers.evidence.stalls import Stall, longest_stall
+from upheaval.checkers.evidence.trace_facts import TraceFacts, facts_of_members
+from upheaval.checkers.evidence.troubles import Trouble, troubles
+from upheaval.checkers.history.calls import CountedCalls, count_calls
+from upheaval.checkers.history.witness import LogEntry
+from upheaval.records import ControlRecord, FinalPosition, Function, Manifest, Operation, RunFolder
+from upheaval_chaos.record import FaultRecord
+
+
+class Evidence:
+    """Over a run folder at rest. Every part raises `UsageError` for a malformed file."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What the run was."""
+        return self.run.read_manifest()
+
+    @cached_property
+    def finals(self) -> Sequence[FinalPosition]:
+        """The members' final positions; none when the run did not converge."""
+        return finals_of(self.manifest)
+
+    @cached_property
+    def operations(self) -> Sequence[Operation]:
+        """The history, in the order of its lines; empty without one."""
+        return list(self.run.read_history()) if self.run.history_file.exists() else []
+
+    @cached_property
+    def by_id(self) -> Mapping[int, Operation]:
+        """The operations of the history by their ids."""
+        return {operation.id: operation for operation in self.operations}
+
+    @cached_property
+    def shipped(self) -> Sequence[Operation]:
+        """The operations on shipped services, which have their ids in the log."""
+        calls = self.calls
+        return self.operations if not calls else [each for each in self.operations if each.f is not Function.CALL]
+
+    @cached_property
+    def calls(self) -> Sequence[Operation]:
+        """The requests to a service of the user's own, which the log has by their payloads."""
+        return [operation for operation in self.operations if operation.f is Function.CALL]
+
+    @cached_property
+    def counted_calls(self) -> CountedCalls:
+        """The calls, and what the log has of them."""
+        return count_calls(self.calls, () if self.whole_log is None else self.whole_log.calls)
+
+    @cached_property
+    def entries_by_id(self) -> Mapping[int, LogEntry]:
+        """The operations of the whole log by their ids; of an id that is there twice the last one."""
+        return {} if self.whole_log is None else {entry.id: entry for entry in self.whole_log.entries}
+
+    @cached_property
+    def faults(self) -> Sequence[FaultRecord]:
+        """What was done to the cluster, as the injector wrote it down."""
+        return list(self.run.read_faults())
+
+    @cached_property
+    def controls(self) -> Sequence[ControlRecord]:
+        """The admin commands, and what was seen of the members afterwards."""
+        return list(self.run.read_controls())
+
+    @cached_property
+    def troubles(self) -> Sequence[Trouble]:
+        """From when to when faults and commands may have held members up."""
+        return list(troubles(self.run))
+
+    @cached_property
+    def traces(self) -> Sequence[TraceFacts]:
+        """What the trace of each member says of its processes, positions and errors."""
+        return facts_of_members(self.run, self.manifest.members)
+
+    @cached_property
+    def spans(self) -> Sequence[MemberSpans]:
+        """From when to when each member was in an election, led, and took part."""
+        return [spans_of(self.run.member(member_id)) for member_id in range(self.manifest.members)]
+
+    @cached_property
+    def clocks(self) -> Sequence[LeaderClock]:
+        """What the clocks of the leaders showed, by their traces."""
+        return leader_clocks(self.run, self.manifest.members)
+
+    @cached_property
+    def positions(self) -> TracedPositions:
+        """What the traces say of committed and recorded positions."""
+        return traced_positions(self.run, self.manifest)
+
+    @cached_property
+    def stall(self) -> Stall | None:
+        """The longest stall of any member."""
+        return longest_stall(self.run, self.manifest.members)
+
+    @cached_property
+    def logs(self) -> ComparedLogs:
+        """The members' logs, compared frame by frame."""
+        return compare_logs(self.run, self.finals, self.manifest.members, self.positions)
+
+    @cached_property
+    def whole_log(self) -> WitnessLog | None:
+        """The longest log up to what is committed; None when it is not there from its beginning."""
+        log = self.logs.witness
+        return None if log is None or log.why_not_whole else log
+
+    @cached_property
+    def why_no_log(self) -> str:
+        """Why there is no whole log; empty when there is one."""
+        log = self.logs.witness
+        return "no readable log" if log is None else log.why_not_whole or ""

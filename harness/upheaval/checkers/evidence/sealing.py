@@ -1,0 +1,70 @@
+"""The promise that the files of a run are what they were when it was collected.
+
+This module compares digests; it knows nothing of what is in the files.
+"""
+
+import re
+from collections.abc import Set
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.errors import UsageError
+from upheaval.records import Manifest, RunFolder, digest_of_text, jsonfields, read_seal, seal_of
+
+_MEMBER: Final = re.compile(r"member-(\d+)/")
+
+
+def check_seal(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """One finding: valid for a run that was not sealed, which nobody says it was."""
+    try:
+        detail = _compared(run, manifest)
+    except Broken as broken:
+        return [broken.finding(Promise.EVIDENCE_SEALED)]
+    return [Finding(Promise.EVIDENCE_SEALED, Verdict.VALID, detail)]
+
+
+def _compared(run: RunFolder, manifest: Manifest) -> str:
+    if manifest.sealed is None:
+        if run.seal_file.exists():
+            raise Broken(Verdict.UNKNOWN, f"{run.seal_file.name} is there, and the manifest does not name it")
+        return "not sealed: the run was not collected, or goes on"
+    if not run.seal_file.is_file():
+        raise Broken(Verdict.UNKNOWN, f"{run.seal_file.name} is missing: the manifest says that the run was sealed")
+    text = jsonfields.read_text(run.seal_file)
+    if digest_of_text(text) != manifest.sealed:
+        raise Broken(Verdict.INVALID, f"{run.seal_file.name} is not the one that the manifest names")
+    try:
+        then = read_seal(run, text)
+        now = seal_of(run)
+    except (OSError, UsageError) as error:
+        raise Broken(Verdict.UNKNOWN, f"the seal cannot be compared: {error}") from error
+    changed = {name for name in then.files.keys() & now.files.keys() if then.files[name] != now.files[name]}
+    if then.manifest != now.manifest:
+        changed.add(run.manifest_file.name)
+    _require_none(changed, Verdict.INVALID, "changed")
+    _require_none(now.files.keys() - then.files.keys(), Verdict.INVALID, "added")
+    _require_none(then.files.keys() - now.files.keys(), Verdict.UNKNOWN, "removed")
+    return f"{len(then.files)} files are as they were when the run was collected"
+
+
+def _require_none(names: Set[str], verdict: Verdict, what: str) -> None:
+    if not names:
+        return
+    first = min(names)
+    others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+    raise Broken(verdict, f"{first} was {what} after the run was collected{others}", members=_members(names))
+
+
+def _members(names: Set[str]) -> tuple[int, ...]:
+    found = (_MEMBER.match(name) for name in names)
+    return tuple(sorted({int(match[1]) for match in found if match}))
+
+
+SEALING: Final = Checker(
+    "sealing",
+    (Promise.EVIDENCE_SEALED,),
+    frozenset(Source),
+    lambda evidence: check_seal(evidence.run, evidence.manifest),
+)

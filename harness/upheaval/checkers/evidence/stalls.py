@@ -1,0 +1,78 @@
+"""The stalls that a run's members recorded: what came too late by less than the longest is not held against them.
+
+A member traces each time in which the loop of one of its processes could not have reacted (`loop-stall`): its work in
+one cycle, and the time by which it woke up too late, because the machine starved it or somebody had stopped it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from upheaval.checkers.verdict import Finding, Result, Verdict
+from upheaval.records import RunFolder
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """One stall of a process; `where` names the line of the trace."""
+
+    duration_ms: int
+    where: str
+
+    def __str__(self) -> str:
+        return f"a stall of {self.duration_ms} ms ({self.where})"
+
+
+def longest_stall(run: RunFolder, members: int) -> Stall | None:
+    """The longest one of all members. None when no trace tells of any."""
+    return _longest(stall for member_id in range(members) for stall in _stalls_of(run, member_id))
+
+
+def stalls_since(run: RunFolder, members: int, since_ns: int) -> list[Stall]:
+    """Of each member the longest one that ended at or after that moment, if it told of any."""
+    longest = (_longest(_stalls_of(run, member_id, since_ns)) for member_id in range(members))
+    return [stall for stall in longest if stall is not None]
+
+
+def _longest(stalls: Iterable[Stall]) -> Stall | None:
+    return max(stalls, key=lambda stall: stall.duration_ms, default=None)
+
+
+def _stalls_of(run: RunFolder, member_id: int, since_ns: int = 0) -> Iterator[Stall]:
+    folder = run.member(member_id)
+    for event in folder.read_trace() if folder.trace.exists() else ():
+        stall_ns = event.fields.get("stall_ns")
+        if event.event == TraceKind.LOOP_STALL and isinstance(stall_ns, int) and event.ns >= since_ns:
+            yield Stall(stall_ns // 1_000_000, f"member-{member_id}/{folder.trace.name}:{event.line}")
+
+
+def explained(finding: Finding, stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> Finding:
+    """The finding on what came too late in that time; unknown when the stalls then, together, were as long."""
+    stalled_ns = _stalled_ns(stalls, begin_ns, end_ns)
+    if finding.late_ms * MS > stalled_ns:
+        return finding
+    detail = f"{finding.detail}; they recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
+    return replace(finding, verdict=Verdict.UNKNOWN, detail=detail)
+
+
+def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
+    """For how long of that time there was any: a starved machine stops members often, each time for less."""
+    total_ns, until_ns = 0, begin_ns
+    for stall_ns, over_ns in sorted(stalls):
+        counted_ns = max(stall_ns, until_ns)
+        until_ns = max(until_ns, min(over_ns, end_ns))
+        total_ns += max(until_ns - counted_ns, 0)
+    return total_ns
+
+
+def excused(results: Iterable[Result], stall: Callable[[], Stall | None]) -> list[Result]:
+    """The results; a bound on time that was missed by no more than the stall is unknown. `stall` is asked at need."""
+    return [_excused(each, stall()) if isinstance(each, Finding) and each.late_ms else each for each in results]
+
+
+def _excused(finding: Finding, stall: Stall | None) -> Finding:
+    if stall is None or not 0 < finding.late_ms <= stall.duration_ms:
+        return finding
+    detail = f"{finding.detail}; {stall} explains that it came {finding.late_ms} ms too late"
+    return replace(finding, verdict=Verdict.UNKNOWN, detail=detail)

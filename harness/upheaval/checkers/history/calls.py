@@ -1,0 +1,110 @@
+"""Judges the calls of a history: requests to a service of a user's own, whose payloads and answers mean nothing here.
+
+A call is found in the log by the digest of its payload. Payloads may repeat, so what is compared are numbers: how often
+one was acknowledged, sent, and recorded. This module knows nothing of files; it gets operations and log entries.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Operation, Outcome
+
+_SHOWN_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CallEntry:
+    """One message to a service of a user's own in the log. `position` is its end."""
+
+    position: int
+    digest: str
+    session: int = field(default=-1, compare=False)
+    """The cluster session that it came from, -1 where that is not looked at."""
+
+
+@dataclass(slots=True)
+class CallCount:
+    """What is known about one payload. `last_position` is that of its last message in the log, -1 without one."""
+
+    name: str
+    acknowledged: int = 0
+    sent: int = 0
+    in_log: int = 0
+    last_position: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCalls:
+    """The counts by the digest of a payload, and the first entry of the log that the history does not explain."""
+
+    counts: Mapping[str, CallCount]
+    unexplained: CallEntry | None = None
+
+
+def shown_digest(digest: str) -> str:
+    """Enough of a digest to tell one payload from another."""
+    return digest[:_SHOWN_DIGITS]
+
+
+def count_calls(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> CountedCalls:
+    """From the calls of a history and those in its log."""
+    counts: dict[str, CallCount] = {}
+    for call in calls:
+        count = counts.setdefault(str(call.value), CallCount(call.key))
+        count.acknowledged += call.outcome is Outcome.OK
+        count.sent += call.outcome is not Outcome.FAIL
+    unexplained: CallEntry | None = None
+    for entry in entries:
+        known = counts.get(entry.digest)
+        if known is None:
+            unexplained = unexplained or entry
+            continue
+        known.in_log += 1
+        known.last_position = entry.position
+    return CountedCalls(counts, unexplained)
+
+
+def not_lost(counted: CountedCalls) -> Finding:
+    """No payload was acknowledged more often than the log has it."""
+    counts = counted.counts
+    for digest, count in counts.items():
+        if count.in_log < count.acknowledged:
+            detail = (
+                f"call {count.name} with payload {shown_digest(digest)} was acknowledged {count.acknowledged} times "
+                f"and lies in the log {count.in_log} times"
+            )
+            return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, detail)
+    total = sum(count.acknowledged for count in counts.values())
+    return Finding(
+        Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{total} acknowledged calls found in the log by their payload"
+    )
+
+
+def once(counted: CountedCalls) -> Finding:
+    """A message does not show who sent it twice, therefore nothing worse than unknown."""
+    counts = counted.counts
+    for digest, count in counts.items():
+        if count.in_log > count.sent:
+            detail = (
+                f"call {count.name} with payload {shown_digest(digest)} was sent {count.sent} times and lies in the "
+                f"log {count.in_log} times, last at position {count.last_position}: the cluster made one of them, "
+                "or its sender is not in the history"
+            )
+            return Finding(Promise.APPLIED_ONCE, Verdict.UNKNOWN, detail, position=count.last_position)
+    total = sum(count.in_log for count in counts.values())
+    return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{total} calls in the log, none more often than it was sent")
+
+
+def explained(counted: CountedCalls) -> Finding:
+    """The history has every payload of the log."""
+    counts, unexplained = counted.counts, counted.unexplained
+    if unexplained is not None:
+        detail = (
+            f"the message with payload {shown_digest(unexplained.digest)} at position {unexplained.position} "
+            "is not in the history"
+        )
+        return Finding(Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, detail, position=unexplained.position)
+    total = sum(count.in_log for count in counts.values())
+    return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, f"all {total} calls in the log are in the history")

@@ -1,0 +1,112 @@
+"""The promises about a history that its log decides.
+
+Nothing acknowledged is lost, nothing is applied twice, the history explains the log, the log's order explains answers.
+
+Operations of shipped services are known in the log by their ids, calls of a user's service by their payloads; what is
+found out about either is one finding a promise, the worse one.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.history import calls as of_calls, witness
+from upheaval.checkers.own.own_model import check_own_model
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import Operation
+
+_NEEDS: Final = frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
+OfShipped = Callable[[Evidence, WitnessLog, Sequence[Operation]], Finding]
+OfCalls = Callable[[of_calls.CountedCalls], Finding]
+
+
+def _judged(promise: Promise, of_shipped: OfShipped, of_calls_too: OfCalls) -> Checker:
+    """The checker of a promise that operations of shipped services and calls can break."""
+
+    def check(evidence: Evidence) -> list[Result]:
+        log, why = _log(evidence)
+        if log is None:
+            return [_unjudgeable(promise, why, evidence)]
+        calls, shipped = evidence.calls, evidence.shipped
+        found = []
+        if shipped or log.entries or not calls:
+            found.append(of_shipped(evidence, log, shipped))
+        if calls:
+            found.append(of_calls_too(evidence.counted_calls))
+        return [_worse(found)]
+
+    return Checker(promise, (promise,), _NEEDS, check)
+
+
+def _log(evidence: Evidence) -> tuple[WitnessLog | None, str]:
+    """The log to judge by, or None and why there is none."""
+    if evidence.whole_log is None:
+        return None, evidence.why_no_log
+    return (evidence.whole_log, "") if evidence.operations else (None, "no history")
+
+
+def _unjudgeable(promise: Promise, why: str, evidence: Evidence) -> Finding:
+    log = evidence.logs.witness
+    start = None if log is None else log.start_position or None
+    return Finding(promise, Verdict.UNKNOWN, why, position=start)
+
+
+def _worse(findings: Iterable[Finding]) -> Finding:
+    """The worse one of two; of two alike the first, with the details of both."""
+    first, *others = findings
+    for other in others:
+        if first.verdict is other.verdict:
+            first = replace(first, detail=f"{first.detail}; {other.detail}")
+        else:
+            first = max(first, other, key=lambda each: each.verdict)
+    return first
+
+
+def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
+    """Shipped operations by their models, calls by the user's model; promises of the user's own besides."""
+    log, why = _log(evidence)
+    if log is None:
+        return [_unjudgeable(Promise.LINEARIZABLE, why, evidence)]
+    committed = evidence.logs.bounds.commit_position
+    end = log.end_position if committed is None else min(log.end_position, committed)
+    own = check_own_model(evidence.run, evidence.manifest, evidence.operations, log.calls, log.member_id, end)
+    by_model = [finding for finding in own if finding.promise == Promise.LINEARIZABLE]
+    promised = [finding for finding in own if finding.promise != Promise.LINEARIZABLE]
+    lost = witness.lost_operations(evidence.shipped, evidence.entries_by_id)
+    if lost:
+        found = [_not_explained(lost), *by_model]
+    elif evidence.shipped or log.entries or not evidence.calls:
+        found = [witness.linearizable(evidence.shipped, log.entries), *by_model]
+    else:
+        found = by_model
+    if not found:
+        why = "there are no operations but calls, and no model says what they should be answered"
+        return [NotApplicable(Promise.LINEARIZABLE, why), *promised]
+    return [_worse(found), *promised]
+
+
+def _not_explained(lost: Sequence[Operation]) -> Finding:
+    """A log that lacks acknowledged operations is no witness of the order in which they took effect."""
+    detail = (
+        f"the log lacks {len(lost)} acknowledged operations, the first is {lost[0]}: its order explains no answer "
+        "(`upheaval check` searches for another order)"
+    )
+    return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=lost[0].position, operation=lost[0].id)
+
+
+ACKNOWLEDGED: Final = _judged(
+    Promise.ACKNOWLEDGED_NOT_LOST,
+    lambda evidence, _, shipped: witness.acknowledged_not_lost(shipped, evidence.entries_by_id, evidence.logs.bounds),
+    of_calls.not_lost,
+)
+APPLIED_ONCE: Final = _judged(
+    Promise.APPLIED_ONCE, lambda _, log, shipped: witness.applied_once(shipped, log.entries), of_calls.once
+)
+HISTORY: Final = _judged(
+    Promise.HISTORY_COMPLETE, lambda _, log, shipped: witness.history_complete(shipped, log.entries), of_calls.explained
+)
+LINEARIZABLE: Final = Checker("linearizable", (Promise.LINEARIZABLE,), _NEEDS | {Source.CODE}, _check_linearizable)

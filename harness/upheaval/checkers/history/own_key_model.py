@@ -1,0 +1,114 @@
+"""A user's own model as one of the models that a search goes through: its state is copied, and come back to.
+
+The operations are calls; their values are what was asked, their results what was answered, both as texts. What the
+model raises is raised as `ModelRaised`. This module knows nothing of logs, histories or time.
+"""
+
+import json
+import pickle
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from upheaval.checkers.history.models.sequential import Call, State
+from upheaval.checkers.history.models.table import KEY_MODELS
+from upheaval.checkers.own.own_model_process import load_model, shown_error
+from upheaval.errors import HarnessError, UsageError
+from upheaval.model import Model, Request
+from upheaval.records import FieldError, Function, Operation, Outcome, answer_bytes
+from upheaval.records.values import Frozen, frozen
+from upheaval_node.errors import NodeError
+from upheaval_node.suggestions import did_you_mean
+
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+_SHOWN: Final = 60
+
+
+class ModelRaised(HarnessError):
+    """What it raised, and at which operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKeyModel:
+    """Implements `SequentialModel`. The state is the pickled instance, None before the first request."""
+
+    model: type[Model]
+    name: str
+    names: Mapping[str, Function] = field(default_factory=lambda: {"call": Function.CALL})
+
+    def space(self, function: Function) -> int | None:
+        """Calls are all in one."""
+        return 0 if function is Function.CALL else None
+
+    def shown(self, operation: Operation) -> str:
+        """What was asked."""
+        text = str(operation.value)
+        return text if len(text) <= _SHOWN else text[:_SHOWN] + " .."
+
+    def checked(self, operation: Operation) -> Operation:
+        """The operation, with the key that the model gives it. Raises `FieldError` for what is no call."""
+        if operation.f is not Function.CALL:
+            raise FieldError(f"unknown operation {operation.f.value!r} of a model of one's own: expected call")
+        if not isinstance(operation.value, str):
+            raise FieldError(f"expected a text as what was asked, got {json.dumps(operation.value)}")
+        if _DIGEST.fullmatch(operation.value):
+            raise FieldError("expected what was asked, got its digest: a run with a log is judged by `upheaval verify`")
+        if operation.outcome is Outcome.OK and not isinstance(operation.result, str):
+            raise FieldError(f"expected a text as the answer, got {json.dumps(operation.result)}")
+        try:
+            return replace(operation, key=str(self.model.partition(_request(operation))))
+        except Exception as error:
+            raise ModelRaised(self._raised(operation, error)) from error
+
+    def has_result(self, function: Function) -> bool:
+        """Every call is answered."""
+        return function is Function.CALL
+
+    def initial(self, space: int) -> State:  # noqa: ARG002
+        """A new instance."""
+        return None
+
+    def unexplained(self, space: int, operations: Sequence[Operation]) -> Operation | None:  # noqa: ARG002
+        """Only the model knows what its answers mean."""
+        return None
+
+    def step(self, call: Call, state: State) -> tuple[State, Frozen, bool]:
+        """The next state, the expected answer, and whether it is the one that was given."""
+        operation = call.operation
+        request = _request(operation)
+        try:
+            model = pickle.loads(state) if isinstance(state, bytes) else self.model()
+            expected = model.apply(request)
+            given = operation.result
+            is_right = isinstance(given, str) and bool(model.agrees(request, expected, answer_bytes(given)))
+            after = pickle.dumps(model)
+            if isinstance(expected, bytes | bytearray | memoryview):
+                expected = bytes(expected).decode("utf-8", "backslashreplace")
+            return after, frozen(json.loads(json.dumps(expected, default=str))), is_right
+        except Exception as error:
+            raise ModelRaised(self._raised(operation, error)) from error
+
+    def _raised(self, operation: Operation, error: Exception) -> str:
+        return f"the model {self.name} raised {shown_error(error)}, at operation {operation.id}"
+
+
+def load_key_model(name: str) -> OwnKeyModel:
+    """The model `module:Class`. Raises `UsageError` for what is none."""
+    if ":" not in name:
+        raise UsageError(
+            f"unknown model {name!r}: expected {', '.join(KEY_MODELS)} or module:Class{did_you_mean(name, KEY_MODELS)}"
+        )
+    try:
+        model = load_model(name)
+    except NodeError as error:
+        raise UsageError(str(error)) from error
+    except Exception as error:
+        raise UsageError(f"model {name!r}: {shown_error(error)}") from error
+    if model is None or not issubclass(model, Model):
+        raise UsageError(f"model {name!r}: a service is its own model only where there is a log")
+    return OwnKeyModel(model, name)
+
+
+def _request(operation: Operation) -> Request:
+    return Request(str(operation.value).encode())

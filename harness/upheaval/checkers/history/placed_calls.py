@@ -1,0 +1,102 @@
+"""Which message of the log is which call of the history, by the digest of its payload and its session.
+
+A session has one call at a time, so calls of one payload in one session lie in the log in the order in which they were
+made; the last one of a session may have no answer, and be in the log or not. This module knows operations and entries
+of a log; it knows no files, and judges no answer.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.checkers.history.calls import CallEntry, shown_digest
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Operation, Outcome
+
+_Key = tuple[str, int | None]
+_NO_SESSION: Final = None
+
+
+@dataclass(slots=True)
+class PlacedCalls:
+    """The calls by the position of their message. `broken` are lost and duplicate ones."""
+
+    by_position: dict[int, Operation] = field(default_factory=dict)
+    untold: Operation | None = None
+    """The first acknowledged call of which it cannot be told where it lies."""
+    broken: list[Finding] = field(default_factory=list)
+
+
+def place_calls(calls: Iterable[Operation], entries: Sequence[CallEntry]) -> PlacedCalls:
+    """Of calls whose session is not known, those are placed whose payload was sent once and is there once."""
+    sent: dict[_Key, list[Operation]] = defaultdict(list)
+    ordered = sorted((call for call in calls if call.outcome is not Outcome.FAIL), key=lambda call: call.invoke_ns)
+    without_session = {str(call.value) for call in ordered if call.session is None}
+    for call in ordered:
+        sent[_key(str(call.value), call.session, without_session)].append(call)
+    in_log: dict[_Key, list[int]] = defaultdict(list)
+    for entry in entries:
+        in_log[_key(entry.digest, entry.session, without_session)].append(entry.position)
+    placed = PlacedCalls()
+    for key, of_key in sent.items():
+        _place(key, of_key, in_log.get(key, []), placed)
+    placed.broken += _duplicates(sent, in_log, entries)
+    return placed
+
+
+def _key(digest: str, session: int | None, without_session: set[str]) -> _Key:
+    return digest, _NO_SESSION if digest in without_session else session
+
+
+def _place(key: _Key, calls: Sequence[Operation], positions: Sequence[int], placed: PlacedCalls) -> None:
+    acknowledged = [call for call in calls if call.outcome is Outcome.OK]
+    if len(positions) < len(acknowledged):
+        placed.broken.append(_lost(key, acknowledged, len(positions)))
+    elif key[1] is _NO_SESSION and (len(calls) > 1 or len(positions) > 1):
+        placed.untold = _first(placed.untold, acknowledged)
+    elif all(call.outcome is not Outcome.OK for call in calls[len(positions) :]):
+        placed.by_position.update(zip(positions, calls, strict=False))
+    else:
+        placed.untold = _first(placed.untold, acknowledged)
+
+
+def _first(known: Operation | None, calls: Sequence[Operation]) -> Operation | None:
+    return min([*([known] if known else []), *calls], key=lambda call: call.invoke_ns, default=None)
+
+
+def _lost(key: _Key, acknowledged: Sequence[Operation], there: int) -> Finding:
+    digest, session = key
+    where = "" if session is _NO_SESSION else f" in session {session}"
+    call = acknowledged[there]
+    detail = (
+        f"call {call.key} (operation {call.id}) with payload {shown_digest(digest)} was acknowledged "
+        f"{len(acknowledged)} times{where} and lies in the log {there} times"
+    )
+    return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, detail, operation=call.id)
+
+
+def _duplicates(
+    sent: Mapping[_Key, Sequence[Operation]], in_log: Mapping[_Key, Sequence[int]], entries: Sequence[CallEntry]
+) -> list[Finding]:
+    """One of a session of which the history has a call that lies after it: up to there the history is whole.
+
+    The end of a history may be missing, where a process of users was killed.
+    """
+    known_until: dict[int | None, int] = {}
+    seen: Counter[_Key] = Counter()
+    for entry in entries:
+        key = entry.digest, entry.session
+        seen[key] += 1
+        if seen[key] <= len(sent.get(key, ())):
+            known_until[entry.session] = entry.position
+    for (digest, session), calls in sent.items():
+        extra = in_log.get((digest, session), [])[len(calls) :]
+        if session is not _NO_SESSION and extra and extra[0] < known_until.get(session, -1):
+            detail = (
+                f"call {calls[-1].key} (operation {calls[-1].id}) with payload {shown_digest(digest)} was sent "
+                f"{len(calls)} times in session {session} and lies in the log again at position {extra[0]}"
+            )
+            return [Finding(Promise.APPLIED_ONCE, Verdict.INVALID, detail, position=extra[0], operation=calls[-1].id)]
+    return []

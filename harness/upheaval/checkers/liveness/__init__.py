@@ -1,0 +1,1 @@
+"""The promises about time: leaders found, members joined, clients answered, ends explained."""

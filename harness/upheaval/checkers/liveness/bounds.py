@@ -1,0 +1,231 @@
+"""The promise about time-outs: a leader lets itself be heard, and nobody is given up before it was silent for long.
+
+Judged by the members' traces, whose monotonic times the processes of a host share, and by what the members were
+configured with. A bound counts only where nothing explains that it was missed: a quorum of members ran all the time,
+was in a term, had no fault, and nobody gave an admin command. This module knows nothing of logs.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.protocol_events import quorum_of
+from upheaval.checkers.evidence.stalls import excused, longest_stall
+from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
+from upheaval.records import Json, Manifest, RunFolder, TraceEvent
+from upheaval_node.trace_kinds import ElectionCause, TraceKind
+from upheaval_node.types import MS
+
+SILENCE_NS: Final = 100 * MS
+"""Less than any heartbeat time-out."""
+
+_LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_SILENCES: Final = frozenset(ElectionCause)
+
+
+@dataclass(slots=True)
+class _Leadership:
+    """A term that a member led, from the end of its election, and the times in which it sent no heartbeat."""
+
+    leadership_term_id: int
+    member_id: int
+    begin_ns: int
+    said_ns: int
+    silences: list[tuple[int, int, int]] = field(default_factory=list)
+    """Those that are worth a look: from when to when, and the line of the trace at which it ended."""
+
+    def say(self, event: TraceEvent) -> None:
+        """It sends a heartbeat, or ceases to lead."""
+        if event.ns - self.said_ns >= SILENCE_NS:
+            self.silences.append((self.said_ns, event.ns, event.line))
+        self.said_ns = event.ns
+
+
+@dataclass(slots=True)
+class _Member:
+    """What the trace of one member says."""
+
+    member_id: int
+    led: list[_Leadership] = field(default_factory=list)
+    ready: list[tuple[int, int]] = field(default_factory=list)
+    """From when to when a process of the member ran and had been in a term."""
+    gave_up: list[tuple[TraceEvent, tuple[int, ...]]] = field(default_factory=list)
+    """Elections that it began because others were silent, and when it had heard of each of them in the term."""
+    _leads: _Leadership | None = None
+    _is_ready: bool = False
+    _component: Json = None
+    """Which of its processes leads or follows."""
+    _last: TraceEvent | None = None
+    """The last line of that process."""
+    _entered: tuple[Json, Json] = (None, None)
+    """The term that it is in, and its leader."""
+    _told_ns: dict[Json, int] = field(default_factory=dict)
+    """When it heard last of its leader, or of each of its followers."""
+
+    def add(self, event: TraceEvent) -> None:
+        """The next line of the trace."""
+        match event.event:
+            case TraceKind.PROCESS_START:
+                self.close()
+            case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
+                self._enter(event)
+            case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
+                if event.fields.get("reason") in _SILENCES:
+                    self.gave_up.append((event, tuple(self._told_ns.values())))
+                self._leave(event)
+            case TraceKind.MODULE_STATE if event.fields.get("new") in ("TERMINATING", "CLOSED"):
+                self._leave(event)
+            case TraceKind.SEND if self._leads is not None and event.fields.get("message") == "CommitPosition":
+                self._leads.say(event)
+            case TraceKind.RECEIVE if event.fields.get("message") in _LEADER_SAYS:
+                if (event.fields.get("leadership_term_id"), event.fields.get("leader_member_id")) == self._entered:
+                    self._told_ns[self._entered[1]] = event.ns
+            case TraceKind.RECEIVE if self._leads is not None and event.fields.get("message") == "AppendPosition":
+                if event.fields.get("leadership_term_id") == self._leads.leadership_term_id:
+                    self._told_ns[event.fields.get("follower_member_id")] = event.ns
+        if self._is_ready:
+            self.ready[-1] = self.ready[-1][0], event.ns
+        if event.fields.get("component") == self._component:
+            self._last = event
+
+    def close(self) -> None:
+        """Nothing follows of the process. One that was killed may have been silent up to its last line."""
+        if self._leads is not None and self._last is not None and self._last.event != TraceKind.PROCESS_END:
+            self._leads.say(self._last)
+        self._leads, self._is_ready = None, False
+
+    def _enter(self, event: TraceEvent) -> None:
+        if not self._is_ready:
+            self._is_ready = True
+            self.ready.append((event.ns, event.ns))
+        term = event.fields.get("leadership_term_id")
+        self._component = event.fields.get("component")
+        self._entered, self._told_ns = (term, event.fields.get("leader_member_id")), {}
+        if event.fields.get("leader_member_id") == self.member_id and isinstance(term, int):
+            self._leads = _Leadership(term, self.member_id, event.ns, event.ns)
+            self.led.append(self._leads)
+
+    def _leave(self, event: TraceEvent) -> None:
+        if self._leads is not None and event.fields.get("state") != "CLOSED":
+            self._leads.say(event)
+            self._leads = None
+
+    def is_ready(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether it was all the time."""
+        return any(begin <= begin_ns and end_ns <= end for begin, end in self.ready)
+
+
+def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
+    """One result."""
+    members = list(_read(run, manifest))
+    if manifest.members < 2:
+        return [NotApplicable(Promise.BOUNDS_KEPT, "a single member has no other to be heard by")]
+    if not any(member.led for member in members):
+        return [NotApplicable(Promise.BOUNDS_KEPT, "no trace shows a member that led")]
+    judge = _Judge(manifest, members, list(troubles(run)))
+    try:
+        found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
+    except Broken as broken:
+        found = broken.finding(Promise.BOUNDS_KEPT)
+    return list(excused([found], lambda: longest_stall(run, manifest.members)))
+
+
+def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if folder.trace.exists():
+            member = _Member(member_id)
+            for event in folder.read_trace():
+                member.add(event)
+            member.close()
+            yield member
+
+
+class _Judge:
+    def __init__(self, manifest: Manifest, members: Sequence[_Member], troubles: Sequence[Trouble]) -> None:
+        self._members = members
+        self._troubles = troubles
+        self._missed: list[Broken] = []
+        self._quorum = quorum_of(manifest.members)
+        timeouts = timeouts_of(manifest)
+        self._heartbeat_ns = timeouts.leader_heartbeat_ns
+        self._disconnect_ns = timeouts.leader_disconnect_ns or timeouts.leader_heartbeat_ns
+        self._failover_ns = failover_ns(timeouts)
+
+    def shown(self) -> str:
+        """What the verdict rests on. Raises `Broken`."""
+        led = [each for member in self._members for each in member.led]
+        silences = [ns for each in led for ns in self._silences(each)]
+        for member in self._members:
+            for event, told_ns in member.gave_up:
+                self._require_silence(member.member_id, event, told_ns)
+        raise_latest(self._missed)
+        return (
+            f"leaders of {len(led)} terms were never silent for more than {max(silences, default=SILENCE_NS) // MS} ms "
+            f"(allowed: {self._heartbeat_ns // MS} ms)"
+        )
+
+    def _silences(self, leadership: _Leadership) -> Iterator[int]:
+        """How long each was that nothing explains and that is allowed."""
+        member_id = leadership.member_id
+        for begin_ns, end_ns, line in leadership.silences:
+            if self._is_in_trouble(member_id, begin_ns, end_ns) or not self._has_quorum(begin_ns, end_ns):
+                continue
+            silence_ns = end_ns - begin_ns
+            if silence_ns <= self._heartbeat_ns:
+                yield silence_ns
+                continue
+            detail = (
+                f"member {member_id} sent no heartbeat for {silence_ns // MS} ms while it led term "
+                f"{leadership.leadership_term_id} (member-{member_id}/trace.jsonl:{line}; "
+                f"allowed: {self._heartbeat_ns // MS} ms)"
+            )
+            self._miss(detail, member_id, silence_ns - self._heartbeat_ns)
+
+    def _require_silence(self, member_id: int, event: TraceEvent, told_ns: Sequence[int]) -> None:
+        """A follower gives up a leader, and a leader itself, only when its time-out is over by its own clock."""
+        cause = event.fields["reason"]
+        is_leader = cause == ElectionCause.FOLLOWERS_SILENT
+        is_cut_off = cause == ElectionCause.LEADER_DISCONNECTED
+        timeout_ns = self._disconnect_ns if is_cut_off else self._heartbeat_ns
+        # One leader, or so many followers that they are a quorum with itself.
+        needed = self._quorum - 1 if is_leader else 1
+        if len(told_ns) < needed:
+            return
+        silent_ns = event.ns - sorted(told_ns, reverse=True)[needed - 1]
+        if silent_ns < timeout_ns:
+            whom, what = "a quorum" if is_leader else "its leader", "disconnected" if is_cut_off else "silent"
+            detail = (
+                f"member {member_id} began an election because {whom} was {what}, of which it had heard "
+                f"{silent_ns // MS} ms before (member-{member_id}/trace.jsonl:{event.line}; time-out: "
+                f"{timeout_ns // MS} ms)"
+            )
+            raise Broken(Verdict.INVALID, detail, members=(member_id,))
+
+    def _miss(self, detail: str, member_id: int, over_ns: int) -> None:
+        late_ms = -(-over_ns // MS)
+        self._missed.append(Broken(Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms))
+
+    def _has_quorum(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether so many members were well all the time, and had got over what they had had before."""
+        well = [
+            member
+            for member in self._members
+            if member.is_ready(begin_ns, end_ns)
+            and not self._is_in_trouble(member.member_id, begin_ns - self._failover_ns, end_ns)
+        ]
+        return len(well) >= self._quorum
+
+    def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
+        return any(trouble.hits(member_id, begin_ns, end_ns) for trouble in self._troubles)
+
+
+BOUNDS: Final = Checker(
+    "bounds",
+    (Promise.BOUNDS_KEPT,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_bounds(evidence.run, evidence.manifest),
+)

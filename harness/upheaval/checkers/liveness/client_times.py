@@ -1,0 +1,223 @@
+"""The promise about clients' time: answers come in time, and sessions end when their clients are gone, and only then.
+
+When a client was gone its own word tells (`sessions.jsonl`), when its session ended the log, in the time of a leader
+whose trace relates that to the clock of the host. Whatever was done to the cluster lets a time-out begin anew.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.evidence.events import LogEvents, SessionFacts, units_of_ms
+from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock
+from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.positions import completed_ns, finals_of
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.stalls import excused
+from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
+from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, SessionCause, SessionEnd
+from upheaval_node.client.connect import MESSAGE_TIMEOUT_NS
+from upheaval_node.protocol.cluster_messages import CloseReason
+from upheaval_node.settings import profile_settings
+from upheaval_node.types import MS, S
+
+MARGIN_NS: Final = S
+"""For all that has no time-out of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTimes:
+    """What is known of clients beside history and log, and how long they may have to wait."""
+
+    answer_ns: int = 0
+    """An answer takes no longer, a change of leader included."""
+    session_ns: int = 0
+    """The time-out of a session."""
+    liveness_ns: int = 0
+    """A connection that nothing is heard of lives on at least for so long."""
+    ends: tuple[SessionEnd, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    """What was done to the cluster."""
+    completed_ns: int = 0
+    """When the run had converged, in term `last_term`; 0 when it had not."""
+    last_term: int = -1
+
+    @property
+    def disturbances(self) -> list[tuple[int, int]]:
+        """From when to when something was done to the cluster, in order."""
+        return sorted((each.begin_ns, each.end_ns) for each in self.troubles)
+
+
+def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
+    """From the small files of the run. Raises `UsageError` for a malformed line."""
+    timeouts, media = timeouts_of(manifest), profile_settings(manifest.profile).media
+    finals = finals_of(manifest)
+    return ClientTimes(
+        failover_ns(timeouts) + MESSAGE_TIMEOUT_NS,
+        timeouts.session_ns,
+        min(timeouts.session_ns, media.connection_timeout_ns, media.image_liveness_timeout_ns),
+        tuple(run.read_session_ends()),
+        tuple(troubles(run)),
+        completed_ns(manifest),
+        finals[0].leadership_term_id if finals else -1,
+    )
+
+
+def is_slow(operation: Operation, known: ClientTimes) -> bool:
+    """Whether its answer took too long; that of a service of one's own may take what it likes."""
+    if operation.f is Function.CALL or operation.outcome is not Outcome.OK or operation.complete_ns is None:
+        return False
+    return operation.complete_ns - operation.invoke_ns > known.answer_ns
+
+
+def judge_client_times(
+    known: ClientTimes, slow: Iterable[Operation], events: LogEvents, clocks: Iterable[LeaderClock]
+) -> list[Result]:
+    """One result."""
+    missed = [broken for each in slow if (broken := _late_answer(each, known))]
+    judge = _Sessions(known, events, clocks)
+    judged = 0
+    try:
+        raise_latest(missed)
+        for end in known.ends:
+            facts = events.sessions.get(end.session)
+            if facts is not None and facts.opened and facts.open_term == end.leadership_term_id:
+                judge.look_at(end, facts)
+                judged += 1
+        raise_latest(judge.missed)
+    except Broken as broken:
+        return [broken.finding(Promise.CLIENTS_IN_TIME)]
+    if not any(facts.opened for facts in events.sessions.values()):
+        return [NotApplicable(Promise.CLIENTS_IN_TIME, "no session was opened")]
+    detail = f"{judged} sessions ended when their clients were gone (allowed: {judge.allowed_ns // MS} ms)"
+    return [Finding(Promise.CLIENTS_IN_TIME, Verdict.VALID, detail)]
+
+
+def _late_answer(operation: Operation, known: ClientTimes) -> Broken | None:
+    assert operation.complete_ns is not None
+    late_ns = operation.complete_ns - _due_ns(operation.invoke_ns, known.answer_ns, known.disturbances)
+    if late_ns <= 0:
+        return None
+    detail = (
+        f"{operation} was answered only after {(operation.complete_ns - operation.invoke_ns) // MS} ms (allowed: "
+        f"{known.answer_ns // MS} ms from then, or from what was done to the cluster)"
+    )
+    late_ms = -(-late_ns // MS)
+    return Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id, late_ms=late_ms)
+
+
+def _due_ns(start_ns: int, allowed_ns: int, disturbances: Iterable[tuple[int, int]]) -> int:
+    """When a time-out is over that begins then, and anew after each disturbance that it meets."""
+    for begin_ns, end_ns in disturbances:
+        if begin_ns <= start_ns + allowed_ns:
+            start_ns = max(start_ns, end_ns)
+    return start_ns + allowed_ns
+
+
+class _Sessions:
+    """Holds the ends of sessions in the log against what their clients say."""
+
+    def __init__(self, known: ClientTimes, events: LogEvents, clocks: Iterable[LeaderClock]) -> None:
+        self.missed: list[Broken] = []
+        self.allowed_ns = known.session_ns + known.session_ns // 10 + MARGIN_NS
+        self._known = known
+        self._times = events.times
+        self._unit = units_of_ms(events.time_unit)
+        led: dict[int, list[LeaderClock]] = {}
+        for clock in clocks:
+            led.setdefault(clock.leadership_term_id, []).append(clock)
+        self._clocks = {term: clocks[0] for term, clocks in sorted(led.items()) if len(clocks) == 1}
+
+    def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
+        """Raises `Broken` for an end that should not be; one that came too late, or not at all, is kept."""
+        if facts.closed:
+            self._require_reason(end, facts)
+        for term, clock in self._clocks.items():
+            if facts.open_term is None or term < facts.open_term or term not in self._times:
+                continue
+            if facts.ended is not None and facts.ended[0] < term:
+                break
+            self._look_at_term(end, facts, clock)
+
+    def _require_reason(self, end: SessionEnd, facts: SessionFacts) -> None:
+        position, reason = facts.closed[0]
+        if reason == CloseReason.CLIENT_ACTION and end.cause is not SessionCause.CLIENT:
+            detail = f"session {end.session} closed at position {position} by its client, which did not close it"
+            raise Broken(Verdict.INVALID, detail, position=position)
+        if reason != CloseReason.TIMEOUT or end.cause is not SessionCause.CLUSTER or facts.ended is None:
+            return
+        term, timestamp = facts.ended
+        clock = self._clocks.get(term)
+        if clock is None or facts.last is None or facts.last[0] != term:
+            return
+        silent_ns = (timestamp - facts.last[1]) * MS // self._unit + self._slack_ns(clock)
+        closed_ns = self._ns(timestamp, clock)
+        calm_ns = closed_ns - self.allowed_ns
+        is_calm = 0 <= clock.ready_ns < calm_ns and not any(
+            begin <= closed_ns and calm_ns <= until for begin, until in self._disturbances(clock)
+        )
+        if is_calm and silent_ns < self._known.liveness_ns:
+            detail = (
+                f"session {end.session} closed at position {position} by time-out, {silent_ns // MS} ms after its last "
+                f"message, while nothing was done to the cluster (time-out: {self._known.session_ns // MS} ms)"
+            )
+            raise Broken(
+                Verdict.INVALID,
+                detail,
+                position=position,
+                members=(clock.member_id,),
+                late_ms=self._known.liveness_ns // MS,
+            )
+
+    def _look_at_term(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
+        """How far the log of a term goes on with a session whose time was up."""
+        if clock.ready_ns < 0:
+            return
+        due_ns = _due_ns(max(end.ended_ns, clock.ready_ns), self.allowed_ns, self._disturbances(clock))
+        term = clock.leadership_term_id
+        if facts.ended is not None and facts.ended[0] == term:
+            position, open_ns = facts.closed[0][0], self._ns(facts.ended[1], clock)
+        else:
+            latest, position = self._times[term].latest
+            open_ns = self._ns(latest, clock)
+            if term == self._known.last_term:
+                open_ns = max(open_ns, self._known.completed_ns)
+        late_ns = open_ns - due_ns - self._slack_ns(clock)
+        if late_ns <= 0:
+            return
+        detail = (
+            f"session {end.session} was open for {(open_ns - end.ended_ns) // MS} ms without its client, up to "
+            f"position {position} of term {term} (allowed: {self.allowed_ns // MS} ms)"
+        )
+        broken = Broken(
+            Verdict.INVALID, detail, members=(clock.member_id,), position=position, late_ms=-(-late_ns // MS)
+        )
+        self.missed.append(broken)
+
+    def _disturbances(self, clock: LeaderClock) -> Sequence[tuple[int, int]]:
+        return sorted([*self._known.disturbances, *((begin, end) for begin, end in clock.busy)])
+
+    def _ns(self, timestamp: int, clock: LeaderClock) -> int:
+        """A time of the log by the host's clock."""
+        return timestamp * MS // self._unit - clock.offset_ms * MS
+
+    def _slack_ns(self, clock: LeaderClock) -> int:
+        return (clock.moved_ms + ROUNDING_MS) * MS
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    known = client_times(evidence.run, evidence.manifest)
+    slow = [operation for operation in evidence.operations if is_slow(operation, known)]
+    return excused(judge_client_times(known, slow, log.events, evidence.clocks), lambda: evidence.stall)
+
+
+CLIENT_TIMES: Final = Checker(
+    "client-times",
+    (Promise.CLIENTS_IN_TIME,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
+    | {Source.HISTORY, Source.SESSIONS, Source.CONTROLS},
+    of_whole_log((Promise.CLIENTS_IN_TIME,), _check),
+)

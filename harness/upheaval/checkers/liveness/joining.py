@@ -1,0 +1,93 @@
+"""The promise that members join: one that runs beside a leader does not stay in its election.
+
+By the members' traces, whose monotonic times the processes of a host share, and by what was done to them. Each state of
+an election of Aeron Cluster ends by a time-out or by what is heard of the leader, but those in which a log is copied or
+replayed take as long as the log is. This module reads no log.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.spans import MemberSpans, Span
+from upheaval.checkers.evidence.stalls import explained
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import Manifest, RunFolder
+from upheaval_node.types import MS, S
+
+ELECTIONS: Final = 3
+"""So often it may begin anew: what it knows of the leader may be old, and its log may have to be cut first."""
+
+BYTES_A_SECOND: Final = 1 << 20
+"""Of its log a member copies and replays at least so many."""
+
+
+def check_joining(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
+) -> list[Result]:
+    """One result."""
+    elections = [span for member in members for span in member.elections]
+    led = [span for member in members for span in member.led]
+    if manifest.members < 2:
+        return [NotApplicable(Promise.MEMBERS_JOIN, "a single member has no leader to join")]
+    if not led:
+        return [NotApplicable(Promise.MEMBERS_JOIN, "no trace shows a member that led")]
+    position = max(facts.position for facts in traces)
+    allowed_ns = ELECTIONS * failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
+    # A member that says no more is in its election for as long as others tell of the cluster.
+    until_ns = max(min(span.end_ns, members[span.member_id].last_ns) for span in led)
+    done = list(troubles(run))
+    longest_ns = 0
+    missed: list[Finding] = []
+    stalls = {facts.member_id: facts.stalls for facts in traces}
+    for election in elections:
+        for leader in led:
+            pair = (election.member_id, leader.member_id)
+            begin_ns = max(election.begin_ns, leader.begin_ns)
+            end_ns = min(election.end_ns, leader.end_ns, until_ns)
+            if pair[0] == pair[1] or end_ns <= begin_ns:
+                continue
+            since_ns, to_ns = max(_quiet(done, pair, begin_ns, end_ns), key=lambda span: span[1] - span[0])
+            longest_ns = max(longest_ns, to_ns - since_ns)
+            if to_ns - since_ns > allowed_ns:
+                finding = _missed(election, leader, to_ns - since_ns, allowed_ns)
+                missed.append(explained(finding, [stall for each in pair for stall in stalls[each]], since_ns, to_ns))
+    if missed:
+        return [max(missed, key=lambda finding: (finding.verdict, finding.late_ms))]
+    detail = (
+        f"no member was in an election for more than {longest_ns // MS} ms while it and a leader were well "
+        f"(allowed: {allowed_ns // MS} ms)"
+    )
+    return [Finding(Promise.MEMBERS_JOIN, Verdict.VALID, detail)]
+
+
+def _quiet(done: Sequence[Trouble], pair: tuple[int, int], begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
+    """The times, one at least, in which neither of the two had a fault."""
+    since_ns = begin_ns
+    for trouble in sorted(done, key=lambda trouble: trouble.begin_ns):
+        if any(trouble.hits(member_id, begin_ns, end_ns) for member_id in pair):
+            yield since_ns, max(since_ns, trouble.begin_ns)
+            since_ns = max(since_ns, trouble.end_ns)
+    yield since_ns, max(since_ns, end_ns)
+
+
+def _missed(election: Span, leader: Span, took_ns: int, allowed_ns: int) -> Finding:
+    detail = (
+        f"member {election.member_id} was in an election for {took_ns // MS} ms, in state {election.state} at last "
+        f"(member-{election.member_id}/trace.jsonl:{election.line}), while member {leader.member_id} led and both were "
+        f"well (allowed: {allowed_ns // MS} ms)"
+    )
+    members = tuple(sorted((election.member_id, leader.member_id)))
+    late_ms = -(-(took_ns - allowed_ns) // MS)
+    return Finding(Promise.MEMBERS_JOIN, Verdict.INVALID, detail, members, late_ms=late_ms)
+
+
+JOINING: Final = Checker(
+    "joining",
+    (Promise.MEMBERS_JOIN,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_joining(evidence.run, evidence.manifest, evidence.traces, evidence.spans),
+)

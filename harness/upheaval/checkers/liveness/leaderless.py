@@ -1,0 +1,167 @@
+"""The promise that a quorum finds a leader: members that are well are not without one for long.
+
+By the members' traces, whose monotonic times the processes of a host share, and by what was done to them. A leader that
+dies is missed after the leader heartbeat time-out; one that is told to end says so by the end of its log, and the next
+one is elected without that time-out. This module reads no log and no messages.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
+from upheaval.checkers.evidence.spans import MemberSpans, Span
+from upheaval.checkers.evidence.stalls import explained
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import Manifest, RunFolder
+from upheaval_node.types import MS, NEVER_NS
+
+_DEATHS: Final = frozenset({"kill", "power-cut"})
+"""Those that strike when they are put in; of others nobody knows when, or whether, they ended a leader."""
+_PAUSE: Final = "pause"
+
+
+def check_leaderless(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
+) -> list[Result]:
+    """One result."""
+    if manifest.members < 2:
+        return [NotApplicable(Promise.LEADER_FOUND, "a single member finds itself")]
+    if not any(member.led for member in members):
+        return [NotApplicable(Promise.LEADER_FOUND, "no trace shows a member that led")]
+    silences = _silences(run)
+    there = [
+        (each.member_id, *part) for member in members for each in member.there for part in _without(each, silences)
+    ]
+    judge = _Judge(manifest, there, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})
+    seen = _silences(run, is_seen=True)
+    leads = sorted(each for member in members for span in member.led for each in _without(span, seen))
+    until_ns = max(member.last_ns for member in members)
+    deaths = [judge.longest(since_ns, to_ns, None) for since_ns, to_ns in _between(leads, until_ns)]
+    ends = [
+        judge.longest(span.end_ns, next((begin for begin, _ in leads if begin > span.begin_ns), until_ns), span)
+        for member in members
+        for span in member.led
+        if span.is_in_order
+    ]
+    if judge.missed:
+        return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
+    detail = (
+        f"a quorum that was well had no leader for {max(deaths, default=0) // MS} ms at most (allowed: "
+        f"{judge.failover_ns // MS} ms)"
+    )
+    if ends:
+        allowed_ms = judge.succession_ns // MS
+        detail += f", after orderly ends of leaders for {max(ends) // MS} ms at most (allowed: {allowed_ms} ms)"
+    return [Finding(Promise.LEADER_FOUND, Verdict.VALID, detail)]
+
+
+def _silences(run: RunFolder, *, is_seen: bool = False) -> list[Trouble]:
+    """When members may have been dead or stood still, and could not say so; those alone of which it `is_seen`."""
+    found = []
+    for fault in run.read_faults():
+        is_proved = fault.inject_proof is not None and fault.inject_proof.holds
+        if fault.component in (None, *OF_MODULE) and fault.what in (*_DEATHS, _PAUSE) and (is_proved or not is_seen):
+            end_ns = fault.heal_end_ns if fault.what == _PAUSE else None
+            found.append(Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members))
+    return sorted(found, key=lambda each: each.begin_ns)
+
+
+def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int]]:
+    """The parts of that time of a member that lie outside of all of these."""
+    begin_ns = span.begin_ns
+    for silence in silences:
+        if silence.begin_ns >= span.begin_ns and silence.hits(span.member_id, begin_ns, span.end_ns):
+            yield begin_ns, max(begin_ns, silence.begin_ns)
+            begin_ns = max(begin_ns, silence.end_ns)
+    if begin_ns < span.end_ns:
+        yield begin_ns, span.end_ns
+
+
+def _between(leads: Sequence[tuple[int, int]], until_ns: int) -> Iterator[tuple[int, int]]:
+    """When nobody led, from the first leader on."""
+    covered_ns = leads[0][1]
+    for begin_ns, end_ns in [*leads[1:], (until_ns, NEVER_NS)]:
+        if begin_ns > covered_ns:
+            yield covered_ns, begin_ns
+        covered_ns = max(covered_ns, end_ns)
+
+
+class _Judge:
+    def __init__(
+        self,
+        manifest: Manifest,
+        there: Sequence[tuple[int, int, int]],
+        troubles: Sequence[Trouble],
+        stalls: Mapping[int, Sequence[tuple[int, int]]],
+    ) -> None:
+        self.missed: list[Finding] = []
+        timeouts = timeouts_of(manifest)
+        self.failover_ns = failover_ns(timeouts)
+        self.succession_ns = self.failover_ns - timeouts.leader_heartbeat_ns
+        self._quorum = quorum_of(manifest.members)
+        self._stalls = stalls
+        troubles = sorted(troubles, key=lambda each: each.begin_ns)
+        self._well = [(each[0], *times) for each in there for times in self._times(*each, troubles)]
+
+    def _times(
+        self, member_id: int, begin_ns: int, end_ns: int, troubles: Sequence[Trouble]
+    ) -> Iterator[tuple[int, int]]:
+        """When the member was there and had got over what it had had before."""
+        since_ns = begin_ns
+        for trouble in troubles:
+            if trouble.hits(member_id, since_ns - self.failover_ns, end_ns):
+                if trouble.begin_ns > since_ns:
+                    yield since_ns, trouble.begin_ns
+                since_ns = max(since_ns, trouble.end_ns + self.failover_ns)
+        if since_ns < end_ns:
+            yield since_ns, end_ns
+
+    def longest(self, begin_ns: int, end_ns: int, last: Span | None) -> int:
+        """How long one quorum was well at a stretch in that time without a leader, or after the orderly end of one.
+
+        What is longer than allowed, and nothing explains, is kept, and counts for nothing.
+        """
+        allowed_ns = self.failover_ns if last is None else self.succession_ns
+        longest_ns = 0
+        # Who was well only later did not hear the end of that leader's log.
+        later = () if last else (since for _, since, _ in self._well if begin_ns < since < end_ns)
+        for since_ns in {begin_ns, *later}:
+            well = sorted(
+                (
+                    (min(until, end_ns), member_id)
+                    for member_id, since, until in self._well
+                    if since <= since_ns < until
+                ),
+                reverse=True,
+            )[: self._quorum]
+            if len(well) < self._quorum:
+                continue
+            took_ns = well[-1][0] - since_ns
+            if took_ns > allowed_ns:
+                self._miss(since_ns, took_ns, allowed_ns, sorted(member_id for _, member_id in well), last)
+            else:
+                longest_ns = max(longest_ns, took_ns)
+        return longest_ns
+
+    def _miss(self, since_ns: int, took_ns: int, allowed_ns: int, well: Sequence[int], last: Span | None) -> None:
+        after = "" if last is None else f" after the orderly end of member {last.member_id}, the leader before,"
+        detail = (
+            f"nobody led for {took_ns // MS} ms{after} while members {', '.join(map(str, well))} were well "
+            f"(allowed: {allowed_ns // MS} ms)"
+        )
+        late_ms = -(-(took_ns - allowed_ns) // MS)
+        finding = Finding(Promise.LEADER_FOUND, Verdict.INVALID, detail, tuple(well), late_ms=late_ms)
+        stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
+        self.missed.append(explained(finding, stalls, since_ns, since_ns + took_ns))
+
+
+LEADERLESS: Final = Checker(
+    "leaderless",
+    (Promise.LEADER_FOUND,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_leaderless(evidence.run, evidence.manifest, evidence.traces, evidence.spans),
+)

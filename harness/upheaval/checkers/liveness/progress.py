@@ -1,0 +1,270 @@
+"""The promise of progress: while a leader and a quorum with it are well, somebody who asks is answered in time.
+
+From the history, the members' traces and what was done to them. Members that had a fault are left out, and the others
+must do without them. This module knows nothing of logs.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.protocol_events import quorum_of
+from upheaval.checkers.evidence.stalls import explained
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS, NEVER_NS
+
+_SERVES: Final = "CLOSED"
+"""The state of an election that is over."""
+_LOST_MAX: Final = 2
+"""So many answers of one session may be lost on their way without a word about the cluster."""
+_TAKES: Final = "ACTIVE"
+"""The state of a module that takes what clients send."""
+
+
+@dataclass(slots=True)
+class _Service:
+    """From when to when a member was in a term without an election, and whether its module took what clients send."""
+
+    member_id: int
+    is_leader: bool
+    takes: bool
+    begin_ns: int
+    end_ns: int = NEVER_NS
+
+    def covers(self, begin_ns: int, end_ns: int) -> bool:
+        return self.begin_ns <= begin_ns and end_ns <= self.end_ns
+
+
+@dataclass(slots=True)
+class _Session:
+    """What a client asked in a session: when it was answered, and when it asked and what came of it."""
+
+    answered: list[int] = field(default_factory=list)
+    asked: list[tuple[int, int | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """Somebody asked at the beginning, still did at the end, and nobody was answered between."""
+
+    begin_ns: int
+    end_ns: int
+    answered_ns: int
+    """When its session had been answered last before it."""
+
+
+def check_progress(
+    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
+) -> list[Result]:
+    """One result."""
+    sessions, answers, invoked, tried = _asked(operations)
+    services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
+    if not sessions:
+        return [NotApplicable(Promise.PROGRESS, "no session took an operation of a shipped service")]
+    if not any(each.is_leader for each in services):
+        return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
+    stalls = {facts.member_id: facts.stalls for facts in traces}
+    runs_at = sorted(_moments(run, sessions.values()))
+    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
+    for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
+        if end_ns - begin_ns > judge.allowed_ns:
+            judge.look_at(_silences(sessions, runs_at, begin_ns, end_ns))
+            judge.look_at_idle_leaders(begin_ns, _last_before(end_ns, invoked))
+            judge.look_at_lost_clients(begin_ns, _last_before(end_ns, tried))
+    if judge.missed:
+        return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
+    detail = (
+        f"{len(answers)} answers, none later than {judge.allowed_ns // MS} ms after the one before it while clients "
+        "asked in a session that the leader had answered, and it and a quorum with it were well"
+    )
+    return [Finding(Promise.PROGRESS, Verdict.VALID, detail)]
+
+
+def _last_before(end_ns: int, moments: Sequence[int]) -> int:
+    last = bisect_left(moments, end_ns)
+    return moments[last - 1] if last else 0
+
+
+def _asked(
+    operations: Iterable[Operation],
+) -> tuple[Mapping[int, _Session], Sequence[int], Sequence[int], Sequence[int]]:
+    """The sessions that were ever answered, when anybody was, and when anybody asked, in a session or for one: of
+    anything, and of a shipped service. A service of one's own may take its time.
+    """
+    sessions: dict[int, _Session] = {}
+    answers, invoked, tried = [], [], []
+    for operation in operations:
+        invoked.append(operation.invoke_ns)
+        if operation.f is not Function.CALL:
+            tried.append(operation.invoke_ns)
+        is_answered = operation.outcome is Outcome.OK and operation.complete_ns is not None
+        if is_answered and operation.complete_ns is not None:
+            answers.append(operation.complete_ns)
+        if operation.session is None or operation.outcome is Outcome.FAIL or operation.f is Function.CALL:
+            continue
+        session = sessions.setdefault(operation.session, _Session())
+        session.asked.append((operation.invoke_ns, operation.complete_ns if is_answered else None))
+        if is_answered and operation.complete_ns is not None:
+            session.answered.append(operation.complete_ns)
+    for session in sessions.values():
+        session.answered.sort()
+    answered = {key: session for key, session in sessions.items() if session.answered}
+    return answered, sorted(answers), sorted(invoked), sorted(tried)
+
+
+def _moments(run: RunFolder, sessions: Iterable[_Session]) -> Iterator[int]:
+    """When the process of the clients is known to have run: members go on while it is stopped."""
+    for session in sessions:
+        yield from (asked_ns for asked_ns, _ in session.asked)
+    for fault in run.read_faults():
+        yield fault.inject_end_ns
+        if fault.heal_begin_ns is not None:
+            yield fault.heal_begin_ns
+
+
+def _silences(
+    sessions: Mapping[int, _Session], runs_at: Sequence[int], begin_ns: int, end_ns: int
+) -> Iterator[_Silence]:
+    """Of each session in a time without any answer: from when to when its client is known to have waited for one."""
+    last = bisect_left(runs_at, end_ns)
+    last_ns = runs_at[last - 1] if last else begin_ns
+    for session in sessions.values():
+        before = bisect_right(session.answered, begin_ns)
+        if not before:
+            continue
+        waits = [max(begin_ns, asked_ns) for asked_ns, answered in session.asked if answered and answered >= end_ns]
+        # Who was never answered may have given up at any time.
+        never = [asked_ns for asked_ns, answered in session.asked if answered is None and begin_ns < asked_ns < end_ns]
+        begun = waits + (never if len(never) > _LOST_MAX else [])
+        if begun:
+            over_ns = last_ns if waits else max(never)
+            yield _Silence(min(begun), over_ns, session.answered[before - 1])
+
+
+def _commands(run: RunFolder) -> Iterator[Trouble]:
+    """A snapshot, too, keeps the module from what clients send."""
+    for control in run.read_controls():
+        yield Trouble(control.begin_ns, control.end_ns)
+
+
+def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
+    folder = run.member(member_id)
+    service: _Service | None = None
+    is_over, leads, takes = False, False, True
+    for event in folder.read_trace() if folder.trace.exists() else ():
+        match event.event:
+            case TraceKind.PROCESS_START | TraceKind.PROCESS_END:
+                is_over, leads, takes = False, False, True
+            case TraceKind.ELECTION_STATE:
+                is_over, leads = _is_over(event), event.fields.get("leader_member_id") == member_id
+            case TraceKind.MODULE_STATE:
+                takes = event.fields.get("new") == _TAKES
+            case _:
+                continue
+        is_leader = is_over and leads
+        if service is not None and (not is_over or (service.is_leader, service.takes) != (is_leader, takes)):
+            service.end_ns = event.ns
+            yield service
+            service = None
+        if service is None and is_over:
+            service = _Service(member_id, is_leader, takes, event.ns)
+    if service is not None:
+        yield service
+
+
+def _is_over(event: TraceEvent) -> bool:
+    return event.fields.get("state") == _SERVES
+
+
+class _Judge:
+    def __init__(
+        self,
+        manifest: Manifest,
+        services: Sequence[_Service],
+        troubles: Sequence[Trouble],
+        stalls: Mapping[int, Sequence[tuple[int, int]]],
+    ) -> None:
+        self.missed: list[Finding] = []
+        # Even a change of leader takes no longer, and here none is needed.
+        timeouts = timeouts_of(manifest)
+        self.allowed_ns = failover_ns(timeouts)
+        # A client may hear of the end of its session only by its silence, and of the next one's as well.
+        self._found_again_ns = self.allowed_ns + 2 * timeouts.session_ns
+        self._services = services
+        self._troubles = troubles
+        self._quorum = quorum_of(manifest.members)
+        self._stalls = stalls
+
+    def look_at(self, silences: Iterable[_Silence]) -> None:
+        """Keep each that nothing explains."""
+        for silence in silences:
+            for leader in self._services:
+                end_ns = min(silence.end_ns, leader.end_ns)
+                # Clients of another leader may not have heard yet who leads, or ask in a session that is over.
+                is_its = leader.is_leader and leader.takes and leader.begin_ns <= silence.answered_ns
+                if is_its and end_ns - silence.begin_ns > self.allowed_ns:
+                    self._require_trouble(leader, silence.begin_ns, end_ns, self.allowed_ns)
+
+    def look_at_idle_leaders(self, begin_ns: int, asked_ns: int) -> None:
+        """Keep each leader that took nothing of what was asked up to then, though nothing in the log stopped it.
+
+        A module's state follows the commands in the log, which are those of a quorum: while modules of others are
+        active, no command suspends the cluster.
+        """
+        for leader in self._services:
+            since_ns, end_ns = max(begin_ns, leader.begin_ns), min(asked_ns, leader.end_ns)
+            if leader.is_leader and not leader.takes and end_ns - since_ns > self.allowed_ns:
+                self._require_trouble(leader, since_ns, end_ns, self.allowed_ns)
+
+    def look_at_lost_clients(self, begin_ns: int, asked_ns: int) -> None:
+        """Keep each leader that nobody came to of those who asked, longer than clients need to find one."""
+        quiet_ns = max(
+            (trouble.end_ns + self.allowed_ns for trouble in self._troubles if trouble.begin_ns < asked_ns), default=0
+        )
+        for leader in self._services:
+            since_ns, end_ns = max(begin_ns, leader.begin_ns, quiet_ns + 1), min(asked_ns, leader.end_ns)
+            if leader.is_leader and leader.takes and end_ns - since_ns > self._found_again_ns:
+                self._require_trouble(leader, since_ns, end_ns, self._found_again_ns)
+
+    def _require_trouble(self, leader: _Service, begin_ns: int, end_ns: int, allowed_ns: int) -> None:
+        well = {
+            each.member_id
+            for each in self._services
+            if (each.takes or each is leader)
+            and each.covers(begin_ns, end_ns)
+            and not self._is_in_trouble(each.member_id, begin_ns, end_ns)
+        }
+        if leader.member_id not in well or len(well) < self._quorum:
+            return
+        silent_ns = end_ns - begin_ns
+        idle = "" if leader.takes else " with a module that was not active"
+        detail = (
+            f"nobody was answered for {silent_ns // MS} ms while clients asked, member {leader.member_id} led{idle}, "
+            f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {allowed_ns // MS} ms)"
+        )
+        late_ns = silent_ns - allowed_ns
+        late_ms = -(-late_ns // MS)
+        finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, tuple(sorted(well)), late_ms=late_ms)
+        stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
+        self.missed.append(explained(finding, stalls, begin_ns, end_ns))
+
+    def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
+        """Whether it had any, or may not have got over it."""
+        since_ns = begin_ns - self.allowed_ns
+        return any(trouble.hits(member_id, since_ns, end_ns) for trouble in self._troubles)
+
+
+PROGRESS: Final = Checker(
+    "progress",
+    (Promise.PROGRESS,),
+    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    lambda evidence: check_progress(evidence.run, evidence.manifest, evidence.traces, evidence.operations),
+)

@@ -1,0 +1,260 @@
+"""The promise that no process ended and no error was reported that nothing done to the cluster explains.
+
+From the traces, the faults and commands of the run, and what the members' processes printed. Errors are told apart by
+their kinds, never by their words. This module knows no cluster.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
+from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.services.raised import SERVICE_ERROR
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.records import FORCED_END, Manifest, RunFolder, companion_folders
+from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import NEVER_NS, S
+
+_SIMULATED: Final = "simulated"
+_FAILED: Final = 1
+"""With which a simulated process ends by whatever failure, and a real one by a defect."""
+_IN_ORDER: Final = frozenset({0, 8})
+"""Told to end; 8 took too long and was cut short."""
+_OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})
+"""Ends that the machine explains, or who configured the member: no configuration, address, disk or place for it."""
+_OF_MEMBER: Final = frozenset({6, 7, 9})
+"""Ends by what became of other parts of the member or of its cluster."""
+
+_ENDING: Final = DEADLY | {"stop", "restart"}
+"""The kinds of faults that end processes; an orderly stop that takes too long is a kill."""
+_HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
+"""Those of them that take nothing from the next process: it must start."""
+_BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
+"""The kinds of faults that take a member what it needs to go on."""
+_GRACE_NS: Final = 10 * S
+"""How long after a fault its members may still find out that they cannot go on."""
+
+_ERROR_GRACE_NS: Final = 30 * S
+"""How long after what was done to the cluster errors may still come of it: longer than any time-out but a canvass's."""
+
+_REBOOT_MS: Final = LONGEST_JUMP_MS + 1000
+"""By more than this the wall clock moves beside the monotonic one only when the machine was started anew."""
+
+_ORDINARY: Final = frozenset({"election", "commit position", "session", "node control", "tools"})
+"""Kinds of errors that members report of what they are there to live with, and of what operators get wrong."""
+_ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup", "WARN ")
+"""Of strangers, who may send anything, and of operators; and what Aeron calls a warning."""
+_UNFORESEEN: Final = "unforeseen "
+"""How the kind begins of an exception that is none of Aeron's own, in a member of Aeron's."""
+_SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
+_STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
+"""What a member finds wrong in its own files."""
+
+_TRACEBACK: Final = b"Traceback (most recent call last)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """When a fault did what it does, to whom."""
+
+    what: str
+    members: tuple[int, ...]
+    component: str | None
+    begin_ns: int
+    end_ns: int
+    heal_begin_ns: int = NEVER_NS
+
+
+def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
+    """One finding: the worst of what is not explained."""
+    windows = [*(_window(fault) for fault in run.read_faults()), *_forced_ends(run)]
+    disturbances = list(_disturbances(run, traces))
+    lives = [life for facts in traces for life in facts.lives]
+    found = [
+        *_tracebacks(run, manifest),
+        *(broken for life in lives if (broken := _unexplained_end(life, lives, manifest, windows))),
+        *(
+            broken
+            for facts in traces
+            for error in facts.errors
+            if (broken := _unexplained(error, facts, windows, disturbances))
+        ),
+    ]
+    findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in found]
+    if findings:
+        return max(findings, key=lambda finding: finding.verdict)
+    ends = sum(life.status is not None or life.next_ns is not None for facts in traces for life in facts.lives)
+    errors = sum(len(facts.errors) for facts in traces)
+    detail = f"{ends} ends of processes and {errors} kinds of errors are explained"
+    return Finding(Promise.NO_UNEXPLAINED_END, Verdict.VALID, detail)
+
+
+def _window(fault: FaultRecord) -> _Window:
+    end_ns = fault.inject_end_ns if fault.heal_end_ns is None else fault.heal_end_ns
+    # Links are tried before they are cut, by connections that members see.
+    asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
+    heal_begin_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
+    return _Window(fault.what, fault.members, fault.component, asked_ns, end_ns, heal_begin_ns)
+
+
+def _forced_ends(run: RunFolder) -> Iterator[_Window]:
+    """What the harness itself killed: to the members that is a kill like any other."""
+    for control in run.read_controls():
+        if control.what == FORCED_END:
+            members = tuple(int(member) for member in control.members if member.isdigit())
+            yield _Window(MemberFaultKind.KILL, members, None, control.begin_ns, control.end_ns)
+
+
+# --- ends ---
+
+
+def _unexplained_end(
+    life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, windows: Iterable[_Window]
+) -> Broken | None:
+    who = f"member-{life.member_id}/trace.jsonl"
+    whose = f"process {life.component!r} of member {life.member_id}"
+    hits = [window for window in windows if life.member_id in window.members]
+    if life.status is None:
+        # A run that was collected has ended all its processes, but for those of the simulation.
+        goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
+        if (life.next_ns is None and goes_on) or _is_rebooted(life):
+            return None
+        # A fault names the services of a member together, `service`; their processes have numbers.
+        names = (None, life.component, life.component.partition("-")[0])
+        deadly = [hit for hit in hits if hit.what in _ENDING and hit.component in names]
+        if any(_covers(hit, life.last_ns, life.next_ns) for hit in deadly):
+            return None
+        if life.next_ns is None:
+            if any(hit.what == HostFaultKind.DISK_FULL and life.last_ns <= hit.end_ns + _GRACE_NS for hit in hits):
+                return None
+            detail = f"{who}:{life.line}: {whose} did not tell its end, the run came to its own, and no fault ended it"
+            return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+        detail = f"{who}:{life.line}: {whose} did not tell its end and was started again, and no fault ended it"
+        if _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
+            detail += "; all members were down and started again, as after a harness that ended them by force"
+            return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,))
+        return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+    if life.status in _IN_ORDER:
+        return None
+    detail = f"{who}:{life.end_line}: {whose} ended with status {life.status}, and no fault explains it"
+    verdict = Verdict.UNKNOWN if life.status in _OF_ENVIRONMENT else Verdict.INVALID
+    is_simulated = manifest.runtime == _SIMULATED and life.status == _FAILED
+    can_be_explained = is_simulated or life.status in _OF_ENVIRONMENT | _OF_MEMBER
+    if _is_refused(life):
+        hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
+    if can_be_explained and (life.is_told_to_end or any(_lasts(hit, life.last_ns) for hit in hits)):
+        return None
+    return Broken(verdict, detail, members=(life.member_id,))
+
+
+def _is_refused(life: ProcessLife) -> bool:
+    """Whether a member with all its files did not start, sooner than any time-out of a start ends."""
+    is_prompt = life.last_ns - life.begin_ns < _GRACE_NS
+    return life.component in OF_MODULE and life.status in _OF_MEMBER and not life.has_started and is_prompt
+
+
+def _is_rebooted(life: ProcessLife) -> bool:
+    """Whether the machine was started anew before the next process: its monotonic clock, too."""
+    before, after = life.booted_ms, life.next_booted_ms
+    return before is not None and after is not None and abs(after - before) > _REBOOT_MS
+
+
+def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessLife], members: int) -> bool:
+    """Whether at some moment no process ran, of a cluster of which every member was started again then."""
+    for moment_ns in {life.last_ns for life in lives if begin_ns <= life.last_ns < end_ns}:
+        is_down = not any(life.begin_ns <= moment_ns < life.last_ns for life in lives)
+        if is_down and len({life.member_id for life in lives if life.begin_ns > moment_ns}) == members:
+            return True
+    return False
+
+
+def _covers(window: _Window, last_ns: int, next_ns: int | None) -> bool:
+    """Whether it was there between the last word of a process and the start of the next one, if there was one."""
+    return (next_ns is None or window.begin_ns <= next_ns) and last_ns <= window.end_ns
+
+
+def _lasts(window: _Window, ns: int) -> bool:
+    return window.what in _BREAKING and window.begin_ns <= ns <= window.end_ns + _GRACE_NS
+
+
+# --- errors ---
+
+
+def _disturbances(run: RunFolder, traces: Iterable[TraceFacts]) -> Iterator[tuple[int, int]]:
+    """From when to when something was done to the cluster, its machine held it up, or a process of it was gone."""
+    for fault in run.read_faults():
+        yield _window(fault).begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
+    for control in run.read_controls():
+        yield control.begin_ns, control.end_ns
+    for facts in traces:
+        yield from facts.stalls
+        for life in facts.lives:
+            # One that ends in order lets go of others before it says so.
+            begin_ns = life.last_ns - (0 if life.status is None else _GRACE_NS)
+            if life.next_ns is not None or life.status is not None:
+                yield begin_ns, NEVER_NS if life.next_ns is None else life.next_ns
+
+
+def _unexplained(
+    error: TracedError,
+    facts: TraceFacts,
+    windows: Iterable[_Window],
+    disturbances: Iterable[tuple[int, int]],
+) -> Broken | None:
+    kind = error.kind
+    if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
+        return None
+    if SERVICE_ERROR.fullmatch(kind):
+        # A promise of its own.
+        return None
+    where = f"{facts.name}:{error.line}: member {error.member_id} reported"
+    if kind.startswith(_UNFORESEEN):
+        detail = f"{where} an exception that nobody foresaw: {kind.removeprefix(_UNFORESEEN)}"
+        return Broken(Verdict.INVALID, detail, members=(error.member_id,))
+    if kind in _STORED:
+        is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
+        is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
+    else:
+        # At a start the others may not be there yet.
+        is_explained = not error.is_in_term or any(
+            begin_ns <= error.ns <= end_ns + _ERROR_GRACE_NS for begin_ns, end_ns in disturbances
+        )
+    if is_explained:
+        return None
+    detail = f"{where} an error of kind {kind!r} that no fault explains"
+    return Broken(Verdict.UNKNOWN, detail, members=(error.member_id,))
+
+
+# --- output ---
+
+
+def _tracebacks(run: RunFolder, manifest: Manifest) -> Iterator[Broken]:
+    members = [(run.member(member_id).path, (member_id,)) for member_id in range(manifest.members)]
+    others = [(path, ()) for path in companion_folders(run.path)]
+    for folder, ids in (*members, *others):
+        for path in sorted(folder.glob("*.log")):
+            line = _line_with_traceback(path)
+            if line:
+                detail = f"{folder.name}/{path.name}:{line}: a traceback: something failed that nobody foresaw"
+                yield Broken(Verdict.INVALID, detail, members=ids)
+
+
+def _line_with_traceback(path: Path) -> int:
+    """The number of the first line with one; 0 without any."""
+    with path.open("rb") as stream:
+        return next((number for number, line in enumerate(stream, 1) if _TRACEBACK in line), 0)
+
+
+UNEXPLAINED: Final = Checker(
+    "unexplained",
+    (Promise.NO_UNEXPLAINED_END,),
+    frozenset((Source.TRACES, Source.OUTPUT, Source.FAULTS, Source.CONTROLS, Source.COMPANIONS)),
+    lambda evidence: [check_ends(evidence.run, evidence.manifest, evidence.traces)],
+)

@@ -1,0 +1,98 @@
+"""From which lines of its code a service asks for what is not in the log: time, random numbers, addresses, variables,
+files, threads, programs, the network.
+
+To ask is no mistake, so this breaks no promise: it says where to look when a state is not what the log gives.
+"""
+
+import builtins
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from upheaval.checkers.own.causes import Cause
+
+PLACES_MAX: Final = 20
+_EVENTS: Final = {
+    "subprocess.Popen": "starts a program",
+    "os.system": "starts a program",
+    "socket.connect": "opens a connection",
+    "socket.getaddrinfo": "asks for an address of the network",
+    "os.listdir": "lists a folder",
+    "os.scandir": "lists a folder",
+}
+_OPEN: Final = "open"
+_CLOCKS: Final = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+_DRAWS: Final = ("random", "randrange", "randint", "choice", "choices", "shuffle", "sample", "uniform", "getrandbits")
+_LOADS: Final = ("<frozen importlib", "<frozen zipimport")
+_LIBRARIES: Final = "/site-packages/"
+
+
+@dataclass(slots=True)
+class Outside:
+    """Listens to this process from now on, for good; `source` is the folder with the service's code."""
+
+    source: str
+    asked: dict[tuple[Cause, str], None] = field(default_factory=dict)
+    """What would have to be otherwise to make a difference (OUTSIDE for files, threads and the like), and in words what
+    was asked for and where, each once."""
+
+    def listen(self) -> None:
+        """To what is loaded afterwards, too."""
+        sys.addaudithook(self._heard)
+        for name in _CLOCKS:
+            self._note_calls(Cause.CLOCK, time, name, f"calls time.{name}()")
+        for name in _DRAWS:
+            self._note_calls(Cause.RANDOM, random, name, f"calls random.{name}()")
+        for place in (os, random):
+            self._note_calls(Cause.RANDOM, place, "urandom" if place is os else "_urandom", "asks for random bytes")
+        self._note_calls(Cause.ADDRESSES, builtins, "id", "calls id()")
+        self._note_calls(Cause.OUTSIDE, threading.Thread, "start", "starts a thread")
+        self._note_variables(type(os.environ))
+
+    def _note_calls(self, cause: Cause, place: object, name: str, what: str) -> None:
+        function: Callable[..., Any] = getattr(place, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self._note(cause, what)
+            return function(*arguments, **named)
+
+        setattr(place, name, call)
+
+    def _note_variables(self, environment: Any) -> None:
+        read = environment.__getitem__
+
+        def read_noted(variables: Any, name: Any) -> Any:
+            self._note(Cause.ENVIRONMENT, f"reads the environment variable {name!r}")
+            return read(variables, name)
+
+        environment.__getitem__ = read_noted
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == _OPEN and isinstance(arguments[0], str | bytes | os.PathLike):
+            self._note(Cause.OUTSIDE, f"opens {Path(os.fsdecode(arguments[0])).name!r}")
+        elif event in _EVENTS:
+            self._note(Cause.OUTSIDE, _EVENTS[event])
+
+    def _note(self, cause: Cause, what: str) -> None:
+        """Where a line of the service's code is what asks."""
+        where = self._line(sys._getframe(1))
+        if where and len(self.asked) < PLACES_MAX:
+            self.asked[cause, f"its code {what}, at {where}"] = None
+
+    def _line(self, frame: FrameType | None) -> str:
+        """The innermost line of the service's code; empty without one, and where a module is loaded."""
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(_LOADS):
+                return ""
+            if name.startswith(f"{self.source}{os.sep}") and _LIBRARIES not in name:
+                return f"{Path(name).relative_to(self.source)}:{frame.f_lineno} in {frame.f_code.co_name}"
+            frame = frame.f_back
+        return ""

@@ -1,0 +1,110 @@
+"""Judges the calls of a history by a model of the user's own, and the run by promises of his own.
+
+The order is that of the log: the model gets the requests as they lie there, and each acknowledged call must have had
+its answer. The user's code runs in a process of its own (`own_model_process`); what it raises makes a finding unknown.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from upheaval.checkers.history.calls import CallEntry
+from upheaval.checkers.history.placed_calls import PlacedCalls, place_calls
+from upheaval.checkers.own.own_model_process import MODULE
+from upheaval.checkers.own.own_process import ask_own_code
+from upheaval.checkers.own.own_replay import why_no_service
+from upheaval.checkers.promises import OwnPromise, Promise
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder
+
+_VERDICTS: Final = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.UNKNOWN}
+
+
+def check_own_model(
+    run: RunFolder,
+    manifest: Manifest,
+    operations: Iterable[Operation],
+    entries: Sequence[CallEntry],
+    log_member: int,
+    log_end: int,
+) -> list[Finding]:
+    """The findings by the model and the promises that the manifest names; none where it names none.
+
+    `entries` are the calls in the log of `log_member` up to `log_end`, where it is committed.
+    """
+    if not manifest.model:
+        return []
+    calls = [operation for operation in operations if operation.f is Function.CALL]
+    placed = place_calls(calls, entries)
+    told = ask_own_code(
+        MODULE,
+        {
+            "model": manifest.model,
+            "source": manifest.model_source,
+            "service": manifest.service,
+            "why_no_service": why_no_service(run, manifest),
+            "run": str(run.path.absolute()),
+            "member": log_member,
+            "end": log_end,
+            "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
+        },
+    )
+    said: dict[str, Any] = {"why": told} if isinstance(told, str) else told
+    own = [_own_promise(each) for each in said.get("promises", ())]
+    if ":" not in manifest.model and not said.get("why"):
+        return [*placed.broken, *own]
+    return [*placed.broken, judge_answers(manifest.model, placed, entries, said), *own]
+
+
+def _is_told(call: Operation) -> bool:
+    return call.outcome is Outcome.OK and isinstance(call.result, str)
+
+
+def _own_promise(told: dict[str, Any]) -> Finding:
+    return Finding(OwnPromise.of(told["sentence"]), _VERDICTS[told["kept"]], told["detail"], position=told["position"])
+
+
+def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry], said: dict[str, Any]) -> Finding:
+    """Whether the model explains every answer, and the log contradicts no real-time order.
+
+    `said` is what the user's code has found out: `why` nothing (a text), at which `position` it failed, or the first
+    answer that is `wrong`.
+    """
+    wrong, late = said.get("wrong"), _overtaken(placed, entries)
+    if wrong is not None and (late is None or wrong["position"] <= (late.position or 0)):
+        call = placed.by_position[wrong["position"]]
+        detail = (
+            f"call {call.key} (operation {call.id}) at position {wrong['position']}, {wrong['request']}: "
+            f"expected {wrong['expected']} by the model {model}, got {wrong['got']}"
+        )
+        return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=wrong["position"], operation=call.id)
+    if late is not None:
+        return late
+    if said.get("why"):
+        detail = f"the model {model}: {said['why']}"
+        return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=said.get("position"))
+    unheard = [call for call in placed.by_position.values() if call.outcome is Outcome.OK and not _is_told(call)]
+    unjudged = placed.untold or next(iter(unheard), None)
+    if unjudged is not None:
+        why = "where in the log it lies cannot be told" if placed.untold else "its answer was not written down"
+        detail = f"call {unjudged.key} (operation {unjudged.id}): {why}"
+        return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, operation=unjudged.id)
+    detail = f"{said['judged']} answers of calls are those of the model {model} in the order of the log"
+    return Finding(Promise.LINEARIZABLE, Verdict.VALID, detail)
+
+
+def _overtaken(placed: PlacedCalls, entries: Iterable[CallEntry]) -> Finding | None:
+    """The first call in the log that had completed before one that lies before it was invoked."""
+    latest: Operation | None = None
+    for entry in entries:
+        call = placed.by_position.get(entry.position)
+        if call is None:
+            continue
+        if latest is not None and call.complete_ns is not None and call.complete_ns < latest.invoke_ns:
+            detail = (
+                f"call {call.key} (operation {call.id}) at position {entry.position} had completed before operation "
+                f"{latest.id} was invoked, which lies before it in the log"
+            )
+            return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=entry.position, operation=call.id)
+        if latest is None or call.invoke_ns > latest.invoke_ns:
+            latest = call
+    return None

@@ -1,0 +1,266 @@
+"""The process that runs a user's model and promises over the log of a run: `python -m` this module.
+
+It is told where the log lies and which answers clients got, by the position of their requests. It tells the first
+answer that is not that of the model, and what became of each promise.
+"""
+
+import importlib
+import json
+import linecache
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import upheaval_node
+from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval.checkers.own.own_process import answer_once
+from upheaval.checkers.own.replay_process import read_log
+from upheaval.checkers.states.replay import LoggedMessage, Replay, is_request
+from upheaval.model import PROMISES, Model, OwnRun, PlainPromise, Request
+from upheaval.records import answer_bytes
+from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.named_classes import find_named
+from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.service.api import ClusteredService
+
+MODULE: Final = "upheaval.checkers.own.own_model_process"
+_SHOWN: Final = 160
+_OURS: Final = (
+    str(Path(__file__).parents[1]),
+    str(Path(upheaval_node.__file__ or "").parent),
+    str(Path(importlib.__file__).parent),
+    "<frozen",
+)
+"""What the names of files begin with that are no code of the user's."""
+
+Told = dict[str, Any]
+
+
+class _Failed(Exception):
+    """Nothing can be said, and why."""
+
+
+def load_model(name: str) -> type[Model | ClusteredService] | None:
+    """The class, or None for a module that has promises only. Raises `UsageError`, and what the module raises."""
+    if ":" not in name:
+        importlib.import_module(name)
+        return None
+    importlib.import_module(name.partition(":")[0])
+    found = find_named("model", name)
+    if not issubclass(found, Model | ClusteredService):
+        raise UsageError(f"model {name!r}: {found.__name__} is a subclass of neither Model nor ClusteredService")
+    return found
+
+
+def _tell(told: Told) -> Told:
+    log = read_log(told["run"], told["member"], told["end"])
+    answers = {int(position): answer for position, answer in told["answers"].items()}
+    try:
+        model = load_model(told["model"])
+        if told["service"] and not told["why_no_service"]:
+            importlib.import_module(told["service"].partition(":")[0])
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        return {"why": str(error) if isinstance(error, UsageError) else shown_error(error)}
+    found: Told = {}
+    if model is not None:
+        found = judged(model, log, answers, told)
+    requests = [replace(request, answer=_bytes(answers.get(request.position))) for request in _requests(log)]
+    states = _states_of(told, log, {request.position: request for request in requests})
+    return {
+        **found,
+        "promises": [judge(sentence, each, OwnRun(requests, states)) for sentence, each in PROMISES.items()],
+    }
+
+
+def judged(
+    model: type[Model | ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], told: Told
+) -> Told:
+    """The first answer that is wrong, or why nothing can be said from which position on, or how many are right."""
+    if issubclass(model, ClusteredService):
+        found = _answers_of_service(model, log, answers, told)
+    else:
+        found = _answers_of_model(model, log, answers)
+    right = 0
+    try:
+        for request, is_right, expected in found:
+            if not is_right:
+                got = _bytes(answers[request.position])
+                wrong = {"position": request.position, "request": shown_value(request.payload)}
+                return {"wrong": {**wrong, "expected": expected, "got": shown_value(got)}}
+            right += 1
+    except _Failed as failed:
+        return {"why": failed.args[0], "position": failed.args[1]}
+    return {"judged": right}
+
+
+def _answers_of_model(
+    model: type[Model], log: Sequence[LoggedMessage], answers: Mapping[int, str]
+) -> Iterator[tuple[Request, bool, str]]:
+    instances: dict[str, Model] = {}
+    for message in log:
+        position = message.position
+        try:
+            if not is_request(message):
+                _tell_event(instances.values(), message)
+                continue
+            request = _request(message)
+            key = model.partition(request)
+            if key not in instances:
+                instances[key] = model()
+            expected = instances[key].apply(request)
+            if position not in answers:
+                continue
+            is_right = bool(instances[key].agrees(request, expected, _bytes(answers[position]) or b""))
+        except Exception as error:
+            raise _Failed(f"raised {shown_error(error)}, at position {position}", position) from error
+        yield request, is_right, shown_value(expected)
+
+
+def _tell_event(instances: Any, message: LoggedMessage) -> None:
+    if is_session_message(message.content):
+        return
+    try:
+        event = decode_message(message.content)
+    except DecodeError:
+        return
+    for each in instances:
+        if isinstance(event, cm.SessionCloseEvent):
+            each.session_closed(event.cluster_session_id, event.timestamp)
+        elif isinstance(event, cm.TimerEvent):
+            each.timer_fired(event.correlation_id, event.timestamp)
+
+
+def _answers_of_service(
+    model: type[ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], told: Told
+) -> Iterator[tuple[Request, bool, str]]:
+    """Its answer is the first thing that the session hears from the request on, or anything up to its next one."""
+    if told["why_no_service"]:
+        raise _Failed(f"the service as its own model: {told['why_no_service']}", None)
+    replay = _replay(f"{model.__module__}:{model.__qualname__}", hears=True)
+    open_requests: dict[int, Request] = {}
+    heard: dict[int, list[bytes]] = defaultdict(list)
+
+    def settled(session_id: int) -> Iterator[tuple[Request, bool, str]]:
+        heard[session_id] += replay.heard(session_id)
+        request, told_it = open_requests.pop(session_id, None), heard.pop(session_id)
+        if request is not None and request.position in answers:
+            expected = shown_value(told_it[0]) if told_it else "nothing"
+            yield request, _bytes(answers[request.position]) in told_it, expected
+
+    for message in log:
+        if is_request(message):
+            request = _request(message)
+            yield from settled(request.session_id)
+            open_requests[request.session_id] = request
+        closed = _closed_session(message)
+        if closed is not None:
+            yield from settled(closed)
+        replay.apply(message)
+    for session_id in list(open_requests):
+        yield from settled(session_id)
+
+
+def _closed_session(message: LoggedMessage) -> int | None:
+    if is_session_message(message.content):
+        return None
+    try:
+        event = decode_message(message.content)
+    except DecodeError:
+        return None
+    return event.cluster_session_id if isinstance(event, cm.SessionCloseEvent) else None
+
+
+# --- promises ---
+
+
+def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Told:
+    """Whether a promise is `kept`: None for one of which nothing is known."""
+    kept: bool | None = True
+    detail = ""
+    try:
+        said = own(run)
+        if said is False:
+            kept, detail = False, "it returned False"
+        elif said is not None and said is not True:
+            kept, detail = None, f"it returned {shown_value(said)}: expected nothing, True or False"
+    except AssertionError as error:
+        kept, detail = False, shown_error(error)
+    except _Failed as failed:
+        kept, detail = None, str(failed.args[0])
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        kept, detail = None, f"raised {shown_error(error)}"
+    where = "" if run.position is None else f" at position {run.position}"
+    if kept:
+        up_to = "" if run.position is None else f" up to position {run.position}"
+        return {"sentence": sentence, "kept": True, "detail": f"holds{up_to}", "position": None}
+    return {"sentence": sentence, "kept": kept, "detail": f"{detail}{where}", "position": run.position}
+
+
+def _states_of(
+    told: Told, log: Sequence[LoggedMessage], requests: Mapping[int, Request]
+) -> Callable[[], Iterator[tuple[Request, Any]]]:
+    def states() -> Iterator[tuple[Request, Any]]:
+        if told["why_no_service"]:
+            raise _Failed(f"the service's states: {told['why_no_service']}", None)
+        replay = _replay(told["service"], hears=False)
+        for message in log:
+            replay.apply(message)
+            if message.position in requests:
+                yield requests[message.position], replay.service
+
+    return states
+
+
+def _replay(service: str, *, hears: bool) -> Replay:
+    try:
+        return Replay(service, is_own=True, hears=hears)
+    except Exception as error:
+        raise _Failed(f"the service raised {shown_error(error)}", None) from error
+
+
+# --- texts ---
+
+
+def _requests(log: Sequence[LoggedMessage]) -> Iterator[Request]:
+    return (_request(message) for message in log if is_request(message))
+
+
+def _request(message: LoggedMessage) -> Request:
+    _, session_id, timestamp = session_header.unpack_session_header(message.content)
+    return Request(bytes(message.content[session_header.LENGTH :]), message.position, session_id, timestamp)
+
+
+def _bytes(answer: str | None) -> bytes | None:
+    return None if answer is None else answer_bytes(answer)
+
+
+def shown_value(value: object) -> str:
+    """In one line of a terminal: what cannot be printed is escaped."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        text = bytes(value).decode("utf-8", "backslashreplace")
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + " .."
+
+
+def shown_error(error: BaseException) -> str:
+    """What was raised, and the last line of the user's own code that it came through."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+    words = " ".join(str(error).split())
+    if not own:
+        return f"{type(error).__name__}: {words}"
+    last = own[-1]
+    if not words and isinstance(error, AssertionError) and last.lineno is not None:
+        words = linecache.getline(last.filename, last.lineno).strip()
+    return f"{type(error).__name__}: {words} ({last.filename}:{last.lineno} in {last.name})"
+
+
+if __name__ == "__main__":
+    answer_once(_tell)

@@ -1,0 +1,117 @@
+"""Whether the state of a user's service is what its log gives, and whether its snapshot is all of its state.
+
+The service's code runs in a process of its own, `replay_process`, under other conditions than members have. Where it
+cannot be run, or was changed since the run, nothing is found out, and why.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.checkers.own.causes import CONDITIONS, EXTERNAL, Cause
+from upheaval.checkers.own.own_process import TIMEOUT_S, ask_own_code
+from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_state
+from upheaval.errors import HarnessError
+from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
+
+COMPARED: Final = 16
+"""States of two replays that are compared, evenly over the log: by the end two may have come to the same one again."""
+
+
+class CannotReplay(HarnessError):
+    """The code of the service does not run in a process of its own, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReplay:
+    """State hashes by position, and what an instance that began with a snapshot does otherwise."""
+
+    hashes: Mapping[int, str] = field(default_factory=dict)
+    forms: Mapping[str, str] = field(default_factory=dict)
+    """The hashes of canonical forms by those of states; of a state that is not in it, the state is its form."""
+    form_error: str = ""
+    """What its canonical form raised; then states are compared as they are."""
+    difference: str = ""
+    position: int = -1
+    """Of the snapshot that the instance began with."""
+    order: Order | None = None
+    """What was replayed, and under which conditions; None when nothing was."""
+    parted: int = -1
+    """The position of the first entry seen after which a replay without changes is in another state; -1 without one."""
+    why_not_parted: str = ""
+    """Why that was not looked at; empty when it was."""
+    why_usual: str = ""
+    """Why it had the usual environment and directory; empty when it had others."""
+    why_not: str = ""
+    """Why nothing was found out; empty when it was."""
+
+    def form(self, state: str) -> str:
+        """The hash of what is compared, of a state with that hash."""
+        return self.forms.get(state, state)
+
+    @property
+    def changed(self) -> tuple[Cause, ...]:
+        """What the replay had otherwise than members."""
+        return () if self.order is None else self.order.changed
+
+
+def replay_own(
+    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, states: Iterable[Sequence[bytes]]
+) -> OwnReplay:
+    """Of a service of a user's own; raises nothing that its code is to blame for. `states` are those of members."""
+    why_not = why_no_service(run, manifest)
+    if why_not:
+        return OwnReplay(why_not=why_not)
+    source, folder = Path(manifest.source).absolute(), run.path.absolute()
+    order = Order(manifest.service, str(source), str(folder), log_member, log_end, CONDITIONS, count=COMPARED)
+    try:
+        return _judge(order, states)
+    except CannotReplay as error:
+        why_usual = str(error)
+    try:
+        usual = tuple(each for each in CONDITIONS if each not in EXTERNAL)
+        return replace(_judge(replace(order, changed=usual), states), why_usual=why_usual)
+    except CannotReplay as error:
+        return OwnReplay(why_not=str(error))
+
+
+def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
+    told = ask(order)
+    hashes = {int(position): each for position, each in told["hashes"].items()}
+    forms = told["forms"]
+    if told["has_form"]:
+        forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
+    found = OwnReplay(hashes, forms, told["form_error"], told["difference"], told["position"], order)
+    if found.difference:
+        return found
+    try:
+        other = ask(replace(order, task=Task.SAMPLES, changed=()))
+    except CannotReplay as error:
+        return replace(found, why_not_parted=str(error))
+    differing = (index for index, state in told["samples"].items() if state != other["samples"][index])
+    return replace(found, parted=min((other["positions"][index] for index in differing), default=-1))
+
+
+def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """What the process tells. Raises `CannotReplay`."""
+    given = {**asdict(order), "states": [encode_state(state) for state in states]}
+    told = ask_own_code(MODULE, given, order.changed, timeout_s)
+    if isinstance(told, str):
+        raise CannotReplay(told)
+    return told
+
+
+def why_no_service(run: RunFolder, manifest: Manifest) -> str:
+    """Why the service cannot be made to read its log here; empty when it can."""
+    if manifest.system != OWN_SYSTEM:
+        return "its code is not Python"
+    if not manifest.source or not Path(manifest.source).is_dir():
+        return "its code is not at hand"
+    if read_origin(run.path) is not None:
+        return "the log goes on from a state that it does not have"
+    if not manifest.source_digest:
+        return "the manifest has no digest of its code"
+    if source_digest(manifest.source, manifest.service) != manifest.source_digest:
+        return "its code was changed since the run"
+    return ""

@@ -1,0 +1,270 @@
+"""Commit positions: a leader commits what a quorum reported to it, nobody goes back, and later leaders have it.
+
+From the events of members: positions that followers reported, that leaders called committed, that elections and terms
+began at. A leader counts what it heard under its own term, and while it has not opened that term also what was
+reported of the log that it was elected with; of itself it counts everything. Knows nothing of files and of votes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.checkers.evidence.protocol_events import OF_MODULE, MemberEvent, Place, quorum_of
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol.completeness import Mark, TermLogs
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval_node.trace_kinds import TraceKind
+
+_NONE: Final = -1
+_CATCHUP_FLAG: Final = 1
+_LONG_AGO_NS: Final = -(1 << 62)
+_OF_OLD_LOG: Final = ("LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT")
+"""Election states of a leader that has not opened its term: the log that it was elected with is committed and read."""
+
+
+@dataclass(slots=True)
+class _Report:
+    term_id: int
+    position: int
+    ns: int
+
+
+@dataclass(slots=True)
+class _Member:
+    state: str = ""
+    commit: Mark | None = None
+    """Of this start, as far as events tell."""
+    led_term_id: int = _NONE
+    log_term_id: int = _NONE
+    base: int = _NONE
+    committed_before: int = _NONE
+    sent: Mark | None = None
+    """The highest position that it called committed in the term that it leads."""
+    highest: dict[int, dict[int, int]] = field(default_factory=dict)
+    """By follower and term: the highest position that it reported since the canvass."""
+    latest: dict[int, _Report] = field(default_factory=dict)
+    heard: dict[tuple[int, int], Mark] = field(default_factory=dict)
+    """By leader and term: the highest position that it was told is committed."""
+
+
+class CommitRules:
+    """Implements `Rules`. A follower that said nothing for `silence_ns` counts for no quorum.
+
+    With `is_forgetful` some member may have lost what it had reported.
+    """
+
+    promise = Promise.COMMITS_KEPT
+
+    def __init__(self, members: int, silence_ns: int, is_forgetful: bool = False) -> None:
+        self._count = members
+        self._silence_ns = silence_ns
+        self._terms = TermLogs(is_forgetful)
+        self._members = [_Member() for _ in range(members)]
+        self._reported: dict[tuple[int, int], int] = {}
+        self._heard_reports: dict[tuple[int, int], Mark] = {}
+        self._announced: dict[tuple[int, int], int] = {}
+        self._heard_commits: dict[tuple[int, int], Mark] = {}
+        self._went_back: set[tuple[int, int, int]] = set()
+        self._heard_back: dict[tuple[int, int, int], tuple[Mark, MemberEvent]] = {}
+
+    def on_event(self, event: MemberEvent) -> None:
+        """The next event of a member."""
+        member = self._members[event.member_id]
+        match event.kind:
+            case TraceKind.SEND:
+                self._on_send(member, event)
+            case TraceKind.RECEIVE:
+                self._on_receive(member, event)
+            case TraceKind.ELECTION_STATE:
+                self._on_state(member, event)
+            case TraceKind.LEADERSHIP_TERM:
+                self._on_term(member, event)
+            case TraceKind.PROCESS_START if event.fields.get("component") in OF_MODULE:
+                self._members[event.member_id] = _Member()
+
+    def at_end(self) -> Iterator[tuple[int, Broken]]:
+        """All events of all members were given: a position that one heard, another one has said."""
+        heard = ((self._heard_reports, self._reported, "reported"), (self._heard_commits, self._announced, "committed"))
+        for marks, said, what in heard:
+            for (sender, term), mark in marks.items():
+                if said.get((sender, term), _NONE) < mark.position:
+                    detail = (
+                        f"member {mark.place.member_id} heard from member {sender} of position {mark.position} in term "
+                        f"{term} ({mark.place}), which member-{sender}/trace.jsonl does not have as {what}"
+                    )
+                    members = mark.place.member_id, sender
+                    yield sender, Broken(Verdict.INVALID, detail, members=members, position=mark.position)
+        for back, (known, event) in self._heard_back.items():
+            leader, term, position = back
+            if leader in range(self._count) and back not in self._went_back:
+                detail = (
+                    f"the commit position that member {event.member_id} heard from member {leader} in term {term} went "
+                    f"back from {known.position} ({known.place}) to {position}, which that member did not send"
+                )
+                yield leader, event.invalid(detail, leader, position=position)
+
+    def said(self) -> str:
+        """What the promise rests on, when nothing broke it."""
+        return self._terms.said()
+
+    # --- messages ---
+
+    def _on_send(self, member: _Member, event: MemberEvent) -> None:
+        match event.fields.get("message"):
+            case "AppendPosition":
+                key = event.member_id, event.integer("leadership_term_id")
+                self._reported[key] = max(self._reported.get(key, _NONE), event.integer("log_position"))
+            case "CommitPosition":
+                self._on_commit_sent(member, event, event.integer("leadership_term_id"), event.integer("log_position"))
+            case "NewLeadershipTerm":
+                self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
+                self._require_committed(member, event, event.integer("commit_position"))
+
+    def _on_receive(self, member: _Member, event: MemberEvent) -> None:
+        match event.fields.get("message"):
+            case "AppendPosition":
+                follower, term = event.integer("follower_member_id"), event.integer("leadership_term_id")
+                position = event.integer("log_position")
+                self._note(self._heard_reports, (follower, term), position, event.place)
+                self._on_report(member, event, follower, _Report(term, position, event.ns))
+                if event.integer("flags") == _CATCHUP_FLAG and term < member.led_term_id:
+                    # Whoever catches up reads this log, and names the term that it has come to in it.
+                    self._raise_highest(member, follower, member.led_term_id, position)
+            case "CanvassPosition" | "Vote":
+                follower, position = event.integer("follower_member_id"), event.integer("log_position")
+                known = member.latest.get(follower)
+                ns = event.ns
+                if member.state == "CLOSED":
+                    ns = _LONG_AGO_NS if known is None else known.ns
+                self._on_report(member, event, follower, _Report(event.integer("log_leadership_term_id"), position, ns))
+            case "CommitPosition":
+                leader, term = event.integer("leader_member_id"), event.integer("leadership_term_id")
+                self._on_commit_heard(member, event, (leader, term), event.integer("log_position"))
+            case "NewLeadershipTerm":
+                self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
+
+    def _on_commit_heard(self, member: _Member, event: MemberEvent, key: tuple[int, int], position: int) -> None:
+        self._note(self._heard_commits, key, position, event.place)
+        known = member.heard.get(key)
+        if known is None or position > known.position:
+            member.heard[key] = Mark(position, event.place)
+        elif position < known.position:
+            self._heard_back.setdefault((*key, position), (known, event))
+
+    def _note(self, marks: dict[tuple[int, int], Mark], key: tuple[int, int], position: int, place: Place) -> None:
+        known = marks.get(key)
+        if key[0] in range(self._count) and (known is None or position > known.position):
+            marks[key] = Mark(position, place)
+
+    def _on_report(self, member: _Member, event: MemberEvent, follower: int, report: _Report) -> None:
+        if follower in range(self._count) and follower != event.member_id:
+            member.latest[follower] = report
+            self._raise_highest(member, follower, report.term_id, report.position)
+
+    def _raise_highest(self, member: _Member, follower: int, term: int, position: int) -> None:
+        terms = member.highest.setdefault(follower, {})
+        terms[term] = max(terms.get(term, _NONE), position)
+
+    # --- what a leader calls committed ---
+
+    def _on_commit_sent(self, member: _Member, event: MemberEvent, term: int, position: int) -> None:
+        key = event.member_id, term
+        highest = self._announced.get(key, _NONE)
+        if position < highest:
+            self._went_back.add((*key, position))
+        else:
+            self._announced[key] = position
+        if term != member.led_term_id:
+            return
+        sent = member.sent
+        if sent is not None and position < sent.position:
+            self._require_silence(member, event, position, sent)
+        if sent is not None and position <= sent.position:
+            return
+        self._require_covered(member, event, position)
+        mark = member.sent = Mark(position, event.place)
+        if member.state not in _OF_OLD_LOG:
+            member.commit = mark
+        self._terms.commit(term, mark)
+
+    def _require_committed(self, member: _Member, event: MemberEvent, position: int) -> None:
+        """What a leader's announcement calls committed was so before, or a quorum has reported it."""
+        known = max(member.committed_before, _NONE if member.sent is None else member.sent.position)
+        if event.integer("leadership_term_id") == member.led_term_id and position > known:
+            self._require_covered(member, event, position)
+
+    def _require_covered(self, member: _Member, event: MemberEvent, position: int) -> None:
+        if position <= 0:
+            return
+        terms = {member.led_term_id}
+        if member.state in _OF_OLD_LOG and not max(member.base - 1, member.committed_before) < position:
+            # The old log in part; all of it is committed by those that have named the new term.
+            terms.add(member.log_term_id)
+        having = [
+            follower
+            for follower, reports in sorted(member.highest.items())
+            if max((reports.get(term, _NONE) for term in terms), default=_NONE) >= position
+        ]
+        needed = quorum_of(self._count)
+        if 1 + len(having) < needed:
+            names = ", ".join(map(str, sorted((event.member_id, *having))))
+            detail = (
+                f"member {event.member_id} called position {position} committed in term {member.led_term_id}, which "
+                f"members {names} had: {needed} of {self._count} are needed"
+            )
+            raise event.invalid(detail, position=position)
+
+    def _require_silence(self, member: _Member, event: MemberEvent, position: int, sent: Mark) -> None:
+        """A leader goes back only when followers fell silent or report less, and not before it has opened its term."""
+        is_old_log = member.state in _OF_OLD_LOG
+        confirming = sum(
+            report.term_id == member.led_term_id
+            and report.position >= sent.position
+            and event.ns < report.ns + self._silence_ns
+            for report in member.latest.values()
+        )
+        if is_old_log or 1 + confirming >= quorum_of(self._count):
+            detail = (
+                f"the commit position of member {event.member_id} in term {member.led_term_id} went back from "
+                f"{sent.position} ({sent.place}) to {position}"
+            )
+            raise event.invalid(detail, position=position)
+
+    # --- elections and terms ---
+
+    def _on_state(self, member: _Member, event: MemberEvent) -> None:
+        member.state = str(event.fields.get("state"))
+        if member.state == "INIT":
+            member.led_term_id = _NONE
+            self._on_own_commit(member, event, event.integer("log_position"))
+        elif member.state == "CANVASS":
+            member.led_term_id = _NONE
+            member.highest.clear()
+            member.latest.clear()
+        elif member.state == "LEADER_LOG_REPLICATION":
+            member.led_term_id = event.integer("leadership_term_id")
+            member.log_term_id = event.integer("log_leadership_term_id")
+            member.base = event.integer("append_position")
+            member.committed_before = event.integer("log_position")
+            member.sent = None
+            self._terms.begin(event, member.led_term_id, member.base)
+
+    def _on_term(self, member: _Member, event: MemberEvent) -> None:
+        """By an election the member begins at its commit position; in the log a term says where it began itself."""
+        term, base = event.integer("leadership_term_id"), event.integer("term_base_log_position")
+        is_elected = event.fields.get("source") == "election"
+        if is_elected:
+            self._on_own_commit(member, event, event.integer("log_position"))
+        if not is_elected or event.integer("leader_member_id") == event.member_id:
+            self._terms.begin(event, term, base)
+
+    def _on_own_commit(self, member: _Member, event: MemberEvent, position: int) -> None:
+        known = member.commit
+        if known is not None and position < known.position:
+            detail = (
+                f"the commit position of member {event.member_id} went back from {known.position} ({known.place}) "
+                f"to {position}"
+            )
+            raise event.invalid(detail, position=position)
+        if known is None or position > known.position:
+            member.commit = Mark(position, event.place)

@@ -1,0 +1,80 @@
+"""Leader completeness: what was committed in a term lies below where every later term begins.
+
+Of whatever tells of it, members' traces or messages between them; findings are raised as `Broken`. Knows no files.
+"""
+
+from dataclasses import dataclass
+
+from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
+from upheaval.checkers.verdict import Broken, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A position that somebody named, and where."""
+
+    position: int
+    place: Place
+
+
+class TermLogs:
+    """By term, where it begins and the highest position that was committed in it.
+
+    With `is_forgetful` some member may have lost what it had reported.
+    """
+
+    def __init__(self, is_forgetful: bool) -> None:
+        self._is_forgetful = is_forgetful
+        self.bases: dict[int, Mark] = {}
+        self.committed: dict[int, Mark] = {}
+
+    def begin(self, event: MemberEvent, term: int, base: int) -> None:
+        """An event tells where a term begins."""
+        known = self.bases.get(term)
+        if known is None:
+            known = self.bases[term] = Mark(base, event.place)
+            for earlier, committed in self.committed.items():
+                self._require_complete(earlier, committed, term, known)
+        elif known.position != base:
+            detail = f"term {term} begins at {known.position} ({known.place}) and at {base} ({event.place})"
+            members = tuple(dict.fromkeys((event.member_id, known.place.member_id)))
+            raise Broken(Verdict.INVALID, detail, members=members, position=base)
+
+    def commit(self, term: int, mark: Mark) -> None:
+        """A position was called committed in a term."""
+        known = self.committed.get(term)
+        if known is None or mark.position > known.position:
+            self.committed[term] = mark
+            for later, base in self.bases.items():
+                self._require_complete(term, mark, later, base)
+
+    def has_committed_before_it(self, position: int, term: int) -> bool:
+        """Whether a later term than that has committed what lies before its begin up to there: the log is of the term,
+        and who committed it need not be. Terms between them may have begun further back, and come to nothing: one that
+        has committed more than it began with took the place of that log.
+        """
+        for later in sorted(self.bases.keys() & self.committed.keys()):
+            base, committed = self.bases[later].position, self.committed[later].position
+            if later > term and base >= position:
+                if committed >= position:
+                    return True
+            elif later > term and committed > base:
+                return False
+        return False
+
+    def said(self) -> str:
+        """What the promise rests on, when nothing broke it."""
+        shown = ", ".join(f"{term}: {mark.position}" for term, mark in sorted(self.committed.items())[-8:])
+        return f"{len(self.committed)} terms with a commit position" + (f" ({shown})" if shown else "")
+
+    def _require_complete(self, earlier: int, committed: Mark, later: int, base: Mark) -> None:
+        if later <= earlier or committed.position <= base.position:
+            return
+        detail = (
+            f"term {later} begins at {base.position} ({base.place}), below {committed.position}, which was committed "
+            f"in term {earlier} ({committed.place})"
+        )
+        verdict = Verdict.UNKNOWN if self._is_forgetful else Verdict.INVALID
+        text = f"{detail}; the files of a member were lost" if self._is_forgetful else detail
+        members = tuple(dict.fromkeys((base.place.member_id, committed.place.member_id)))
+        raise Broken(verdict, text, members=members, position=committed.position)

@@ -1,0 +1,247 @@
+"""The promise that a cluster which was told to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
+
+From what the members left: their traces (`cluster-end`, `service-terminate`, `process-end`), their recording logs, the
+recordings of those that were not started again, the commands of the run, and its faults: one may kill a member that has
+ended but for its process. This module knows no cluster.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
+from upheaval.records import (
+    ENDINGS,
+    OWN_SYSTEM,
+    AdminCommand,
+    ControlRecord,
+    Manifest,
+    RunFolder,
+    TraceEvent,
+)
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import NULL_POSITION
+
+
+@dataclass(slots=True)
+class Life:
+    """What a member's trace tells of one start of it. `position` is -1 when that did not come to the orderly end.
+
+    `term_id` is the term that the member was in, `requested_term_id` the one in which a leader named the end;
+    `services` is how many services had to end, `ends` where each of them was when it was told, by its id. `ended_ns` is
+    when it came to the end, `next_ns` when the member was started again.
+    """
+
+    member_id: int
+    position: int = -1
+    term_id: int = -1
+    requested_term_id: int = -1
+    services: int = 0
+    ends: dict[int, list[int]] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    """With which status each process ended."""
+    module: str = ""
+    """The process with the consensus module."""
+    ended_ns: int = -1
+    next_ns: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether this start of the member came to the orderly end."""
+        return self.position >= 0
+
+    def broken(self, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
+        """That something is wrong with the end of this life."""
+        detail = f"member {self.member_id}, which ended at {self.position}, {what}"
+        return Broken(verdict, detail, members=(self.member_id,), position=self.position)
+
+
+def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Result]:
+    """One result."""
+    commands = [control for control in controls if control.what in ENDINGS and control.proof.holds]
+    traces = [run.member(member_id).trace for member_id in range(manifest.members)]
+    if not commands and not any(map(_names_an_end, traces)):
+        return [NotApplicable(Promise.ENDS_AT_ONE_POSITION, "no admin command ended the cluster")]
+    lives: list[Life] = []
+    latest: set[int] = set()
+    missing = -1
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if not folder.trace.exists():
+            missing = member_id
+            continue
+        found = list(_lives(member_id, folder.read_trace()))
+        if found and found[-1].has_ended:
+            latest.add(id(found[-1]))
+        lives.extend(life for life in found if life.has_ended)
+    if missing >= 0:
+        return [trace_missing(Promise.ENDS_AT_ONE_POSITION, missing)]
+    try:
+        groups = _by_term(lives)
+        _require_one_position(groups)
+        faults = list(run.read_faults())
+        for life in lives:
+            _require_orderly(life, is_killed=any(_kills(fault, life) for fault in faults))
+            _require_recorded(run, life, is_latest=id(life) in latest)
+        _require_ordered(commands, groups)
+    except Broken as broken:
+        return [broken.finding(Promise.ENDS_AT_ONE_POSITION)]
+    shown = "; ".join(
+        f"members {', '.join(str(life.member_id) for life in group)} at {group[0].position}" for group in groups
+    )
+    return [Finding(Promise.ENDS_AT_ONE_POSITION, Verdict.VALID, shown)]
+
+
+def _names_an_end(trace: Path) -> bool:
+    """Traces are long, and most runs end no cluster."""
+    if not trace.exists():
+        return False
+    with trace.open("rb") as stream:
+        return any(TraceKind.CLUSTER_END.encode() in line for line in stream)
+
+
+def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
+    """The starts of a member in order."""
+    life: Life | None = None
+    for event in events:
+        fields = event.fields
+        component = str(fields.get("component", ""))
+        if event.event == TraceKind.PROCESS_START and component in OF_MODULE:
+            if life is not None:
+                life.next_ns = event.ns
+                yield life
+            life = Life(member_id, module=component)
+        elif life is None:
+            continue
+        elif event.event == TraceKind.SERVICE_TERMINATE:
+            life.ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
+        elif event.event == TraceKind.CLUSTER_END:
+            life.ended_ns = event.ns
+            life.position = _number(event, "log_position")
+            life.term_id = _number(event, "leadership_term_id")
+            life.requested_term_id = _number(event, "requested_term_id")
+            life.services = _number(event, "services")
+        elif event.event == TraceKind.PROCESS_END:
+            life.statuses[component] = _number(event, "status")
+    if life is not None:
+        yield life
+
+
+def _number(event: TraceEvent, name: str) -> int:
+    value = event.fields.get(name)
+    return value if type(value) is int else -1
+
+
+def _by_term(lives: Iterable[Life]) -> list[list[Life]]:
+    """What ended by one leader's word. A leader ends its cluster at most once in its term."""
+    groups: dict[int, list[Life]] = {}
+    for life in lives:
+        groups.setdefault(life.requested_term_id, []).append(life)
+    return [groups[term] for term in sorted(groups)]
+
+
+def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
+    for group in groups:
+        first = group[0]
+        for life in group:
+            if life.position != first.position:
+                detail = (
+                    f"in term {life.requested_term_id} member {first.member_id} ended at {first.position}, "
+                    f"member {life.member_id} at {life.position}"
+                )
+                both = (first.member_id, life.member_id)
+                raise Broken(Verdict.INVALID, detail, members=both, position=life.position)
+
+
+def _kills(fault: FaultRecord, life: Life) -> bool:
+    """Whether it struck between the end and the end of the process."""
+    is_hit = life.member_id in fault.members and fault.component in (None, life.module)
+    last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
+    is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
+    return fault.is_proved and fault.what in DEADLY and is_hit and is_then
+
+
+def _require_orderly(life: Life, *, is_killed: bool) -> None:
+    for service_id in range(life.services):
+        ends = life.ends.get(service_id, [])
+        if len(ends) != 1:
+            raise life.broken(f"told service {service_id} of its end {len(ends)} times")
+        if ends[0] != life.position:
+            raise life.broken(f"told service {service_id} of its end at {ends[0]}")
+    for component, status in life.statuses.items():
+        if status != 0:
+            raise life.broken(f"ended process {component!r} with status {status}")
+    if life.module not in life.statuses and not is_killed:
+        raise life.broken("left no word of its exit status", Verdict.UNKNOWN)
+
+
+def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
+    """The recording log has the end of the term there, and the log itself goes that far, and no further at first."""
+    folder = run.member(life.member_id)
+    terms = term_entries(folder.recording_log)
+    if not terms:
+        raise life.broken("has no recording log", Verdict.UNKNOWN)
+    recorded = {term: position for term, _, position in terms}
+    # Aeron's members leave the end of the last term open when they are shut down.
+    ends = {life.position} if run.read_manifest().system == OWN_SYSTEM else {life.position, NULL_POSITION}
+    if life.term_id in recorded and recorded[life.term_id] not in ends:
+        raise life.broken(f"has the end of term {life.term_id} at {recorded[life.term_id]} in its recording log")
+    if life.term_id not in recorded:
+        raise life.broken(f"does not have term {life.term_id} in its recording log")
+    if not is_latest:
+        return
+    try:
+        log_end = RecordedLog(folder).read_to_end()
+    except LogMissing as error:
+        raise Broken(Verdict.UNKNOWN, str(error), members=(life.member_id,)) from error
+    if log_end != life.position:
+        raise life.broken(f"has a log that ends at {log_end}")
+
+
+def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
+    """Every command to end that took effect ended all members that ran when it was given, by one leader's word."""
+    rest = iter(groups)
+    for command in commands:
+        members = {int(member) for member in command.members if member.isdigit()}
+        group = next((each for each in rest if members & {life.member_id for life in each}), None)
+        if group is None:
+            detail = f"no trace tells of the {command.what} of members {_shown(members)}"
+            raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))
+        absent = members - {life.member_id for life in group}
+        if absent:
+            at = group[0].position
+            detail = f"member {min(absent)} did not end with the others at {at} ({command.what})"
+            raise Broken(Verdict.INVALID, detail, members=tuple(sorted(absent)), position=at)
+        for member in sorted(members):
+            _require_seen(command, member, group[0].position)
+
+
+def _require_seen(command: ControlRecord, member: int, position: int) -> None:
+    seen = command.members[str(member)]
+    if not isinstance(seen, dict):
+        return
+    statuses = seen.get("exit_statuses")
+    if isinstance(statuses, list) and any(statuses):
+        detail = f"member {member} ended with statuses {statuses} ({command.what})"
+        raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
+    if command.what == AdminCommand.SHUTDOWN and seen.get("snapshot_position") != position:
+        detail = f"member {member} ended at {position}, with its last snapshot at {seen.get('snapshot_position')}"
+        raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
+
+
+def _shown(members: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(members))) or "none"
+
+
+ENDINGS_CHECKER: Final = Checker(
+    "endings",
+    (Promise.ENDS_AT_ONE_POSITION,),
+    frozenset((Source.TRACES, Source.CONTROLS, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    lambda evidence: check_endings(evidence.run, evidence.manifest, evidence.controls),
+)

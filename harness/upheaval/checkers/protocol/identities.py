@@ -1,0 +1,153 @@
+"""The promises of a cluster that asks who somebody is: whom it served, and with whom it had connections.
+
+`security.json` of the run folder says who was to be let in; the log says who was, `attempts.jsonl` what came of wrong
+credentials, and each member's trace with whom it had connections. This module knows no cluster.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.events import SessionFacts
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, trace_missing
+from upheaval.records import (
+    ConnectAnswer,
+    ConnectAttempt,
+    Manifest,
+    RunFolder,
+    TraceEvent,
+    WrongCredentials,
+    jsonfields,
+)
+from upheaval.records.connect_attempts import ATTEMPTS_NAME
+from upheaval_node.tls_files import member_name
+from upheaval_node.trace_kinds import TraceKind
+
+SECURITY_FILE: Final = "security.json"
+PRINCIPALS: Final = "principals"
+AUTHORITIES: Final = "authorities"
+
+_SHOWN: Final = {
+    WrongCredentials.SECRET: "a wrong secret of somebody known",
+    WrongCredentials.NAME: "a name that nobody has",
+    WrongCredentials.NOTHING: "no credentials",
+}
+
+_WITH_SOCKETS: Final = ("all", "archive")
+"""The process of a member that has its connections."""
+
+
+def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, SessionFacts] | None) -> list[Result]:
+    """A result for each of the two promises. `sessions` None: there is no whole log."""
+    path = run.path / SECURITY_FILE
+    policy = jsonfields.read_file(_Policy, path) if path.exists() else _Policy()
+    return [
+        NotApplicable(Promise.ONLY_CREDENTIALS, "the cluster asks for no credentials")
+        if policy.principals is None
+        else _judge_sessions(policy.principals, sessions, list(run.read_attempts())),
+        NotApplicable(Promise.ONLY_AUTHORITY, "the cluster has no certificates")
+        if policy.authorities is None
+        else _judge_connections(run, manifest, policy.authorities),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """Who was to be let in; None for everybody."""
+
+    principals: tuple[str, ...] | None = None
+    authorities: tuple[str, ...] | None = None
+
+
+def _judge_sessions(
+    principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None, attempts: Sequence[ConnectAttempt]
+) -> Finding:
+    for each in attempts:
+        if each.answer is ConnectAnswer.ADMITTED:
+            detail = f"{ATTEMPTS_NAME}: somebody who showed {_SHOWN[each.shown]} was let in"
+            return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail)
+    if sessions is None:
+        return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
+    known = {name.encode() for name in principals}
+    opened = 0
+    for session_id in sorted(sessions):
+        facts = sessions[session_id]
+        for position, principal in zip(facts.opened, facts.principals, strict=True):
+            opened += 1
+            if principal not in known:
+                who = principal[:100].decode("utf-8", "replace") or "nobody"
+                opened_at = f"session {session_id} opened at position {position}"
+                detail = f"{opened_at} for {who!r}, who is not in the credentials file"
+                return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail, position=position)
+    if not opened:
+        return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
+    sure = f"{opened} sessions, all of {len(known)} principals of the credentials file"
+    refused = [each.shown for each in attempts if each.answer is ConnectAnswer.REFUSED]
+    unanswered = [each for each in WrongCredentials if each not in refused]
+    if attempts and unanswered:
+        detail = f"nobody answered to {_SHOWN[unanswered[0]]}"
+        return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, detail)
+    tried = f"refused {len(refused)} times to those with wrong ones" if attempts else "nobody tried with wrong ones"
+    return Finding(Promise.ONLY_CREDENTIALS, Verdict.VALID, f"{sure}; {tried}")
+
+
+def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collection[str]) -> Finding:
+    names: set[str] = set()
+    count = 0
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if not folder.trace.exists():
+            return trace_missing(Promise.ONLY_AUTHORITY, member_id)
+        events = list(folder.read_trace())
+        broken = _first_broken(member_id, events, authorities)
+        if broken:
+            detail = f"member-{member_id}/trace.jsonl:{broken}"
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, detail, members=(member_id,))
+        peers = [str(event.fields.get("name")) for event in events if event.event == TraceKind.TLS_PEER]
+        if not peers:
+            detail = f"member {member_id} had no connections at all"
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, detail, members=(member_id,))
+        names |= set(peers)
+        count += len(peers)
+    detail = f"{count} connections, with {', '.join(sorted(names)[:12])}"
+    return Finding(Promise.ONLY_AUTHORITY, Verdict.VALID, detail)
+
+
+def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Collection[str]) -> str:
+    """Line and reason of the first thing that should not be; empty when there is none."""
+    has_read = False
+    for event in _of_sockets(events):
+        fields = event.fields
+        if event.event == TraceKind.PROCESS_START:
+            has_read = False
+        elif event.event == TraceKind.CERTIFICATES_READ:
+            has_read = True
+            if fields.get("name") != member_name(member_id):
+                return f"{event.line}: it is {fields.get('name')!r}"
+        elif event.event == TraceKind.TLS_PEER and fields.get("authority") not in authorities:
+            return f"{event.line}: {fields.get('name')!r} is of {fields.get('authority')!r}, not of our authority"
+        elif not has_read and event.event in (TraceKind.TLS_PEER, TraceKind.LEADERSHIP_TERM):
+            return f"{event.line}: it had no certificate when it took part"
+    return ""
+
+
+def _of_sockets(events: Iterable[TraceEvent]) -> Iterator[TraceEvent]:
+    return (event for event in events if event.fields.get("component") in _WITH_SOCKETS)
+
+
+def _check(evidence: Evidence) -> Iterable[Result]:
+    sessions = None
+    if (evidence.run.path / SECURITY_FILE).exists() and evidence.whole_log is not None:
+        sessions = evidence.whole_log.events.sessions
+    return check_identities(evidence.run, evidence.manifest, sessions)
+
+
+IDENTITIES: Final = Checker(
+    "identities",
+    (Promise.ONLY_CREDENTIALS, Promise.ONLY_AUTHORITY),
+    frozenset((Source.SECURITY, Source.ATTEMPTS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    _check,
+)

@@ -1,0 +1,66 @@
+"""The claims to have led a term that a run folder holds: in traces, and in what logs announce."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.logs import ComparedLogs
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol.leaders import LeaderClaim, one_leader_a_term
+from upheaval.checkers.verdict import Finding, Verdict, trace_missing
+from upheaval.records import Manifest, RunFolder, TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+
+ROLE_LEADER = "LEADER"
+# What only a leader sends to the other members, with its own member id in it.
+LEADER_MESSAGES = ("NewLeadershipTerm", "CommitPosition")
+
+
+def _check(evidence: Evidence) -> list[Finding]:
+    run, manifest, logs = evidence.run, evidence.manifest, evidence.logs
+    for member_id in range(manifest.members):
+        if not run.member(member_id).trace.exists():
+            found = one_leader_a_term(_claims(run, manifest, logs))
+            if found.verdict is Verdict.INVALID:
+                return [found]
+            return [trace_missing(Promise.ONE_LEADER_A_TERM, member_id)]
+    return [one_leader_a_term(_claims(run, manifest, logs))]
+
+
+def _claims(run: RunFolder, manifest: Manifest, logs: ComparedLogs) -> Iterator[LeaderClaim]:
+    for member_id, terms in logs.members_terms.items():
+        for term in terms:
+            source = f"log of member {member_id} at position {term.position}"
+            yield LeaderClaim(term.leadership_term_id, term.leader_member_id, source)
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if folder.trace.exists():
+            for event in folder.read_trace():
+                yield from traced_claims(member_id, event)
+
+
+def traced_claims(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
+    """A member that says that it leads a term, whatever the event is, or a leader's message that names its sender."""
+    fields = event.fields
+    term = fields.get("leadership_term_id")
+    if type(term) is not int:
+        return
+    if fields.get("role") == ROLE_LEADER:
+        yield LeaderClaim(term, member_id, _source(member_id, event))
+    leader = fields.get("leader_member_id")
+    is_announced = event.event == TraceKind.LEADERSHIP_TERM or fields.get("message") in LEADER_MESSAGES
+    if is_announced and type(leader) is int:
+        yield LeaderClaim(term, leader, _source(member_id, event))
+
+
+def _source(member_id: int, event: TraceEvent) -> str:
+    return f"member-{member_id}/trace.jsonl:{event.line}"
+
+
+LEADERS: Final = Checker(
+    "leaders",
+    (Promise.ONE_LEADER_A_TERM,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    _check,
+)

@@ -1,0 +1,239 @@
+"""The promises about votes, terms and commit positions, judged from the traces and node states of a run folder.
+
+The rules are in `ballots` and `commits`; a simulation asks them while it runs. Of members that trace no messages what
+forwarders saw is judged, by the rules of `seen_protocol`. Knows no cluster.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.node_states import candidate_term
+from upheaval.checkers.evidence.protocol_events import MemberEvent, NotTold, Place, Rules
+from upheaval.checkers.evidence.troubles import timeouts_of
+from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval.checkers.protocol.ballots import BallotRules, require_stored
+from upheaval.checkers.protocol.commits import CommitRules
+from upheaval.checkers.protocol.seen_protocol import COMMITS_NOT_SEEN, VOTES_NOT_SEEN, SeenBallots, SeenCommits
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
+from upheaval.records import (
+    LOST_EVENTS,
+    OWN_SYSTEM,
+    Manifest,
+    MemberFolder,
+    RunFolder,
+    TraceEvent,
+    messages_of,
+    watches_of,
+)
+from upheaval.records.jsonfields import FieldError
+from upheaval_node.files import layout
+from upheaval_node.trace_kinds import TraceKind
+
+_PROMISES: Final = (Promise.VOTES_KEPT, Promise.COMMITS_KEPT)
+_OF_MODULE: Final = (
+    TraceKind.ROLE,
+    TraceKind.ELECTION_STATE,
+    TraceKind.LEADERSHIP_TERM,
+    TraceKind.SEND,
+    TraceKind.RECEIVE,
+)
+"""Events by one of which a trace tells of the consensus module at all."""
+
+
+def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
+    """One result for each promise."""
+    if manifest.system != OWN_SYSTEM:
+        return _check_foreign(run, manifest)
+    forgetful = losses_of(run, manifest).members
+    folders = [run.member(member_id) for member_id in range(manifest.members)]
+    ballots = BallotRules(manifest.members, forgetful)
+    silence_ns = timeouts_of(manifest).leader_heartbeat_ns
+    rules: tuple[Rules, ...] = (ballots, CommitRules(manifest.members, silence_ns, bool(forgetful)))
+    hearing = _Hearing(rules)
+    unheard: list[int] = []
+    for folder in folders:
+        has_spoken = False
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            has_spoken |= event.event in _OF_MODULE
+            hearing.tell(member_event(folder.member_id, event))
+        if not has_spoken:
+            unheard.append(folder.member_id)
+    if not unheard:
+        hearing.conclude(is_sealed=manifest.sealed is not None)
+    for forgotten in _compare_node_states(ballots, folders, forgetful):
+        hearing.note(forgotten)
+    return [_finding(each, hearing.worst.get(each.promise), unheard, run) for each in rules]
+
+
+def _check_foreign(run: RunFolder, manifest: Manifest) -> list[Result]:
+    """Of a system whose members trace no messages."""
+    if manifest.members < 2:
+        return [NotApplicable(promise, "a single member sends no messages to others") for promise in _PROMISES]
+    if not run.consensus_file.exists():
+        why = f"members of {manifest.system} trace no messages, and no forwarder wrote {run.consensus_file.name}"
+        return [NotApplicable(promise, why) for promise in _PROMISES]
+    return [*_check_seen(run, manifest)]
+
+
+def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """From what forwarders saw; what they did not see all of is no evidence that all is well."""
+    forgetful = losses_of(run, manifest).members
+    members = range(manifest.members)
+    ballots = SeenBallots(manifest.members, forgetful)
+    rules: Mapping[Rules, str] = {
+        ballots: VOTES_NOT_SEEN,
+        SeenCommits(manifest.members, bool(forgetful)): COMMITS_NOT_SEEN,
+    }
+    why = _why_not_whole(run, manifest.members)
+    hearing = _Hearing(tuple(rules), lost=dict.fromkeys(members, why) if why else {})
+    for member_id, event in messages_of(run):
+        if member_id in members:
+            place = Place(member_id, event.line, run.consensus_file.name)
+            hearing.tell(MemberEvent(place, event.ns, event.event, event.fields))
+    folders = [run.member(member_id) for member_id in members]
+    for folder in folders:
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            if event.event == TraceKind.ELECTION_STATE:
+                hearing.tell(member_event(folder.member_id, event))
+    for forgotten in _compare_node_states(ballots, folders, forgetful):
+        hearing.note(forgotten)
+    found = []
+    for each, not_seen in rules.items():
+        detail = f"{each.said()}, as forwarders saw them; {not_seen}"
+        good = Finding(each.promise, Verdict.VALID, detail)
+        if why:
+            good = Finding(each.promise, Verdict.UNKNOWN, why)
+        found.append(hearing.worst.get(each.promise, good))
+    return found
+
+
+def _why_not_whole(run: RunFolder, members: int) -> str:
+    """Why messages may have passed that are not in the file, empty when none have."""
+    name = run.consensus_file.name
+    try:
+        watches = watches_of(run.read_consensus())
+    except FieldError as error:
+        return f"{name}: {error}"
+    said = {member_id for member_id, event in messages_of(run) if event.event == TraceKind.SEND}
+    silent = next((member_id for member_id in range(members) if member_id not in said), None)
+    for watch in watches:
+        if watch.end_ns is None:
+            return f"{name} has no end: its writer was killed"
+        if watch.unwritten:
+            return f"{name} lacks {watch.unwritten} lines that could not be written"
+        if len(watch.links) < members * (members - 1):
+            return f"{name} tells of {len(watch.links)} links between {members} members"
+        for link in watch.links:
+            if not link.is_whole:
+                return f"{name} has not all that passed from member {link.source} to member {link.target}"
+    for member_id in range(members):
+        for start in _starts(run.member(member_id)):
+            if not any(watch.begin_ns <= start.ns <= (watch.end_ns or 0) for watch in watches):
+                return f"{name} does not tell of the process that member-{member_id}/trace.jsonl:{start.line} begins"
+    return "" if silent is None else f"{name} has no message of member {silent}"
+
+
+def _starts(folder: MemberFolder) -> Iterator[TraceEvent]:
+    events = folder.read_trace() if folder.trace.exists() else iter(())
+    return (event for event in events if event.event == TraceKind.PROCESS_START)
+
+
+def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
+    """A line of a member's trace as rules see it."""
+    return MemberEvent(Place(member_id, event.line), event.ns, event.event, event.fields)
+
+
+@dataclass(slots=True)
+class _Hearing:
+    """Tells rules what members did, and keeps the worst of what they say. A promise that is broken hears no more."""
+
+    rules: Sequence[Rules]
+    worst: dict[AnyPromise, Finding] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
+    """Members that lost lines of their trace or other files, and what shows it: what is not told may have happened."""
+
+    def note(self, found: Finding) -> None:
+        """The first one of the worst stays."""
+        known = self.worst.get(found.promise)
+        if known is None or found.verdict > known.verdict:
+            self.worst[found.promise] = found
+
+    def tell(self, event: MemberEvent) -> None:
+        """The next event of a member."""
+        if LOST_EVENTS in event.fields:
+            self.lost.setdefault(event.member_id, f"{event.place} tells of lost events")
+        lost = self.lost.get(event.member_id, "")
+        for each in self._unbroken():
+            try:
+                each.on_event(event)
+            except Broken as found:
+                finding = _excused(found.finding(each.promise), lost if isinstance(found, NotTold) else "")
+                self.note(finding)
+                if finding.verdict is Verdict.UNKNOWN:
+                    self.lost.setdefault(event.member_id, finding.detail)
+            except FieldError as error:
+                detail = f"{event.place}: {error}"
+                self.note(Finding(each.promise, Verdict.UNKNOWN, detail, members=(event.member_id,)))
+                self.lost.setdefault(event.member_id, detail)
+
+    def conclude(self, *, is_sealed: bool) -> None:
+        """All traces were read: of a run that goes on not up to one moment."""
+        goes_on = "" if is_sealed else "the run is not sealed: traces may have been read up to different moments"
+        for each in self._unbroken():
+            for member_id, found in each.at_end():
+                self.note(_excused(found.finding(each.promise), self.lost.get(member_id, goes_on)))
+
+    def _unbroken(self) -> list[Rules]:
+        broken = {found.promise for found in self.worst.values() if found.verdict is Verdict.INVALID}
+        return [each for each in self.rules if each.promise not in broken]
+
+
+def _excused(finding: Finding, why: str) -> Finding:
+    return replace(finding, verdict=Verdict.UNKNOWN, detail=f"{finding.detail}; {why}") if why else finding
+
+
+def _compare_node_states(
+    ballots: BallotRules | SeenBallots, folders: Sequence[MemberFolder], forgetful: Collection[int]
+) -> Iterator[Finding]:
+    """A member that would forget its last vote could vote again."""
+    for folder in folders:
+        shown = f"member-{folder.member_id}/{layout.NODE_STATE}"
+        ballot = ballots.last_ballot(folder.member_id)
+        if folder.member_id not in forgetful and ballot is not None:
+            try:
+                require_stored(folder.member_id, ballot, _stored_term(folder, shown), shown)
+            except Broken as broken:
+                yield broken.finding(Promise.VOTES_KEPT)
+
+
+def _stored_term(folder: MemberFolder, shown: str) -> int:
+    """Raises `Broken`, unknown, for a file that is not there or says nothing."""
+    try:
+        term = candidate_term(folder.path / layout.NODE_STATE)
+    except OSError:
+        raise Broken(Verdict.UNKNOWN, f"{shown} cannot be read", members=(folder.member_id,)) from None
+    if term is None:
+        raise Broken(Verdict.UNKNOWN, f"{shown} has no candidate term", members=(folder.member_id,))
+    return term
+
+
+def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: RunFolder) -> Finding:
+    if broken is not None and (broken.verdict is Verdict.INVALID or not unheard):
+        return broken
+    for member_id in unheard:
+        if not run.member(member_id).trace.exists():
+            return trace_missing(rules.promise, member_id)
+        detail = f"member-{member_id}/trace.jsonl tells nothing of its consensus module"
+        return Finding(rules.promise, Verdict.UNKNOWN, detail, members=(member_id,))
+    return Finding(rules.promise, Verdict.VALID, rules.said())
+
+
+PROTOCOL: Final = Checker(
+    "protocol",
+    _PROMISES,
+    frozenset((Source.TRACES, Source.CONSENSUS, Source.FAULTS, Source.CLUSTER)),
+    lambda evidence: check_protocol(evidence.run, evidence.manifest),
+)

@@ -1,0 +1,275 @@
+"""Votes and commit positions of members that trace no messages, from what forwarders saw between them.
+
+`send` is what a member said, in its order to each of the others alone; `receive` is what may have reached it: whether
+it was read, nobody knows. So nothing here rests on what a member heard, only on what it cannot have heard, and on no
+times. Of what a member did with a message its trace has only the commit position that its elections begin and end with.
+Knows nothing of files.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.checkers.evidence.protocol_events import MemberEvent, quorum_of
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol.ballots import Ballot
+from upheaval.checkers.protocol.completeness import Mark, TermLogs
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval.records import LATE
+from upheaval_node.trace_kinds import TraceKind
+
+_NONE: Final = -1
+_CATCHUP_FLAG: Final = 1
+
+VOTES_NOT_SEEN: Final = "not checked: whom a member follows after its vote"
+COMMITS_NOT_SEEN: Final = (
+    "not checked: whether a commit position goes back, and whether members hold to those they hear"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """How far a log reaches; ordered as votes compare logs."""
+
+    term_id: int
+    position: int
+
+    def __str__(self) -> str:
+        return f"term {self.term_id} at {self.position}"
+
+    def is_behind(self, other: "_Log") -> bool:
+        return (self.term_id, self.position) < (other.term_id, other.position)
+
+
+def _log_of(event: MemberEvent) -> _Log:
+    return _Log(event.integer("log_leadership_term_id"), event.integer("log_position"))
+
+
+@dataclass(slots=True)
+class _Voter:
+    ballots: dict[int, Ballot] = field(default_factory=dict)
+    """By term: the first vote, that for itself too."""
+    last: Ballot | None = None
+    """The vote in the highest term."""
+    said: dict[int, Ballot] = field(default_factory=dict)
+    """By member: the last vote or request for one that was sent to it."""
+    asked: dict[tuple[int, int], tuple[_Log, Ballot | None]] = field(default_factory=dict)
+    """By term and candidate: the log of the candidate, and `last` when the request may have come."""
+    granted_by: dict[int, set[int]] = field(default_factory=dict)
+    """By term, whose votes it may have."""
+
+
+class SeenBallots:
+    """Implements `Rules`. Members in `forgetful` may have lost what they had written before a start."""
+
+    promise = Promise.VOTES_KEPT
+
+    def __init__(self, members: int, forgetful: Collection[int] = ()) -> None:
+        self._members = members
+        self._forgetful = forgetful
+        self._voters = [_Voter() for _ in range(members)]
+        self._leaders: dict[int, MemberEvent] = {}
+
+    def on_event(self, event: MemberEvent) -> None:
+        """The next message that was seen."""
+        voter = self._voters[event.member_id]
+        match event.kind, event.fields.get("message"):
+            case TraceKind.SEND, "RequestVote":
+                term = event.integer("candidate_term_id")
+                self._cast(voter, event, Ballot(term, event.member_id, 0, event.place), None)
+            case TraceKind.SEND, "Vote" if event.fields.get("vote") is True:
+                self._on_vote(voter, event)
+            case TraceKind.SEND, "NewLeadershipTerm":
+                self._on_leader(voter, event)
+            case TraceKind.RECEIVE, "RequestVote":
+                key = event.integer("candidate_term_id"), event.integer("candidate_member_id")
+                voter.asked.setdefault(key, (_log_of(event), voter.last))
+            case TraceKind.RECEIVE, "Vote" if event.fields.get("vote") is True:
+                by, term = event.integer("follower_member_id"), event.integer("candidate_term_id")
+                if event.integer("candidate_member_id") == event.member_id and by in range(self._members):
+                    voter.granted_by.setdefault(term, set()).add(by)
+
+    def last_ballot(self, member_id: int) -> Ballot | None:
+        """The vote of a member in its highest term."""
+        return self._voters[member_id].last
+
+    def at_end(self) -> Iterator[tuple[int, Broken]]:
+        """Nothing is known only then."""
+        return iter(())
+
+    def said(self) -> str:
+        """What the promise rests on, when nothing broke it."""
+        votes = sum(len(voter.ballots) for voter in self._voters)
+        return f"{votes} votes of {self._members} members, {len(self._leaders)} terms led by a quorum's votes"
+
+    def _on_vote(self, voter: _Voter, event: MemberEvent) -> None:
+        term, candidate = event.integer("candidate_term_id"), event.integer("candidate_member_id")
+        own, asked = _log_of(event), voter.asked.get((term, candidate))
+        name = f"member {event.member_id}"
+        if asked is None:
+            detail = f"{name} voted for member {candidate} in term {term}, whose request had not reached it"
+            raise event.invalid(detail, candidate, position=own.position)
+        theirs, before = asked
+        if theirs.is_behind(own):
+            detail = f"{name} with a log of {own} voted for member {candidate} with one of {theirs}"
+            raise event.invalid(detail, candidate, position=own.position)
+        self._cast(voter, event, Ballot(term, candidate, 0, event.place), before)
+
+    def _cast(self, voter: _Voter, event: MemberEvent, ballot: Ballot, before: Ballot | None) -> None:
+        """`before` is a vote that was given before this one was asked for."""
+        to = event.integer("to")
+        known, said = voter.ballots.setdefault(ballot.term_id, ballot), voter.said.get(to)
+        if event.fields.get(LATE) is not True:
+            voter.said[to] = ballot
+            before = max((each for each in (before, said) if each is not None), key=_term_of, default=None)
+        if voter.last is None or voter.last.term_id < ballot.term_id:
+            voter.last = ballot
+        if known.candidate_id != ballot.candidate_id:
+            self._raise(
+                f"member {event.member_id} voted for member {known.candidate_id} ({known.place}) and for member "
+                f"{ballot.candidate_id} ({ballot.place}) in term {ballot.term_id}",
+                event,
+            )
+        if before is not None and ballot.term_id < before.term_id:
+            self._raise(
+                f"member {event.member_id} voted in term {ballot.term_id} ({ballot.place}), after it had voted in term "
+                f"{before.term_id} ({before.place})",
+                event,
+            )
+
+    def _on_leader(self, voter: _Voter, event: MemberEvent) -> None:
+        term, position = event.integer("leadership_term_id"), event.integer("log_position")
+        if event.integer("leader_member_id") != event.member_id:
+            return
+        known = self._leaders.setdefault(term, event)
+        if known.member_id != event.member_id:
+            raise event.invalid(
+                f"member {event.member_id} leads term {term} at {position}, and so does member {known.member_id} "
+                f"({known.place})",
+                known.member_id,
+                position=position,
+            )
+        voters = voter.granted_by.get(term, set()) | {event.member_id}
+        needed = quorum_of(self._members)
+        if known is event and len(voters) < needed:
+            raise event.invalid(
+                f"member {event.member_id} leads term {term} at {position} with the votes of members "
+                f"{', '.join(map(str, sorted(voters)))}: {needed} of {self._members} are needed",
+                position=position,
+            )
+
+    def _raise(self, detail: str, event: MemberEvent) -> None:
+        """What contradicts what a member said before it lost its files says nothing about the protocol."""
+        is_excused = event.member_id in self._forgetful
+        verdict = Verdict.UNKNOWN if is_excused else Verdict.INVALID
+        text = f"{detail}; its files were lost" if is_excused else detail
+        raise Broken(verdict, text, members=(event.member_id,), position=event.integer("log_position"))
+
+
+def _term_of(ballot: Ballot) -> int:
+    return ballot.term_id
+
+
+class SeenCommits:
+    """Implements `Rules`. With `is_forgetful` some member may have lost what it had reported.
+
+    Told of elections, too, which members trace with the term of their log and their own commit position.
+    """
+
+    promise = Promise.COMMITS_KEPT
+
+    def __init__(self, members: int, is_forgetful: bool = False) -> None:
+        self._count = members
+        self._terms = TermLogs(is_forgetful)
+        self._reports: list[dict[int, dict[int, int]]] = [{} for _ in range(members)]
+        """By whom it may have reached, follower and term: the highest position."""
+        self._stood = [_NONE] * members
+        """The last term that each stood for: who leads has stood for none since."""
+        self._logs: dict[tuple[int, int], _Log] = {}
+        """By term and candidate, the log with which it stood."""
+
+    def on_event(self, event: MemberEvent) -> None:
+        """The next message that was seen."""
+        match event.kind, event.fields.get("message"):
+            case TraceKind.SEND, "RequestVote":
+                term = event.integer("candidate_term_id")
+                self._logs[term, event.member_id] = _log_of(event)
+                self._stood[event.member_id] = max(term, self._stood[event.member_id])
+            case TraceKind.SEND, "NewLeadershipTerm" if event.integer("leader_member_id") == event.member_id:
+                self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
+            case TraceKind.SEND, "CommitPosition" if event.integer("leader_member_id") == event.member_id:
+                # Until it has opened its term, a leader of Aeron names that of its log.
+                term = max(event.integer("leadership_term_id"), self._stood[event.member_id])
+                self._on_commit(event, term, event.integer("log_position"))
+            case TraceKind.RECEIVE, "AppendPosition":
+                term, position = event.integer("leadership_term_id"), event.integer("log_position")
+                self._on_report(event, term, position)
+                if event.integer("flags") == _CATCHUP_FLAG:
+                    # Whoever catches up reads the leader's log, and names the term that it has come to in it.
+                    self._on_report(event, self._led_by(event.member_id), position)
+            case TraceKind.ELECTION_STATE, _ if event.integer("leadership_term_id") != _NONE:
+                term, mark = event.integer("leadership_term_id"), Mark(event.integer("log_position"), event.place)
+                if not self._terms.has_committed_before_it(mark.position, term):
+                    self._terms.commit(term, mark)
+            case TraceKind.RECEIVE, "CanvassPosition" | "Vote":
+                log = _log_of(event)
+                self._on_report(event, log.term_id, log.position)
+
+    def at_end(self) -> Iterator[tuple[int, Broken]]:
+        """Nothing is known only then."""
+        return iter(())
+
+    def said(self) -> str:
+        """What the promise rests on, when nothing broke it."""
+        return self._terms.said()
+
+    def _led_by(self, member_id: int) -> int:
+        led = (term for term, base in self._terms.bases.items() if base.place.member_id == member_id)
+        return max(led, default=_NONE)
+
+    def _on_report(self, event: MemberEvent, term: int, position: int) -> None:
+        follower = event.integer("follower_member_id")
+        if follower in range(self._count) and follower != event.member_id:
+            terms = self._reports[event.member_id].setdefault(follower, {})
+            terms[term] = max(terms.get(term, _NONE), position)
+
+    def _on_commit(self, event: MemberEvent, term: int, position: int) -> None:
+        self._require_covered(event, term, position)
+        self._terms.commit(term, Mark(position, event.place))
+
+    def _require_covered(self, event: MemberEvent, term: int, position: int) -> None:
+        if position <= max((mark.position for each, mark in self._terms.committed.items() if each <= term), default=0):
+            # It was committed by then.
+            return
+        reports = self._reports[event.member_id]
+        having = [
+            follower
+            for follower, terms in sorted(reports.items())
+            if self._reaches(terms, (term, event.member_id), position)
+        ]
+        needed = quorum_of(self._count)
+        if 1 + len(having) < needed:
+            names = ", ".join(map(str, sorted((event.member_id, *having))))
+            raise event.invalid(
+                f"member {event.member_id} called position {position} committed in term {term}, which members {names} "
+                f"had: {needed} of {self._count} are needed",
+                position=position,
+            )
+
+    def _reaches(self, reports: Mapping[int, int], led: tuple[int, int], position: int) -> bool:
+        """Whether a follower has that much of the leader's log; past where another term began, its log is another.
+
+        `led` is the term, and who leads it.
+        """
+        return any(
+            position <= reached and (reported == led[0] or position <= self._end_of(reported, led))
+            for reported, reached in reports.items()
+            if reported <= led[0]
+        )
+
+    def _end_of(self, reported: int, led: tuple[int, int]) -> int:
+        """Up to where a log that ends in a term is one with that of a later leader, as far as is known."""
+        terms, log = {led[0]}, self._logs.get(led)
+        if log is not None and reported != log.term_id:
+            terms.add(max(reported, log.term_id))
+        return min((self._terms.bases[each].position for each in terms if each in self._terms.bases), default=1 << 62)

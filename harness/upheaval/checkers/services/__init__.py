@@ -1,0 +1,1 @@
+"""The promises of the shipped services, and about what services raise and offer."""

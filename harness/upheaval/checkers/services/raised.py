@@ -1,0 +1,75 @@
+"""The promise that services raised nothing, from the traces of members and of what runs beside them.
+
+Nothing that is done to a cluster makes the code of a service raise: it is deterministic, and gets what is in the log.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.trace_facts import RaisedException, TraceFacts, facts_of
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Verdict, trace_missing
+from upheaval.records import MemberFolder, RunFolder, companion_folders
+
+SERVICE_ERROR: Final = re.compile(r"service-\d+-service")
+"""The kind of the error that a member reports with the first exception of a service."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedBy:
+    """An exception, and in which trace it stands."""
+
+    facts: TraceFacts
+    raised: RaisedException
+
+
+def raised_in(run: RunFolder, traces: Sequence[TraceFacts]) -> list[RaisedBy]:
+    """Of the members with these traces and of all companions: those of the first position of the log first."""
+    beside = [facts_of(MemberFolder(path, -1, path.name)) for path in companion_folders(run.path)]
+    found = [RaisedBy(facts, raised) for facts in (*traces, *beside) for raised in facts.raised]
+    return sorted(found, key=lambda each: each.raised.position)
+
+
+def check_raised(run: RunFolder, traces: Sequence[TraceFacts]) -> Finding:
+    """Invalid, with the first one, who raised it, and how many places of the code others come from."""
+    promise = Promise.SERVICES_RAISED_NOTHING
+    found = raised_in(run, traces)
+    if found:
+        first = found[0].raised
+        same = [each for each in found if _place(each.raised) == _place(first)]
+        owners = sorted({each.facts.folder for each in same})
+        times = max(each.raised.count for each in same)
+        often = f", at least {times} times" if times > 1 else ""
+        others = len({_place(each.raised) for each in found}) - 1
+        more = f"; and at {others} other place{'s' * (others > 1)}" if others else ""
+        detail = (
+            f"service {first.service_id} raised {first.error}, at {first.where}, in {first.callback or 'a callback'} "
+            f"at position {first.position}{often}, on {', '.join(owners)}"
+            f" ({found[0].facts.name}:{first.line} has the traceback){more}"
+        )
+        members = tuple(sorted({each.facts.member_id for each in same if each.facts.member_id >= 0}))
+        return Finding(promise, Verdict.INVALID, " ".join(detail.split()), members=members, position=first.position)
+    for facts in traces:
+        error = next((each for each in facts.errors if SERVICE_ERROR.fullmatch(each.kind)), None)
+        if error is not None:
+            detail = f"{facts.name}:{error.line}: a service of member {facts.member_id} raised, without a traceback"
+            return Finding(promise, Verdict.INVALID, detail, members=(facts.member_id,))
+    for facts in traces:
+        if not facts.is_there:
+            return trace_missing(promise, facts.member_id)
+    return Finding(promise, Verdict.VALID, f"{len(traces)} members tell of no exception")
+
+
+def _place(raised: RaisedException) -> tuple[int, str, str]:
+    return raised.service_id, raised.callback, raised.where
+
+
+RAISED: Final = Checker(
+    "raised",
+    (Promise.SERVICES_RAISED_NOTHING,),
+    frozenset((Source.TRACES, Source.COMPANIONS)),
+    lambda evidence: [check_raised(evidence.run, evidence.traces)],
+)

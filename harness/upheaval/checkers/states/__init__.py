@@ -1,0 +1,1 @@
+"""The promises about states: snapshots, replays and backups."""

@@ -1,0 +1,318 @@
+"""The promise about backups: what was acknowledged before a backup's position is in it, and in what comes from it.
+
+A backup's recordings are read like a member's, compared byte by byte with the members' log, and looked through for the
+operations of the history. A restored run is judged by what its origin says that its members were given. This module
+needs neither the cluster nor, for a restored run, the backup.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.log_messages import decode_message
+from upheaval.checkers.evidence.log_pieces import first_difference, log_digest
+from upheaval.checkers.evidence.logs import WitnessLog, described, frame_at, read_entries
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
+from upheaval.records import (
+    FinalPosition,
+    Function,
+    Manifest,
+    MemberFolder,
+    Operation,
+    Origin,
+    Outcome,
+    RunFolder,
+    companion_folders,
+    load_companions,
+    read_origin,
+)
+from upheaval_node.errors import DecodeError
+from upheaval_node.protocol import cluster_messages as cm
+
+_MODULE_ID: Final = -1
+_MARKERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """What a backup is compared with. `commit_position` -1: the run did not converge, nobody knows it.
+
+    `witness_id` is the member with the longest log, -1 when there is no readable one.
+    """
+
+    run: RunFolder
+    count: int
+    commit_position: int
+    witness_id: int
+
+    def log(self, member_id: int) -> RecordedLog:
+        return RecordedLog(self.run.member(member_id))
+
+
+def check_backups(
+    run: RunFolder,
+    manifest: Manifest,
+    finals: Sequence[FinalPosition],
+    operations: Sequence[Operation],
+    witness_id: int,
+) -> list[Result]:
+    """One result on all backups of a run, standbys among them, and on what it was restored from.
+
+    `witness_id` is the member with the longest log, -1 when there is no readable one.
+    """
+    commit_position = min((final.commit_position for final in finals), default=-1)
+    members = _Members(run, manifest.members, commit_position, witness_id)
+    noted = {config.name: config.position for config in load_companions(run.path)}
+    names = {folder.name for folder in companion_folders(run.path)}
+    names |= {name for name, position in noted.items() if position > 0}
+    work = [partial(_judge_backup, run.path / name, noted.get(name, -1), members, operations) for name in sorted(names)]
+    origin = read_origin(run.path)
+    if origin is not None:
+        work.append(partial(_judge_restored, origin, members))
+    found = [_judged(judge) for judge in work]
+    if not found:
+        return [NotApplicable(Promise.BACKED_UP, "there was no backup, and nothing was restored")]
+    worst = max(found, key=lambda finding: finding.verdict)
+    if worst.verdict is not Verdict.VALID:
+        return [worst]
+    return [Finding(Promise.BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in found))]
+
+
+def _judged(judge: Callable[[], str]) -> Finding:
+    try:
+        return Finding(Promise.BACKED_UP, Verdict.VALID, judge())
+    except Broken as broken:
+        return broken.finding(Promise.BACKED_UP)
+
+
+# --- a backup ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A backup's log as it was read: from where to where, and the positions of the operations in it."""
+
+    name: str
+    files: MemberFolder
+    start: int
+    end: int
+    held: Mapping[int | str, int]
+
+    @property
+    def log(self) -> RecordedLog:
+        """To be read once more."""
+        return RecordedLog(self.files)
+
+
+def _judge_backup(folder: Path, noted: int, members: _Members, operations: Sequence[Operation]) -> str:
+    """What is good about it, in one line; raises `Broken`. `noted`: where it said that it was, -1 if nobody asked."""
+    copy = _read(MemberFolder(folder, -1, folder.name), noted)
+    _require_operations(copy, operations)
+    compared = _compare(copy, members)
+    snapshots = _check_snapshots(copy, members)
+    _require_start(copy, snapshots)
+    taken = sorted({position for position, _ in snapshots})
+    shown = f", and snapshots at {', '.join(map(str, taken))}" if taken else ""
+    return f"{copy.name} has {len(copy.held)} operations up to position {copy.end}, {compared}{shown}"
+
+
+def _read(files: MemberFolder, noted: int) -> _Copy:
+    """The log, which reaches as far as the backup said."""
+    held: dict[int | str, int] = {}
+    try:
+        log = RecordedLog(files)
+        for segment in log.segments():
+            found = WitnessLog()
+            read_entries(segment, found)
+            held.update((entry.id, entry.position) for entry in found.entries)
+            held.update((f"call at {call.position}", call.position) for call in found.calls)
+    except LogMissing as error:
+        if noted <= 0:
+            raise Broken(Verdict.UNKNOWN, f"{files.name} has no log: {error}") from error
+        detail = f"{files.name} said that it had the log up to position {noted}, and has none: {error}"
+        raise Broken(Verdict.INVALID, detail, position=noted) from error
+    if log.end_position < noted:
+        why = f" ({log.fault})" if log.fault else ""
+        detail = (
+            f"the log of {files.name} ends at position {log.end_position}, it said that it had it up to {noted}{why}"
+        )
+        raise Broken(Verdict.INVALID, detail, position=log.end_position)
+    if log.end_position == log.start_position:
+        raise Broken(Verdict.UNKNOWN, f"the log of {files.name} is empty")
+    return _Copy(files.name, files, log.start_position, log.end_position, held)
+
+
+def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
+    """Each acknowledged one whose position the log reaches is in it, there."""
+    for operation in operations:
+        position = operation.position
+        if operation.outcome is not Outcome.OK or position is None or operation.f is Function.CALL:
+            continue
+        found = copy.held.get(operation.id)
+        if copy.start < position <= copy.end and found != position:
+            where = "is missing" if found is None else f"is at position {found}"
+            shown = f"operation id={operation.id} {operation.f} {operation.key}"
+            detail = f"{shown}, acknowledged at position {position}, {where} in {copy.name}"
+            raise Broken(Verdict.INVALID, detail, position=position, operation=operation.id)
+
+
+def _compare(copy: _Copy, members: _Members) -> str:
+    """With the longest log of a member up to the commit position; a majority has what lies past that."""
+    if members.witness_id < 0:
+        raise Broken(Verdict.UNKNOWN, f"no readable log of a member to compare {copy.name} with")
+    is_known = members.commit_position >= 0
+    limit = min(copy.end, members.commit_position) if is_known else copy.end
+    witness = members.log(members.witness_id)
+    begin = max(copy.start, witness.start_position)
+    if begin >= limit:
+        detail = f"nothing of the log of {copy.name} is there of member {members.witness_id}"
+        raise Broken(Verdict.UNKNOWN, detail, members=(members.witness_id,))
+    different = first_difference(copy.log, witness, begin, limit)
+    if different is not None:
+        segment, offset = different
+        at = segment.base + offset
+        where = f"of member {members.witness_id} at position {at}"
+        detail = f"the log of {copy.name} is not that {where}: {described(frame_at(segment, offset))}"
+        verdict = Verdict.INVALID if is_known else Verdict.UNKNOWN
+        raise Broken(verdict, detail, members=(members.witness_id,), position=at)
+    if copy.end > limit:
+        _require_majority(copy, limit, members)
+    if not is_known and members.log(members.witness_id).read_to_end() < copy.end:
+        raise Broken(Verdict.UNKNOWN, f"{copy.name} has more log than any member, and the run has no converge phase")
+    return f"byte for byte the log of member {members.witness_id}"
+
+
+def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
+    """Past the commit position of the converge phase the log may have gone on; then a majority has it."""
+    having = 0
+    for member_id in range(members.count):
+        try:
+            is_there = members.log(member_id).read_to_end() >= copy.end
+        except LogMissing:
+            continue
+        having += is_there and first_difference(copy.log, members.log(member_id), start, copy.end) is None
+    if having <= members.count // 2:
+        raise Broken(
+            Verdict.INVALID,
+            f"{copy.name} holds log that was never committed: it goes on to position {copy.end}, past the commit "
+            f"position {start}, where {having} of {members.count} members have the same",
+            position=start,
+        )
+
+
+def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
+    """Position and service of each snapshot that it names: whole, and as a member recorded it."""
+    found = set()
+    for recording_id, position, service_id in snapshot_entries(copy.files.recording_log):
+        what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
+        where = f"the snapshot of the {what} at position {position} in {copy.name}"
+        try:
+            content = _content(RecordedLog(copy.files, recording_id))
+        except LogMissing as error:
+            raise Broken(Verdict.INVALID, f"{where} cannot be read: {error}", position=position) from error
+        if _marks(content) < _MARKERS:
+            raise Broken(Verdict.INVALID, f"{where} has no end", position=position)
+        others = list(_same_of_members(members, position, service_id))
+        if others and content not in others:
+            raise Broken(Verdict.INVALID, f"{where} is that of no member", position=position)
+        found.add((position, service_id))
+    return found
+
+
+def _same_of_members(members: _Members, position: int, service_id: int) -> Iterator[list[bytes]]:
+    """What the members recorded there, as far as it is still to be read."""
+    for member_id in range(members.count):
+        folder = members.run.member(member_id)
+        for recording_id, at, of_service in snapshot_entries(folder.recording_log):
+            if (at, of_service) == (position, service_id):
+                with suppress(LogMissing):
+                    yield _content(RecordedLog(folder, recording_id))
+
+
+def _content(log: RecordedLog) -> list[bytes]:
+    return [message for _, message in log.messages()]
+
+
+def _marks(content: Iterable[bytes]) -> int:
+    count = 0
+    for message in content:
+        with suppress(DecodeError):
+            count += isinstance(decode_message(message), cm.SnapshotMarker)
+    return count
+
+
+def _require_start(copy: _Copy, snapshots: set[tuple[int, int]]) -> None:
+    """A log that does not begin at its beginning goes on from a whole set of snapshots."""
+    if copy.start == 0:
+        return
+    modules = {position for position, service_id in snapshots if service_id == _MODULE_ID}
+    services = {position for position, service_id in snapshots if service_id != _MODULE_ID}
+    if not any(copy.start <= position <= copy.end for position in modules & services):
+        detail = f"the log of {copy.name} begins at position {copy.start}, where it has no snapshot to go on from"
+        raise Broken(Verdict.INVALID, detail, position=copy.start)
+
+
+# --- a restored run ---
+
+
+def _judge_restored(origin: Origin, members: _Members) -> str:
+    """Each member has what it was given, byte for byte."""
+    having = 0
+    for member_id in range(members.count):
+        try:
+            log = members.log(member_id)
+            found = log_digest(log, origin.start_position, origin.position)
+        except LogMissing:
+            continue
+        if log.start_position != origin.start_position:
+            start = log.start_position
+            detail = f"the log of member {member_id} begins at position {start}"
+            raise Broken(Verdict.UNKNOWN, detail, members=(member_id,), position=start)
+        if found != origin.log_digest:
+            raise Broken(
+                Verdict.INVALID,
+                f"member {member_id} does not have the log up to position {origin.position} that it was restored with",
+                members=(member_id,),
+                position=origin.position,
+            )
+        _require_snapshot(origin, members.run.member(member_id))
+        having += 1
+    if having < members.count:
+        raise Broken(Verdict.UNKNOWN, f"of {members.count} restored members {having} have a readable log")
+    return (
+        f"restored from {origin.name} with {origin.operations} acknowledged operations: all {having} members have its "
+        f"log up to position {origin.position}"
+    )
+
+
+def _require_snapshot(origin: Origin, folder: MemberFolder) -> None:
+    """What was before the beginning of the log is in one of the snapshots that came with it, or nowhere."""
+    named = {position for _, position, service_id in snapshot_entries(folder.recording_log) if service_id == _MODULE_ID}
+    if origin.start_position > 0 and not named & set(origin.snapshots):
+        at = max(origin.snapshots, default=0)
+        detail = (
+            f"{folder.name} does not have the snapshot at position {at} that its log, from {origin.start_position} on, "
+            "was restored with"
+        )
+        raise Broken(Verdict.INVALID, detail, members=(folder.member_id,), position=at)
+
+
+def _check(evidence: Evidence) -> Iterable[Result]:
+    witness = evidence.logs.witness
+    longest = -1 if witness is None else witness.member_id
+    return check_backups(evidence.run, evidence.manifest, evidence.finals, evidence.operations, longest)
+
+
+BACKUPS: Final = Checker(
+    "backups",
+    (Promise.BACKED_UP,),
+    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    _check,
+)

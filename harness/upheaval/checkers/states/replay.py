@@ -1,0 +1,388 @@
+"""Runs a service over a recorded log, outside of any cluster: what every member's state should be.
+
+The service is the node's own code; everything around it (sessions, timers, messages to the log) is done here anew, from
+what the log says. This module knows nothing of files or of other members.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final
+
+from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.service.api import ClientSession, ClusteredService, ClusterRole, ClusterTimeUnit
+from upheaval_node.service.loader import SHORT_NAMES, load_service
+
+_LONGEST_MESSAGE: Final = 64 * 1024
+_OF_OTHER_SERVICES: Final = -(1 << 63) + (1 << 56)
+"""Below it are the numbers of messages that the first service of a member has put into the log."""
+_FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
+_SNAPSHOT_FLAGS: Final = (0, NULL_INT32, 1)
+"""Of requests for a snapshot; 1 leaves it to standbys (Aeron Cluster: ClusterActionRequest)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """One message of the log; `position` is its end."""
+
+    position: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedState:
+    """What a snapshot at a position must hold. `timers` are (id, deadline), `offered` counts the service's messages.
+
+    `pending` are those that the log does not have yet.
+    """
+
+    position: int
+    messages: tuple[bytes, ...]
+    sessions: tuple[int, ...]
+    timers: tuple[tuple[int, int], ...]
+    offered: int
+    pending: tuple[bytes, ...]
+    time: int = 0
+    """Cluster time of the entry there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The member that runs a service, as far as the service may know of it."""
+
+    member_id: int = -1
+    role: ClusterRole = ClusterRole.FOLLOWER
+    does_background_work: bool = False
+
+
+_NOBODY: Final = Member()
+_OF_PROBES: Final = 1 << 48
+"""A bit of session ids that no cluster comes to."""
+
+
+@dataclass(slots=True)
+class _Session:
+    """Implements `api.ClientSession` for a client that is not there."""
+
+    id: int
+    response_stream_id: int = 0
+    response_channel: str = ""
+    encoded_principal: bytes = b""
+    is_closing: bool = False
+    is_connected: bool = False
+    heard: list[bytes] | None = None
+    """What it was answered, where somebody wants to know."""
+
+    def offer(self, *parts: Buffer) -> int:
+        if self.heard is not None:
+            self.heard.append(b"".join(parts))
+        return max(sum(map(len, parts)), 1)
+
+    def respond(self, *parts: Buffer) -> bool:
+        return bool(self.offer(*parts))
+
+    def close(self) -> bool:
+        self.is_closing = True
+        return True
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """Implements `api.Cluster`."""
+
+    member_id: int = -1
+    role: ClusterRole = ClusterRole.FOLLOWER
+    log_position: int = 0
+    time: int = 0
+    time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
+    sessions: dict[int, ClientSession] = field(default_factory=dict)
+    timers: dict[int, int] = field(default_factory=dict)
+    offered: int = 0
+    pending: deque[bytes] = field(default_factory=deque)
+
+    @property
+    def client_sessions(self) -> Mapping[int, ClientSession]:
+        return self.sessions
+
+    def client_session(self, session_id: int) -> ClientSession | None:
+        return self.sessions.get(session_id)
+
+    def close_client_session(self, session_id: int) -> bool:
+        return session_id in self.sessions
+
+    def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        self.timers[correlation_id] = deadline
+        return True
+
+    def cancel_timer(self, correlation_id: int) -> bool:
+        self.timers.pop(correlation_id, None)
+        return True
+
+    def offer(self, *parts: Buffer) -> int:
+        self.offered += 1
+        self.pending.append(b"".join(parts))
+        return max(len(self.pending[-1]), 1)
+
+
+class _Writer:
+    """Implements `api.SnapshotPublication`."""
+
+    max_message_length = _LONGEST_MESSAGE
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+
+    def offer(self, *parts: Buffer) -> int:
+        self.messages.append(b"".join(parts))
+        return len(self.messages)
+
+
+class StateImage:
+    """Implements `api.SnapshotImage` for messages that are there already."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self._messages = iter(messages)
+
+    def read(self) -> bytes | None:
+        """The next message, None after the last one."""
+        return next(self._messages, None)
+
+
+def can_replay(service: str) -> bool:
+    """Only the shipped services: nobody's code is run to judge what it left."""
+    return service in SHORT_NAMES
+
+
+class _Failing(suppress):
+    """Suppresses what it was made for, and keeps the last one."""
+
+    last: BaseException | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> bool:
+        if not super().__exit__(kind, error, place):
+            return False
+        self.last = error
+        return True
+
+
+class Replay:
+    """One service from the beginning of its log, or from a state that a snapshot holds."""
+
+    def __init__(
+        self,
+        service: str,
+        state: ExpectedState | None = None,
+        *,
+        is_own: bool = False,
+        hears: bool = False,
+        member: Member = _NOBODY,
+    ) -> None:
+        """`is_own`: a user's service, which may raise whatever it likes. `hears`: answers are kept, for `heard`."""
+        self._cluster = _Cluster(member.member_id)
+        self._hears = hears
+        self._failing = _Failing(*((Exception,) if is_own else _FAILURES))
+        self._does_background_work = member.does_background_work
+        self.form_error: Exception | None = None
+        """What the canonical form raised last."""
+        self._service = load_service(service)
+        if state is not None:
+            self._cluster.log_position, self._cluster.time = state.position, state.time
+            self._cluster.sessions = {each: _Session(each) for each in state.sessions}
+            self._cluster.timers = dict(state.timers)
+            self._cluster.offered = state.offered
+            self._cluster.pending = deque(state.pending)
+        self._service.on_start(self._cluster, None if state is None else StateImage(state.messages))
+        if member.role is not self._cluster.role:
+            self._cluster.role = member.role
+            with self._failing:
+                self._service.on_role_change(member.role)
+
+    @property
+    def service(self) -> ClusteredService:
+        """The instance that reads the log."""
+        return self._service
+
+    def heard(self, session_id: int) -> list[bytes]:
+        """What a session was told since this was asked last."""
+        session = self._cluster.sessions.get(session_id)
+        if not isinstance(session, _Session) or session.heard is None:
+            return []
+        heard, session.heard = session.heard, []
+        return heard
+
+    def state(self) -> ExpectedState:
+        """What a snapshot would hold at this place of the log."""
+        writer = _Writer()
+        self._service.on_take_snapshot(writer)
+        cluster = self._cluster
+        timers = tuple(sorted(cluster.timers.items()))
+        return ExpectedState(
+            cluster.log_position,
+            tuple(writer.messages),
+            tuple(sorted(cluster.sessions)),
+            timers,
+            cluster.offered,
+            tuple(cluster.pending),
+            cluster.time,
+        )
+
+    def apply(self, message: LoggedMessage) -> bool:
+        """Whether the log asks for a snapshot here. What fails in the service counts as applied, as in a member."""
+        asks = self._apply(message)
+        if self._does_background_work:
+            with self._failing:
+                self._service.do_background_work(message.position)
+        return asks
+
+    def _apply(self, message: LoggedMessage) -> bool:
+        self._cluster.log_position = message.position
+        content = message.content
+        if is_session_message(content):
+            self._apply_message(content, message.position)
+            return False
+        try:
+            decoded = decode_message(content)
+        except DecodeError:
+            return False
+        if isinstance(decoded, cm.ClusterActionRequest):
+            self._cluster.time = decoded.timestamp
+            return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in _SNAPSHOT_FLAGS
+        # A failure of the service's own code: it leaves the state as it is, on every member alike.
+        with self._failing:
+            self._apply_event(decoded)
+        return False
+
+    def _apply_message(self, content: bytes, position: int) -> None:
+        _, session_id, timestamp = session_header.unpack_session_header(content)
+        self._cluster.time = timestamp
+        if session_id < _OF_OTHER_SERVICES and self._cluster.pending:
+            self._cluster.pending.popleft()
+        payload = memoryview(content)[session_header.LENGTH :]
+        with self._failing:
+            self._service.on_session_message(self._cluster.sessions.get(session_id), timestamp, payload, position)
+
+    def _apply_event(self, event: object) -> None:
+        cluster = self._cluster
+        match event:
+            case cm.TimerEvent():
+                cluster.time = event.timestamp
+                cluster.timers.pop(event.correlation_id, None)
+                self._service.on_timer_event(event.correlation_id, event.timestamp)
+            case cm.SessionOpenEvent():
+                cluster.time = event.timestamp
+                session = _Session(
+                    event.cluster_session_id,
+                    event.response_stream_id,
+                    event.response_channel,
+                    event.encoded_principal,
+                    heard=[] if self._hears else None,
+                )
+                cluster.sessions[session.id] = session
+                self._service.on_session_open(session, event.timestamp)
+            case cm.SessionCloseEvent():
+                cluster.time = event.timestamp
+                closed = cluster.sessions.pop(event.cluster_session_id, None)
+                if closed is not None:
+                    self._service.on_session_close(closed, event.timestamp, cm.CloseReason(event.close_reason))
+            case cm.NewLeadershipTermEvent():
+                cluster.time = event.timestamp
+                with suppress(ValueError):
+                    cluster.time_unit = ClusterTimeUnit(event.time_unit)
+                self._service.on_new_leadership_term_event(
+                    leadership_term_id=event.leadership_term_id,
+                    log_position=event.log_position,
+                    timestamp=event.timestamp,
+                    term_base_log_position=event.term_base_log_position,
+                    leader_member_id=event.leader_member_id,
+                    log_session_id=event.log_session_id,
+                    time_unit=cluster.time_unit,
+                    app_version=event.app_version,
+                )
+
+    def watch(self, message: LoggedMessage) -> tuple[tuple[bytes, ...], BaseException | None]:
+        """Apply it; what all clients heard, of one that `hears`, and what the service raised."""
+        for session_id in self._cluster.sessions:
+            self.heard(session_id)
+        self._failing.last = None
+        self.apply(message)
+        heard = tuple(answer for session_id in self._cluster.sessions for answer in self.heard(session_id))
+        return heard, self._failing.last
+
+    def form(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+        """What of a state is compared: the canonical form that the service names, or all of it where that raises."""
+        if not self.has_form:
+            return tuple(messages)
+        try:
+            return (bytes(self._service.canonical(b"".join(messages))),)
+        except Exception as error:  # noqa: BLE001 - whatever the service's code raises
+            self.form_error = error
+            return tuple(messages)
+
+    @property
+    def has_form(self) -> bool:
+        """Whether the service names a canonical form."""
+        return getattr(type(self._service), "canonical", None) is not ClusteredService.canonical
+
+    def probe(self, request: LoggedMessage) -> tuple[bytes, ...]:
+        """What a client hears that sends a request of the log once more, and what the service offers to the log.
+
+        Where its session is closed, it does so in another one, because a service knows only sessions that are open.
+        """
+        _, session_id, _ = session_header.unpack_session_header(request.content)
+        if session_id not in self._cluster.sessions:
+            session_id |= _OF_PROBES
+        session = _Session(session_id, heard=[])
+        assert session.heard is not None
+        offered = len(self._cluster.pending)
+        if session_id not in self._cluster.sessions:
+            self._cluster.sessions[session_id] = session
+            with self._failing:
+                self._service.on_session_open(session, self._cluster.time)
+        payload = memoryview(request.content)[session_header.LENGTH :]
+        try:
+            self._service.on_session_message(session, self._cluster.time, payload, self._cluster.log_position)
+        except Exception as error:  # noqa: BLE001 - what a user's service raises is an answer, too
+            session.heard.append(f"raises {type(error).__name__}".encode())
+        return (*session.heard, *list(self._cluster.pending)[offered:])
+
+
+def is_request(message: LoggedMessage) -> bool:
+    """Whether a client sent it."""
+    content = message.content
+    return is_session_message(content) and session_header.unpack_session_header(content)[1] >= 0
+
+
+def session_change(message: LoggedMessage) -> int:
+    """1 for a message that opens a session, -1 for one that closes one, 0 for all others."""
+    if is_session_message(message.content):
+        return 0
+    try:
+        decoded = decode_message(message.content)
+    except DecodeError:
+        return 0
+    return isinstance(decoded, cm.SessionOpenEvent) - isinstance(decoded, cm.SessionCloseEvent)
+
+
+def state_hash(state: Sequence[bytes]) -> str:
+    """Of the messages that a service wrote, each with its length before it."""
+    whole = hashlib.sha256()
+    for message in state:
+        whole.update(len(message).to_bytes(8, "little") + message)
+    return whole.hexdigest()
+
+
+def expected_states(service: str, log: Sequence[LoggedMessage]) -> Iterator[ExpectedState]:
+    """The state at each snapshot that the log asks for."""
+    replay = Replay(service)
+    for message in log:
+        if replay.apply(message):
+            yield replay.state()

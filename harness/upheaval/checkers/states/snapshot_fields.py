@@ -1,0 +1,390 @@
+"""What snapshots must hold field by field: what the log gives at their place, and the same on every member.
+
+Sessions, terms, numbers of messages and everything in the markers follow from the log alone. Timers and messages on
+their way are what the service asked for: of a shipped one its replay gives them, of others members are compared. This
+module knows the layout of snapshots (Aeron Cluster: streams 106 and 107); it knows no files.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, TypeVar
+
+from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval.checkers.states.replay import ExpectedState, LoggedMessage
+from upheaval_node.errors import DecodeError
+from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.protocol.message import Message
+from upheaval_node.types import MAX_POSITION, NULL_VALUE, Position, TermId
+
+Kind = TypeVar("Kind", bound=Message)
+
+REPLAYED_SERVICE: Final = 0
+"""The service that a run's manifest names; others of a member are compared between members only."""
+_MODULE_TYPE: Final = 1
+_SERVICE_TYPE: Final = 2
+_PENDING_CAPACITY: Final = 4096
+_RECORD_HEADER: Final = 8
+"""Of Agrona's ring buffer, whose records are aligned to 8 bytes."""
+_SERVICE_SHIFT: Final = 56
+_OF_LEADERS: Final = (cm.CloseReason.CLIENT_ACTION, cm.CloseReason.TIMEOUT)
+"""Why a leader decides to close a session; on the others the log closes it, and a snapshot does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingMessage(Message):
+    """A message that a service has offered and the log does not have yet, with its header."""
+
+    leadership_term_id: int
+    cluster_session_id: int
+    timestamp: int
+    payload: bytes
+
+
+Content = Sequence[Message]
+"""Of a snapshot: of the module all of it, of a service what comes before its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The log at an entry that asks for a snapshot. `leaders` have led a term by then, `logged` is by service."""
+
+    position: int
+    leadership_term_id: int
+    time_unit: int
+    app_version: int
+    next_session_id: int
+    sessions: tuple[tuple[int, cm.SessionOpenEvent], ...]
+    """The open ones by id, each with where its event ends."""
+    logged: Mapping[int, int]
+    """The number of the last message of each service."""
+    leaders: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose snapshot it is, -1 of a standby, and whether that may have begun with what another one recorded.
+
+    It has so many services, as far as their snapshots show.
+    """
+
+    member_id: int
+    is_copied: bool
+    services: int
+
+
+# --- from the log ---
+
+
+def places(log: Iterable[LoggedMessage]) -> Iterator[Place]:
+    """Every place at which the log asks for a snapshot."""
+    term = cm.NewLeadershipTermEvent()
+    sessions: dict[int, tuple[int, cm.SessionOpenEvent]] = {}
+    logged: dict[int, int] = {}
+    leaders: set[int] = set()
+    next_session_id = 1
+    for message in log:
+        if is_session_message(message.content):
+            _, session_id, _ = session_header.unpack_session_header(message.content)
+            if session_id < 0:
+                logged[_service_of(session_id)] = session_id
+            continue
+        try:
+            event = decode_message(message.content)
+        except DecodeError:
+            continue
+        match event:
+            case cm.NewLeadershipTermEvent():
+                term = event
+                leaders.add(event.leader_member_id)
+            case cm.SessionOpenEvent():
+                sessions[event.cluster_session_id] = (message.position, event)
+                next_session_id = max(next_session_id, event.cluster_session_id + 1)
+            case cm.SessionCloseEvent():
+                sessions.pop(event.cluster_session_id, None)
+            case cm.ClusterActionRequest() if event.action == cm.ClusterAction.SNAPSHOT:
+                yield Place(
+                    message.position,
+                    term.leadership_term_id,
+                    term.time_unit,
+                    term.app_version,
+                    next_session_id,
+                    tuple(sessions[each] for each in sorted(sessions)),
+                    dict(logged),
+                    frozenset(leaders),
+                )
+
+
+def _service_of(number: int) -> int:
+    return number >> _SERVICE_SHIFT & 0x7F
+
+
+def _first_number(service_id: int) -> int:
+    """The number before that of a service's first message."""
+    return -(1 << 63) + (service_id << _SERVICE_SHIFT)
+
+
+# --- reading ---
+
+
+def service_content(messages: Sequence[bytes]) -> tuple[Content, Sequence[bytes]]:
+    """Markers with the sessions between them in order, and the state after them. Raises `DecodeError` for no end."""
+    head: list[Message] = []
+    marks = 0
+    for index, message in enumerate(messages):
+        head.append(_decoded(message))
+        marks += isinstance(head[-1], cm.SnapshotMarker)
+        if marks == 2:
+            return _in_order(head, cm.ClientSession, _session_id), messages[index + 1 :]
+    raise DecodeError("the snapshot of the service has no end")
+
+
+def module_content(messages: Iterable[bytes]) -> Content:
+    """All of it, timers and sessions in order. Raises `DecodeError` when it breaks off."""
+    content = [_decoded(message) for message in messages]
+    if sum(isinstance(each, cm.SnapshotMarker) for each in content) < 2:
+        raise DecodeError("the snapshot of the consensus module has no end")
+    return _in_order(_in_order(content, cm.Timer, _expiry), cm.ClusterSession, _session_id)
+
+
+def _in_order(content: Content, kind: type[Kind], key: Callable[[Kind], Any]) -> Content:
+    """With the messages of a kind, which members keep in any order, sorted among themselves."""
+    ordered = iter(sorted((each for each in content if isinstance(each, kind)), key=key))
+    return [next(ordered) if isinstance(each, kind) else each for each in content]
+
+
+def _decoded(message: bytes) -> Message:
+    if is_session_message(message):
+        return PendingMessage(*session_header.unpack_session_header(message), message[session_header.LENGTH :])
+    decoded = decode_message(message)
+    if decoded is None:
+        raise DecodeError("the snapshot has a message of an unknown kind")
+    return decoded
+
+
+def _session_id(session: cm.ClientSession | cm.ClusterSession) -> int:
+    return session.cluster_session_id
+
+
+def _expiry(timer: cm.Timer) -> tuple[int, int]:
+    return timer.deadline, timer.correlation_id
+
+
+# --- judging ---
+
+
+def service_difference(content: Content, place: Place) -> str:
+    """What the sessions and markers of a service say otherwise than the log; empty when nothing."""
+    sessions = [
+        cm.ClientSession(
+            cluster_session_id=event.cluster_session_id,
+            response_stream_id=event.response_stream_id,
+            response_channel=event.response_channel,
+            encoded_principal=event.encoded_principal,
+        )
+        for _, event in place.sessions
+    ]
+    begin, end = _markers(content, place, _SERVICE_TYPE)
+    return _missing_session(content, place) or _difference(content, [begin, *sessions, end], "the log gives")
+
+
+def module_difference(content: Content, place: Place, expected: ExpectedState | None, origin: Origin) -> str:
+    """The same of a module. `expected` is what the replay of its service gives, None for one that is not replayed."""
+    trackers = [each for each in content if isinstance(each, cm.PendingMessageTracker)]
+    services = max(len(trackers), origin.services)
+    return (
+        _missing_session(content, place)
+        or (_timer_difference(content, expected, is_alone=services == 1) if expected else "")
+        or (_number_difference(trackers, expected) if expected else "")
+        or _difference(content, _module_content(content, place, services, expected, origin), "the log gives")
+    )
+
+
+def members_difference(content: Content, others: Content, other: str) -> str:
+    """What the module of one member holds otherwise than that of another one at the same position, by its name."""
+    return _difference(_shared(content), _shared(others), f"{other} has")
+
+
+def app_version(content: Content) -> int:
+    """Of the application that recorded it."""
+    return next(each.app_version for each in content if isinstance(each, cm.SnapshotMarker))
+
+
+def _shared(content: Content) -> Content:
+    """Without what each member has of its own: how much of its buffer is used, the term that its service was in, the
+    minor version of its application, and that it decided to close a session when it led.
+    """
+    found: list[Message] = []
+    for each in content:
+        match each:
+            case cm.PendingMessageTracker() | cm.ConsensusModule():
+                found.append(replace(each, pending_message_capacity=0))
+            case PendingMessage():
+                found.append(replace(each, leadership_term_id=0))
+            case cm.SnapshotMarker():
+                found.append(replace(each, app_version=each.app_version >> 16))
+            case cm.ClusterSession():
+                found.append(replace(each, close_reason=NULL_INT32))
+            case _:
+                found.append(each)
+    return found
+
+
+def _missing_session(content: Content, place: Place) -> str:
+    opened = {event.cluster_session_id for _, event in place.sessions}
+    held = {each.cluster_session_id for each in content if isinstance(each, cm.ClientSession | cm.ClusterSession)}
+    if opened - held:
+        return f"misses session {min(opened - held)}, which is open there"
+    if held - opened:
+        return f"has session {min(held - opened)}, which is not open there"
+    return ""
+
+
+def _timer_difference(content: Content, expected: ExpectedState, *, is_alone: bool) -> str:
+    held = {(each.correlation_id, each.deadline) for each in content if isinstance(each, cm.Timer)}
+    lost, extra = set(expected.timers) - held, held - set(expected.timers)
+    if lost:
+        return f"misses timer {min(lost)[0]} of deadline {min(lost)[1]}"
+    if extra and is_alone:
+        return f"has timer {min(extra)[0]} of deadline {min(extra)[1]}, which the log does not give"
+    return ""
+
+
+def _number_difference(trackers: Iterable[cm.PendingMessageTracker], expected: ExpectedState) -> str:
+    first = _first_number(REPLAYED_SERVICE)
+    numbers = [each.next_service_session_id for each in trackers if each.service_id == REPLAYED_SERVICE]
+    number = numbers[0] - first if numbers else 1
+    if number == 1 + expected.offered:
+        return ""
+    return f"goes on with message {number} of service {REPLAYED_SERVICE}, the log gives {expected.offered + 1}"
+
+
+def _module_content(
+    content: Content, place: Place, services: int, expected: ExpectedState | None, origin: Origin
+) -> Content:
+    """What the module has to hold. Where more than one thing may be right, it is what it holds."""
+    held = {each.cluster_session_id: each.close_reason for each in content if isinstance(each, cm.ClusterSession)}
+    allowed = _close_reasons(place, origin, is_replayed=expected is not None and services == 1)
+    sessions = [
+        cm.ClusterSession(
+            cluster_session_id=event.cluster_session_id,
+            correlation_id=event.correlation_id,
+            opened_log_position=Position(position),
+            time_of_last_activity=NULL_VALUE,
+            close_reason=reason if (reason := held[event.cluster_session_id]) in allowed else NULL_INT32,
+            response_stream_id=event.response_stream_id,
+            response_channel=event.response_channel,
+        )
+        for position, event in place.sessions
+    ]
+    timers = [each for each in content if isinstance(each, cm.Timer)]
+    trackers: list[cm.PendingMessageTracker] = []
+    messages: list[Message] = []
+    for service_id in range(services):
+        tracker, pending = _on_their_way(content, place, service_id, expected)
+        trackers.append(tracker)
+        messages += [tracker, *pending]
+    state = cm.ConsensusModule(
+        next_session_id=place.next_session_id,
+        next_service_session_id=trackers[0].next_service_session_id if trackers else 0,
+        log_service_session_id=trackers[0].log_service_session_id if trackers else 0,
+        pending_message_capacity=trackers[0].pending_message_capacity if trackers else 0,
+    )
+    begin, end = _markers(content, place, _MODULE_TYPE)
+    return [begin, state, *sessions, *timers, *messages, end]
+
+
+def _close_reasons(place: Place, origin: Origin, *, is_replayed: bool) -> Collection[int]:
+    """Shipped services close no sessions."""
+    allowed = {NULL_INT32} if is_replayed else {NULL_INT32, cm.CloseReason.SERVICE_ACTION}
+    return allowed.union(_OF_LEADERS) if origin.is_copied or origin.member_id in place.leaders else allowed
+
+
+def _on_their_way(
+    content: Content, place: Place, service_id: int, expected: ExpectedState | None
+) -> tuple[cm.PendingMessageTracker, Content]:
+    logged = place.logged.get(service_id, _first_number(service_id))
+    messages = (each for each in content if isinstance(each, PendingMessage))
+    held = [each for each in messages if _service_of(each.cluster_session_id) == service_id]
+    payloads: Sequence[bytes] = [each.payload for each in held]
+    if expected is not None and service_id == REPLAYED_SERVICE:
+        payloads = expected.pending
+    # Our members write no term, Aeron's the one in which the service offered the message.
+    terms = [_term_of(each, place) for each in held]
+    terms += [0] * (len(payloads) - len(terms))
+    pending = [
+        PendingMessage(term, logged + 1 + index, MAX_POSITION, payload)
+        for index, (term, payload) in enumerate(zip(terms, payloads, strict=False))
+    ]
+    capacity = _capacity(content, service_id, payloads)
+    return cm.PendingMessageTracker(logged + 1 + len(pending), logged, capacity, service_id), pending
+
+
+def _term_of(message: PendingMessage, place: Place) -> int:
+    return message.leadership_term_id if 0 <= message.leadership_term_id <= place.leadership_term_id else 0
+
+
+def _capacity(content: Content, service_id: int, payloads: Sequence[bytes]) -> int:
+    """Our members write a constant; Aeron's how much of their buffer is used, where a record may be padding."""
+    trackers = (each for each in content if isinstance(each, cm.PendingMessageTracker))
+    held = next((each.pending_message_capacity for each in trackers if each.service_id == service_id), -1)
+    used = sum(_RECORD_HEADER + session_header.LENGTH + len(each) + 7 & -8 for each in payloads)
+    is_used = held % 8 == 0 and (held >= used if payloads else held == 0)
+    return held if is_used else _PENDING_CAPACITY
+
+
+def _markers(content: Content, place: Place, type_id: int) -> tuple[cm.SnapshotMarker, cm.SnapshotMarker]:
+    """Members may have different minor versions of the application; one member has one."""
+    version = app_version(content)
+    begin = cm.SnapshotMarker(
+        type_id=type_id,
+        log_position=Position(place.position),
+        leadership_term_id=TermId(place.leadership_term_id),
+        index=0,
+        mark=cm.SnapshotMark.BEGIN,
+        time_unit=place.time_unit,
+        app_version=version if version >> 16 == place.app_version >> 16 else place.app_version,
+    )
+    return begin, replace(begin, mark=cm.SnapshotMark.END)
+
+
+def _difference(held: Content, wanted: Content, who: str) -> str:
+    """The first message and field that is not what `who` wants."""
+    for one, other in zip(held, wanted, strict=False):
+        if one == other:
+            continue
+        if type(one) is not type(other):
+            return f"has {_shown(one)}, where {who} {_shown(other)}"
+        name = next(name for name in _names(one) if getattr(one, name) != getattr(other, name))
+        return f"has {name} {_value(getattr(one, name))} in {_shown(other)}, {who} {_value(getattr(other, name))}"
+    if len(held) > len(wanted):
+        return f"goes on with {_shown(held[len(wanted)])}"
+    if len(held) < len(wanted):
+        return f"misses {_shown(wanted[len(held)])}"
+    return ""
+
+
+def _names(message: Any) -> list[str]:
+    return [field.name for field in fields(message)]
+
+
+def _shown(message: Message) -> str:
+    match message:
+        case cm.SnapshotMarker():
+            return "its first marker" if message.mark == cm.SnapshotMark.BEGIN else "its last marker"
+        case cm.ConsensusModule():
+            return "the state of the module"
+        case cm.ClientSession() | cm.ClusterSession():
+            return f"session {message.cluster_session_id}"
+        case cm.Timer():
+            return f"timer {message.correlation_id}"
+        case cm.PendingMessageTracker():
+            return f"the tracker of service {message.service_id}"
+        case PendingMessage():
+            service_id = _service_of(message.cluster_session_id)
+            return f"message {message.cluster_session_id - _first_number(service_id)} of service {service_id}"
+    return f"a {type(message).__name__}"
+
+
+def _value(value: Any) -> str:
+    return repr(value[:100]) if isinstance(value, bytes | str) else f"{value:d}"

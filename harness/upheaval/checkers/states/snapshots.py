@@ -1,0 +1,337 @@
+"""The promises about snapshots and about the state of services, from the snapshots that the members recorded.
+
+What a service writes in `on_take_snapshot` is its state at a known position of the log, on every member: the SHA-256 of
+these messages is its state hash. Equal logs must give equal hashes, whether a member replayed all of its log or began
+with an earlier snapshot. Of shipped services the state is also made again from the log alone. What a snapshot holds
+beside the state is judged by `snapshot_fields`. This module knows recordings; it needs no cluster.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.own.explanation import explain
+from upheaval.checkers.own.own_replay import OwnReplay, replay_own
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.states import snapshot_fields
+from upheaval.checkers.states.divergence import first_divergence
+from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
+from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
+from upheaval.checkers.states.state_diff import state_difference
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
+from upheaval_node.errors import DecodeError
+
+_MODULE_ID: Final = -1
+_SHOWN_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSnapshot:
+    """What one member, or one standby, recorded of one service; `owner` says which."""
+
+    owner: str
+    member_id: int
+    """-1 of a standby."""
+    position: int
+    service_id: int
+    content: Content
+    state: tuple[bytes, ...]
+
+    @property
+    def hash(self) -> str:
+        """The state hash: SHA-256 of the messages of the state."""
+        return state_hash(self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSnapshot:
+    """What one of them recorded of its module."""
+
+    owner: str
+    member_id: int
+    position: int
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """All that the members' recording logs name, and why one of them could not be read."""
+
+    services: tuple[ServiceSnapshot, ...]
+    modules: tuple[ModuleSnapshot, ...]
+    unreadable: str = ""
+
+
+def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Result]:
+    """A result for each of the two promises.
+
+    `log_member` is whose log is the witness, up to `log_end`.
+    """
+    found = read_snapshots(run, manifest)
+    if not found.services and not found.modules and not found.unreadable:
+        return [NotApplicable(promise, "no recording log names a snapshot") for promise in _PROMISES]
+    log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
+    can_run = can_replay(manifest.service or "")
+    expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
+    own = None if can_run or not found.services else _Own(run, manifest, log_member, log_end, found.services)
+    agree = _states_agree(found, expected, log, manifest.service, own)
+    asked = {place.position: place for place in snapshot_fields.places(log)}
+    is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
+    replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
+    if own is not None and replayed.verdict is Verdict.VALID:
+        replayed = _own_state(found, own, replayed, is_explained=agree.explanation is not None)
+    return [agree, replayed]
+
+
+@dataclass
+class _Own:
+    """A user's service, whose code runs only where it is asked for."""
+
+    run: RunFolder
+    manifest: Manifest
+    log_member: int
+    log_end: int
+    services: tuple[ServiceSnapshot, ...]
+
+    @cached_property
+    def replay(self) -> OwnReplay:
+        """Of the whole log."""
+        states = [each.state for each in self.services if each.service_id == REPLAYED_SERVICE]
+        return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
+
+    def explained(self, finding: Finding) -> Finding:
+        """With the reason why states differ at its position."""
+        assert finding.position is not None
+        return replace(finding, explanation=explain(self.replay, finding.position))
+
+
+# --- reading ---
+
+
+def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
+    """The snapshots that the recording logs of members and standbys name, with what cannot be read."""
+    services: list[ServiceSnapshot] = []
+    modules: list[ModuleSnapshot] = []
+    unreadable = ""
+    for folder in _folders(run, manifest.members):
+        for recording_id, position, service_id in snapshot_entries(folder.recording_log):
+            try:
+                recorded = [message for _, message in RecordedLog(folder, recording_id).messages()]
+                if service_id == _MODULE_ID:
+                    content = snapshot_fields.module_content(recorded)
+                    modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
+                else:
+                    content, state = snapshot_fields.service_content(recorded)
+                    services.append(
+                        ServiceSnapshot(folder.name, folder.member_id, position, service_id, content, tuple(state))
+                    )
+            except (LogMissing, DecodeError) as error:
+                what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
+                unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
+    return Snapshots(tuple(services), tuple(modules), unreadable)
+
+
+def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
+    """Whoever took snapshots: the members, and the standbys beside them."""
+    standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
+    return [run.member(each) for each in range(members)] + [MemberFolder(path, -1, path.name) for path in standbys]
+
+
+def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
+    """Whether a recording log names a snapshot at all."""
+    return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
+
+
+# --- judging ---
+
+
+def _states_agree(
+    found: Snapshots,
+    expected: Mapping[int, ExpectedState],
+    log: Sequence[LoggedMessage],
+    service: str,
+    own: _Own | None,
+) -> Finding:
+    groups: dict[tuple[int, int], list[ServiceSnapshot]] = {}
+    for snapshot in found.services:
+        groups.setdefault((snapshot.position, snapshot.service_id), []).append(snapshot)
+    agreed = -1
+    for (position, service_id), group in sorted(groups.items()):
+        hashes = {snapshot.hash for snapshot in group}
+        is_own = own is not None and service_id == REPLAYED_SERVICE
+        if len(hashes) == 1 or (is_own and own is not None and len(set(map(own.replay.form, hashes))) == 1):
+            agreed = max(agreed, position)
+            continue
+        told = ", ".join(f"{each.owner} has {each.hash[:_SHOWN_DIGITS]}" for each in group)
+        right = expected.get(position) if service_id == REPLAYED_SERVICE else None
+        wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
+        where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
+        where += f"; {_compared(group)}"
+        if right is not None:
+            where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
+        detail = f"service {service_id} at position {position}: {told}{where}"
+        broken = Finding(Promise.STATES_AGREE, Verdict.INVALID, detail, members=_members(group), position=position)
+        return own.explained(broken) if is_own and own is not None else broken
+    differ = _modules_differ(found.modules)
+    if differ is not None:
+        return differ
+    if found.unreadable:
+        return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
+    compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
+    if not compared:
+        return Finding(Promise.STATES_AGREE, Verdict.VALID, "no position at which two members have a snapshot")
+    (position, service_id), group = compared[-1]
+    last = f"the last one {group[0].hash[:_SHOWN_DIGITS]} of service {service_id} at position {position}"
+    return Finding(Promise.STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
+
+
+def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
+    """The finding on the first position at which two members' modules hold different things."""
+    first: dict[int, ModuleSnapshot] = {}
+    for module in sorted(modules, key=lambda each: each.position):
+        other = first.setdefault(module.position, module)
+        broken = snapshot_fields.members_difference(module.content, other.content, other.owner)
+        if broken:
+            members = _members([other, module])
+            what = f"{_where(module)} {broken}"
+            return Finding(Promise.STATES_AGREE, Verdict.INVALID, what, members=members, position=module.position)
+    return None
+
+
+def _compared(group: Sequence[ServiceSnapshot]) -> str:
+    """Of one that most of them agree with, and of the first that does not."""
+    counts = Counter(each.hash for each in group)
+    usual = max(group, key=lambda each: counts[each.hash])
+    other = next(each for each in group if each.hash != usual.hash)
+    return state_difference(usual.state, other.state, (usual.owner, other.owner))
+
+
+def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, ...]:
+    return tuple(each.member_id for each in owners if each.member_id >= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the log gives: where it asks for snapshots, the replayed states there, where it ends.
+
+    `is_copied`: members may have begun with snapshots of others.
+    """
+
+    asked: Mapping[int, Place]
+    expected: Mapping[int, ExpectedState]
+    log_end: int
+    is_copied: bool
+
+
+def _equal_replay(found: Snapshots, given: _Given) -> Finding:
+    every: list[ServiceSnapshot | ModuleSnapshot] = [*found.services, *found.modules]
+    for position in sorted({each.position for each in every}):
+        broken = _broken_at(position, [each for each in every if each.position == position], given)
+        if broken:
+            what, who = broken
+            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, what, members=who, position=position)
+    if found.unreadable:
+        return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
+    whole = [each for each in found.services if given.expected and each.service_id == REPLAYED_SERVICE]
+    how = "sessions, terms, timers, messages and states" if whole else "sessions and terms"
+    others = len(found.services) - len(whole) if whole else 0
+    count = len(found.services) + len(found.modules) - others
+    rest = f", of {others} recordings of other services the sessions" if others else ""
+    return Finding(
+        Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}"
+    )
+
+
+def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explained: bool) -> Finding:
+    """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
+    own = service.replay
+    as_is = f"; states are compared as they are: the canonical form {own.form_error}" if own.form_error else ""
+    changes = ", ".join(each.changed for each in own.changed)
+    if own.why_not:
+        return replace(finding, detail=f"{finding.detail}; states are not replayed: {own.why_not}")
+    for snapshot in sorted(found.services, key=lambda each: each.position):
+        right = own.hashes.get(snapshot.position)
+        if snapshot.service_id == REPLAYED_SERVICE and right is not None and own.form(snapshot.hash) != own.form(right):
+            detail = (
+                f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
+                f"reads the whole log, with another {changes}, comes to {right[:_SHOWN_DIGITS]}: "
+                f"a replay of the log gives another state{as_is}"
+            )
+            members, position = _members([snapshot]), snapshot.position
+            broken = replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=position)
+            return broken if is_explained else service.explained(broken)
+    if own.difference:
+        detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
+        what = "the snapshot does not hold all of the state"
+        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
+    if own.parted >= 0:
+        what = f"two replays of the log, one of them with another {changes}, differ after position {own.parted}"
+        broken = replace(finding, verdict=Verdict.INVALID, detail=what + as_is, position=own.parted)
+        return broken if is_explained else service.explained(broken)
+    as_is += f"; states between them are not compared: {own.why_not_parted}" if own.why_not_parted else ""
+    usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
+    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}{as_is}")
+
+
+def _broken_at(
+    position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
+) -> tuple[str, tuple[int, ...]] | None:
+    """What is wrong with the snapshots at one position, and whose it is."""
+    if position > given.log_end:
+        return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", ()
+    if position not in given.asked:
+        return f"there is a snapshot at position {position}, where the log asks for none", ()
+    for snapshot in group:
+        broken = _difference(snapshot, [each for each in group if each.owner == snapshot.owner], given)
+        if broken:
+            return f"{_where(snapshot)} {broken}", _members([snapshot])
+    return None
+
+
+def _where(snapshot: ServiceSnapshot | ModuleSnapshot) -> str:
+    whose = f"service {snapshot.service_id}" if isinstance(snapshot, ServiceSnapshot) else "the consensus module"
+    return f"the snapshot of {whose} of {snapshot.owner} at position {snapshot.position}"
+
+
+def _difference(
+    snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
+) -> str:
+    """What it holds otherwise than the log gives it; empty when nothing. `group` is all that its owner has there."""
+    place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
+    if isinstance(snapshot, ModuleSnapshot):
+        services = [each.service_id for each in group if isinstance(each, ServiceSnapshot)]
+        origin = Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
+        broken = snapshot_fields.module_difference(snapshot.content, place, expected, origin)
+    else:
+        broken = snapshot_fields.service_difference(snapshot.content, place)
+    if broken:
+        return broken
+    version, first = snapshot_fields.app_version(snapshot.content), snapshot_fields.app_version(group[0].content)
+    if version != first:
+        return f"is of app version {version}, others of the same place of {first}"
+    if expected is None or isinstance(snapshot, ModuleSnapshot) or snapshot.service_id != REPLAYED_SERVICE:
+        return ""
+    if snapshot.state == expected.messages:
+        return ""
+    replayed = state_hash(expected.messages)[:_SHOWN_DIGITS]
+    return f"has state {snapshot.hash[:_SHOWN_DIGITS]}, the replay {replayed}"
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    return check_snapshots(evidence.run, evidence.manifest, log.member_id, log.end_position)
+
+
+_PROMISES: Final = (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY)
+SNAPSHOTS: Final = Checker(
+    "snapshots",
+    _PROMISES,
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS, Source.CODE)),
+    of_whole_log(_PROMISES, _check),
+)
