@@ -4,17 +4,21 @@ import argparse
 import json
 from pathlib import Path
 
-from upheaval.checkers.history.foreign import ForeignHistory, read_foreign
+from upheaval.checkers.history.foreign import ForeignHistory, read_foreign, read_value
 from upheaval.checkers.history.illegal_prefix import IllegalPrefix, Shown, illegal_prefix
-from upheaval.checkers.history.key_models import KEY_MODELS, SequentialModel
+from upheaval.checkers.history.models.origins import completion_of
+from upheaval.checkers.history.models.sequential import SequentialModel
+from upheaval.checkers.history.models.table import KEY_MODELS
 from upheaval.checkers.history.own_key_model import ModelRaised, load_key_model
-from upheaval.checkers.history.search import KeySearch, completion_of, finding, on_key, parts, search_keys
+from upheaval.checkers.history.search import KeySearch, finding, on_key, parts, search_keys
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.progress import ProgressLine, bar
 from upheaval.cli.tables import table
 from upheaval.cli.verify import print_report
-from upheaval.records import Function, Outcome
+from upheaval.errors import UsageError
+from upheaval.records import FieldError, Outcome
+from upheaval.records.values import value_text
 from upheaval.system import on_python_path
 from upheaval_node.types import NEVER_NS
 
@@ -23,10 +27,11 @@ _NS_PER_S = 1_000_000_000
 
 def check(options: argparse.Namespace) -> int:
     """Print the verdict; returns the exit status."""
+    history: ForeignHistory | None = None
     searched: list[KeySearch] = []
     prefix: IllegalPrefix | None = None
     with on_python_path([str(Path.cwd())]):
-        model = KEY_MODELS.get(options.model) or load_key_model(options.model)
+        model = _model(options.model, options.initial)
         try:
             history = read_foreign(options.history, model)
             searched = _search(history, model, options.limit)
@@ -37,18 +42,36 @@ def check(options: argparse.Namespace) -> int:
             found = Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, str(error))
     report = Report(str(options.history), (found,))
     if options.json:
-        print(json.dumps({**report.to_fields(), **_search_fields(searched, prefix, model, options.limit)}, indent=2))
+        fields = {
+            **report.to_fields(),
+            "read": None if history is None else history.reading.to_fields(),
+            **_search_fields(searched, prefix, model, options.limit),
+        }
+        print(json.dumps(fields, indent=2))
         return report.verdict.exit_status
-    if prefix is not None:
-        print(_explained(prefix, history, model))
-        print()
+    if history is not None:
+        if prefix is not None:
+            print(f"{_explained(prefix, history, model)}\n")
+        print(f"{history.reading}\n")
     print_report(report)
     return report.verdict.exit_status
 
 
+def _model(name: str, initial: str | None) -> SequentialModel:
+    model = KEY_MODELS.get(name)
+    if initial is None:
+        return model or load_key_model(name)
+    if model is None:
+        raise UsageError(f"--initial: expected one of the models {', '.join(KEY_MODELS)}, got {name}")
+    try:
+        return model.starting_with(read_value(initial))
+    except FieldError as error:
+        raise UsageError(f"--initial: {error}") from None
+
+
 def _search(history: ForeignHistory, model: SequentialModel, limit: int) -> list[KeySearch]:
     of_keys = parts(history.operations, model)
-    total = sum(each.outcome is Outcome.OK for _, part in of_keys for each in part)
+    total = sum(each.answered_count for each in of_keys)
     line = ProgressLine()
 
     def watch(before: int, past: int, visited: int) -> None:
@@ -56,7 +79,7 @@ def _search(history: ForeignHistory, model: SequentialModel, limit: int) -> list
         line.show(f"[{bar(done / total)}] {done} of {total} operations, {visited:,} configurations of this key")
 
     try:
-        return list(search_keys(of_keys, model, limit, watch))
+        return search_keys(of_keys, model, limit, watch)
     finally:
         line.end()
 
@@ -69,10 +92,12 @@ def _finding(
     if prefix is None:
         return finding(searched, limit)
     last = next(each for each in prefix.shown if each.operation is prefix.last)
-    detail = (
-        f"{on_key(prefix.key)}no order explains that operation {prefix.last.id}, {model.shown(prefix.last)}, returned "
-        f"{json.dumps(prefix.last.result)}; it could have returned {_possible(last)}"
-    )
+    what = f"operation {prefix.last.id}, {model.shown(prefix.last)}"
+    if model.has_result(prefix.last.f):
+        explained = f"{what}, returned {value_text(prefix.last.result)}; it could have returned {_possible(last)}"
+    else:
+        explained = f"{what}, succeeded"
+    detail = f"{on_key(prefix.key)}no order explains that {explained}"
     return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, operation=prefix.last.id)
 
 
@@ -115,7 +140,7 @@ def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: Sequential
                 "-" if completion == NEVER_NS else _moment(completion, begin, history),
                 _line(moments.index(operation.invoke_ns), completion, moments),
                 model.shown(operation),
-                _returned(each),
+                _returned(each, model),
                 _possible(each),
             ]
         )
@@ -129,15 +154,16 @@ def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: Sequential
     )
 
 
-def _returned(shown: Shown) -> str:
+def _returned(shown: Shown, model: SequentialModel) -> str:
     operation = shown.operation
     if operation.outcome is not Outcome.OK:
         return "?"
-    return "" if operation.f in (Function.WRITE, Function.APPEND) else json.dumps(operation.result)
+    return value_text(operation.result) if model.has_result(operation.f) else ""
 
 
 def _possible(shown: Shown) -> str:
-    return " or ".join(json.dumps(each) for each in shown.possible)
+    values = [value_text(each) for each in shown.possible]
+    return " or ".join(values if shown.are_all_known else [*values, "what was not tried"])
 
 
 def _moment(moment: int, begin: int, history: ForeignHistory) -> str:

@@ -1,5 +1,5 @@
-"""The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `watch`, `trace`,
-`logs`, `tamper`, `ingest`, `query`, `ask`.
+"""The options of the commands that judge: `verify`, `check`, `export`, `report`, `elections`, `measure`, `watch`,
+`trace`, `logs`, `tamper`, `ingest`, `query`, `ask`.
 """
 
 import argparse
@@ -8,6 +8,8 @@ from pathlib import Path
 from upheaval.cli.lazy import lazy
 from upheaval.cli.parsing import (
     CONFIGURATIONS_MAX,
+    EXPORT_FORMATS,
+    EXPORT_KINDS,
     KEY_MODELS,
     LOG_LEVELS,
     NOTATIONS,
@@ -104,7 +106,7 @@ def _add_ask(commands: Commands) -> None:
 def _add_check(commands: Commands) -> None:
     check = commands.add(
         "check",
-        "say whether a history without a log is linearizable: history.jsonl alone, or Jepsen's (EDN)",
+        "say whether a history without a log is linearizable: history.jsonl alone, or Jepsen's events (EDN, JSON)",
         lazy("upheaval.cli.check:check"),
     )
     check.add_argument("history", type=Path, metavar="HISTORY", help="the file")
@@ -115,6 +117,11 @@ def _add_check(commands: Commands) -> None:
         help=f"what a key holds: {', '.join(KEY_MODELS)} (default {KEY_MODELS[0]}), or module:Class of one's own",
     )
     check.add_argument(
+        "--initial",
+        metavar="VALUE",
+        help="what a key holds at first, as JSON or EDN (default: what the model begins with, as nil in a register)",
+    )
+    check.add_argument(
         "--limit",
         type=above_zero,
         default=CONFIGURATIONS_MAX,
@@ -122,6 +129,20 @@ def _add_check(commands: Commands) -> None:
         help=f"configurations to visit for each key before it gives up (default {CONFIGURATIONS_MAX})",
     )
     add_json(check)
+    export = commands.add(
+        "export",
+        "write the history of a run in the notation of another judge: Knossos (EDN) or Porcupine",
+        lazy("upheaval.cli.export:export"),
+    )
+    export.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    export.add_argument("--format", required=True, choices=EXPORT_FORMATS, help="whose notation")
+    export.add_argument(
+        "--kind",
+        choices=EXPORT_KINDS,
+        default=EXPORT_KINDS[0],
+        help=f"operations on these keys of the service workbench (default {EXPORT_KINDS[0]})",
+    )
+    export.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file (default: standard output)")
 
 
 def _add_watch(commands: Commands) -> None:

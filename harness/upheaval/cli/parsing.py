@@ -21,7 +21,9 @@ LAYOUTS: Final = ("together", "split")
 COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")
 LOG_LEVELS: Final = ("info", "warning", "error")
-KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv")
+KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv", "mutex", "set", "queue")
+EXPORT_FORMATS: Final = ("knossos", "porcupine")
+EXPORT_KINDS: Final = ("register", "list")
 QUESTIONS: Final = (
     "availability",
     "failovers",

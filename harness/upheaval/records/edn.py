@@ -1,16 +1,16 @@
 """A reader of EDN, the data notation of Clojure, as far as histories are written in it: as JSON values.
 
-A keyword is its text with the colon; so is a symbol without one, a character, and a fraction. Lists and sets are lists.
-Keys of maps are texts, those that are none as JSON. Tags are passed over and their values taken as they are.
-This module knows nothing of histories.
-"""
+A keyword, a symbol, a character, a fraction and a big decimal are a `Word`, a list is a vector, a set an
+`UnorderedSet`. Keys of maps that are neither words nor strings are words with their text. Tags are passed over and
+their values taken as they are. This module knows nothing of histories."""
 
-import json
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Final
 
 from upheaval.records.jsonfields import Json
+from upheaval.records.values import Frozen, UnorderedSet, Word, edn_text, frozen, thawed
 
 DEPTH_MAX: Final = 64
 
@@ -37,10 +37,10 @@ _TOKEN: Final = re.compile(
 _CLOSES: Final = {"{": "}", "#{": "}", "(": ")", "[": "]"}
 _CONSTANTS: Final[dict[str, Json]] = {"nil": None, "true": True, "false": False}
 _INTEGER: Final = re.compile(r"([+-]?\d+)N?")
-_FLOAT: Final = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)M?")
+_FLOAT: Final = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)")
+_FRACTION: Final = re.compile(r"([+-]?\d+/\d*[1-9]\d*)")
 _ESCAPES: Final = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
-_CHARACTERS: Final = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t"}
 
 
 def read_forms(text: str) -> Iterator[tuple[int, Json]]:
@@ -97,7 +97,7 @@ class _Reader:
             case "string":
                 return self._string(token)
             case "character":
-                return _CHARACTERS.get(token[1:], token[1:])
+                return Word(token)
             case "atom":
                 return self._atom(token)
             case "tag":
@@ -131,7 +131,9 @@ class _Reader:
             elif kind != "close":
                 items.append(self._form(kind, token, depth + 1))
             elif token == _CLOSES[opening]:
-                return self._map(items, line) if opening == "{" else items
+                if opening == "{":
+                    return self._map(items, line)
+                return self._set(items, line) if opening == "#{" else items
             else:
                 raise EdnError(self._line, f"expected {_CLOSES[opening]!r}, got {token!r}")
         raise self._ended(opening)
@@ -139,8 +141,20 @@ class _Reader:
     def _map(self, items: list[Json], line: int) -> Json:
         if len(items) % 2:
             raise EdnError(line, f"a map of {len(items)} values: the last key has none")
-        keys = [each if isinstance(each, str) else json.dumps(each) for each in items[::2]]
-        return dict(zip(keys, items[1::2], strict=True))
+        self._require_distinct(items[::2], line, "key")
+        return dict(zip(map(_key, items[::2]), items[1::2], strict=True))
+
+    def _set(self, items: list[Json], line: int) -> Json:
+        self._require_distinct(items, line, "element")
+        return UnorderedSet(items)
+
+    def _require_distinct(self, items: list[Json], line: int, noun: str) -> None:
+        known: set[Frozen] = set()
+        for each in items:
+            value = frozen(each)
+            if value in known:
+                raise EdnError(line, f"duplicate {noun} {edn_text(each)}")
+            known.add(value)
 
     def _string(self, token: str) -> str:
         def plain(match: re.Match[str]) -> str:
@@ -151,7 +165,11 @@ class _Reader:
                 raise EdnError(self._line, f"unknown escape \\{letter}")
             return _ESCAPES[letter]
 
-        return _ESCAPE.sub(plain, token[1:-1])
+        text = _ESCAPE.sub(plain, token[1:-1])
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise EdnError(self._line, "half of a surrogate pair") from None
 
     def _atom(self, token: str) -> Json:
         if token in _CONSTANTS:
@@ -159,11 +177,27 @@ class _Reader:
         for pattern, number in _NUMBERS:
             match = pattern.fullmatch(token)
             if match is not None:
-                return number(match.group(1))
-        return token
+                try:
+                    return number(match.group(1))
+                except ValueError:
+                    raise EdnError(self._line, f"a number of {len(token)} digits") from None
+        return Word(token)
 
     def _ended(self, opening: str) -> EdnError:
         return EdnError(self._line, f"the file ends inside {opening}")
 
 
-_NUMBERS: Final[list[tuple[re.Pattern[str], Callable[[str], Json]]]] = [(_INTEGER, int), (_FLOAT, float)]
+def _key(key: Json) -> str:
+    return key if isinstance(key, str) else Word(edn_text(thawed(frozen(key))))
+
+
+def _ratio(text: str) -> Json:
+    value = Fraction(text)
+    return value.numerator if value.denominator == 1 else Word(f"{value.numerator}/{value.denominator}")
+
+
+_NUMBERS: Final[list[tuple[re.Pattern[str], Callable[[str], Json]]]] = [
+    (_INTEGER, int),
+    (_FLOAT, float),
+    (_FRACTION, _ratio),
+]

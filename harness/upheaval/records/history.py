@@ -32,6 +32,11 @@ class Function(StrEnum):
     FIRED = "fired"
     CALL = "call"
     """A request to a service of a user's own: its payload is known by its digest only."""
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ADD = "add"
+    ENQUEUE = "enqueue"
+    DEQUEUE = "dequeue"
 
 
 LEDGER: Final = (Function.TRANSFER, Function.BALANCES)
@@ -50,7 +55,10 @@ WORKBENCH: Final = (
 )
 """What the service `workbench` can do: one key at a time, at the entry of the request."""
 
-SHIPPED: Final = tuple(function for function in Function if function is not Function.CALL)
+FOREIGN: Final = (Function.ACQUIRE, Function.RELEASE, Function.ADD, Function.ENQUEUE, Function.DEQUEUE)
+"""What only histories of other systems have."""
+
+SHIPPED: Final = tuple(function for function in Function if function not in (Function.CALL, *FOREIGN))
 """What the shipped services can do."""
 
 
@@ -107,6 +115,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 def parse_operation(fields: Mapping[str, Json]) -> Operation:
     """Build an operation from a decoded line. Raises `FieldError` with the reason."""
     operation = parse_foreign_operation(fields)
+    if operation.f in FOREIGN:
+        raise FieldError(f"unknown operation {operation.f.value!r}")
     if operation.f is Function.CALL and not (isinstance(operation.value, str) and _DIGEST.fullmatch(operation.value)):
         raise FieldError("the value of a call must be the SHA-256 of its payload in hexadecimal digits")
     return operation

@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from upheaval.checkers.history import key_models, search
+from upheaval.checkers.history import search
+from upheaval.checkers.history.models import table
 from upheaval.cli import parsing
 from upheaval.cli.main import main
-from upheaval.records import NOTATIONS, SPLIT, TOGETHER
+from upheaval.records import NOTATIONS, SPLIT, TOGETHER, exported
 from upheaval.runtimes import opening
 from upheaval.scenario.values import RUNTIMES
 from upheaval.system import COMPONENTS
@@ -77,7 +78,9 @@ def test_the_help_imports_nothing_of_the_node_and_the_harness() -> None:
 def test_the_choices_are_those_of_the_harness() -> None:
     assert parsing.COMPONENTS == COMPONENTS
     assert parsing.NOTATIONS == NOTATIONS
-    assert tuple(key_models.KEY_MODELS) == parsing.KEY_MODELS
+    assert tuple(table.KEY_MODELS) == parsing.KEY_MODELS
+    assert tuple(exported.FORMATS) == parsing.EXPORT_FORMATS
+    assert tuple(exported.KINDS) == parsing.EXPORT_KINDS
     assert parsing.CONFIGURATIONS_MAX == search.CONFIGURATIONS_MAX
     assert parsing.LAYOUTS == (TOGETHER, SPLIT)
     assert parsing.RUNTIMES == RUNTIMES

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from upheaval.checkers.history.model import Model
@@ -130,17 +131,28 @@ def test_an_unanswered_write_may_take_effect_late_but_not_before_it_was_invoked(
     assert linearizable([write, early], [entry(1, write), entry(2, early)]).verdict is Verdict.INVALID
 
 
-def test_a_value_of_another_type_is_another_value() -> None:
-    write = operation(1, Function.WRITE, 1, None, 0, 10)
-    read = operation(2, Function.READ, None, True, 20, 30)
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        (1, True),
+        (1, 1.0),
+        ([[1]], [[True]]),
+        ({"a": {"b": 1}}, {"a": {"b": 1.0}}),
+        ([{"a": 0}], [{"a": False}]),
+        (0, None),
+    ],
+)
+def test_a_value_of_another_type_is_another_value(written: Json, found: Json) -> None:
+    write = operation(1, Function.WRITE, written, None, 0, 10)
+    read = operation(2, Function.READ, None, found, 20, 30)
     assert linearizable([write, read], [entry(1, write), entry(2, read)]).verdict is Verdict.INVALID
     assert linearizable_by_search([write, read]).verdict is Verdict.INVALID
 
 
 def test_a_search_that_would_take_too_long_is_unknown() -> None:
     writes = [operation(number, Function.WRITE, number, None, 0, 100) for number in range(12)]
-    read = operation(99, Function.READ, None, 99, 200, 201)
-    finding = linearizable_by_search([*writes, read], limit=1000)
+    stale = [operation(99 + end, Function.READ, None, end, 200, 201) for end in (1, 2)]
+    finding = linearizable_by_search([*writes, *stale], limit=1000)
     assert finding.verdict is Verdict.UNKNOWN
 
 

@@ -1,28 +1,28 @@
 """The search on histories without a log: what its prunings leave out is never the only order."""
 
 from dataclasses import replace
-from itertools import product
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.lone_histories import is_linearizable, register_history
 from upheaval.checkers.history.illegal_prefix import POSSIBLE_MAX, IllegalPrefix, illegal_prefix
-from upheaval.checkers.history.key_models import KV, LIST, REGISTER, WORKBENCH_MODEL, KeyModel
+from upheaval.checkers.history.models.sequential import KeyModel
+from upheaval.checkers.history.models.table import KV, LIST, REGISTER, WORKBENCH_MODEL
 from upheaval.checkers.history.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Function, Json, Operation, Outcome
 
 LIMIT = 100_000
-ALL_PRUNINGS = [Prunings(*switches) for switches in product([False, True], repeat=3)]
-NONE = Prunings(idle=False, equal=False, soonest=False)
+NONE = Prunings(*[False] * 5)
+SEARCHED = replace(Prunings(), origins=False)
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[KeyModel, list[Operation]]:
     """Up to six operations on up to two keys; the results are plausible and seldom all right."""
     model = draw(st.sampled_from([WORKBENCH_MODEL, REGISTER, LIST, KV]))
-    functions = [function for space in model.spaces for function in space]
+    functions = list(dict.fromkeys(model.names.values()))
     return model, [draw(operations(number, functions, model)) for number in range(draw(st.integers(1, 6)))]
 
 
@@ -55,11 +55,13 @@ def operations(draw: st.DrawFn, number: int, functions: list[Function], model: K
 
 
 @settings(max_examples=500, deadline=None)
-@given(histories())
-def test_every_choice_of_prunings_says_what_brute_force_says(case: tuple[KeyModel, list[Operation]]) -> None:
+@given(histories(), st.lists(st.builds(Prunings, *[st.booleans()] * 5), min_size=3, max_size=3))
+def test_every_choice_of_prunings_says_what_brute_force_says(
+    case: tuple[KeyModel, list[Operation]], choices: list[Prunings]
+) -> None:
     model, history = case
     expected = Verdict.VALID if is_linearizable(history) else Verdict.INVALID
-    for prunings in ALL_PRUNINGS:
+    for prunings in [Prunings(), NONE, *choices]:
         assert linearizable_by_search(history, model=model, prunings=prunings).verdict is expected, prunings
 
 
@@ -146,13 +148,13 @@ def configurations(history: list[Operation], prunings: Prunings) -> int:
 def test_unanswered_reads_cost_nothing() -> None:
     history = [*(unanswered(number, Function.READ, None) for number in range(10)), impossible_read(20)]
     assert configurations(history, NONE) == 2**10 - 1
-    assert configurations(history, Prunings()) == 0
+    assert configurations(history, SEARCHED) == 0
 
 
 def test_an_unanswered_cas_that_would_fail_costs_nothing() -> None:
     history = [*(unanswered(number, Function.CAS, [number + 5, 1]) for number in range(10)), impossible_read(20)]
-    assert configurations(history, replace(Prunings(), idle=False)) == 2**10 - 1
-    assert configurations(history, Prunings()) == 0
+    assert configurations(history, replace(SEARCHED, idle=False, fewest=False)) == 2**10 - 1
+    assert configurations(history, SEARCHED) == 0
 
 
 def test_unanswered_operations_of_equal_effect_are_chosen_in_one_order() -> None:
@@ -160,8 +162,15 @@ def test_unanswered_operations_of_equal_effect_are_chosen_in_one_order() -> None
     first = replace(unanswered(0, Function.WRITE, 0), complete_ns=0, outcome=Outcome.OK)
     history = [first, *moves, impossible_read(20)]
     # Five to and five fro: how many of each were chosen is all that differs.
-    assert configurations(history, Prunings()) == 11
-    assert configurations(history, replace(Prunings(), equal=False)) > 400
+    assert configurations(history, replace(SEARCHED, fewest=False)) == 11
+    assert configurations(history, replace(SEARCHED, equal=False, fewest=False)) > 400
+
+
+def test_of_choices_that_lead_to_one_state_those_with_fewer_operations_count() -> None:
+    """After one to and one fro all is as before, but for two operations that are no longer there."""
+    moves = [unanswered(number, Function.CAS, [number % 2, 1 - number % 2]) for number in range(10)]
+    first = replace(unanswered(0, Function.WRITE, 0), complete_ns=0, outcome=Outcome.OK)
+    assert configurations([first, *moves, impossible_read(20)], SEARCHED) == 2
 
 
 def test_what_completes_first_is_tried_first() -> None:
@@ -171,8 +180,8 @@ def test_what_completes_first_is_tried_first() -> None:
         for number in range(10)
     ]
     read = Operation(99, 99, Function.READ, "", None, 200, 201, Outcome.OK, 9, None)
-    assert configurations([*writes, read], Prunings()) == 11
-    assert configurations([*writes, read], replace(Prunings(), soonest=False)) > 500
+    assert configurations([*writes, read], SEARCHED) == 11
+    assert configurations([*writes, read], replace(SEARCHED, soonest=False)) > 500
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -186,10 +195,21 @@ def test_histories_of_a_register_like_those_of_etcd_are_decided(seed: int) -> No
 def test_a_broken_key_is_found_though_another_one_is_given_up() -> None:
     hard = [replace(each, key="a") for each in register_history(1, 120, is_valid=False)]
     stale = replace(impossible_read(20), key="b")
-    finding = linearizable_by_search([*hard, stale], limit=50)
+    finding = linearizable_by_search([*hard, stale], limit=50, prunings=SEARCHED)
     assert finding.verdict is Verdict.INVALID
     assert "key b" in finding.detail
-    assert linearizable_by_search(hard, limit=50).verdict is Verdict.UNKNOWN
+    assert linearizable_by_search(hard, limit=50, prunings=SEARCHED).verdict is Verdict.UNKNOWN
+
+
+def test_a_hard_key_waits_for_the_others() -> None:
+    """The second key is illegal after a few steps: the first one gets its first round only."""
+    hard = [replace(each, key="a") for each in register_history(5, 400, is_valid=False, lost=0.3)]
+    of_keys = parts([*hard, replace(impossible_read(20), key="b")], REGISTER)
+    first, second = search_keys(of_keys, REGISTER, 1_000_000, prunings=SEARCHED)
+    assert (first.verdict, second.verdict) == (Verdict.UNKNOWN, Verdict.INVALID)
+    assert 1_000 < first.configurations < 3_000
+    alone, *_ = search_keys(of_keys[:1], REGISTER, 20_000, prunings=SEARCHED)
+    assert (alone.verdict, alone.configurations) == (Verdict.UNKNOWN, 20_001)
 
 
 def test_who_watches_sees_it_go_on() -> None:
@@ -198,7 +218,7 @@ def test_who_watches_sees_it_go_on() -> None:
     of_keys = parts(history, REGISTER)
     found = list(search_keys(of_keys, REGISTER, LIMIT, lambda *progress: seen.append(progress)))
     assert [each.verdict for each in found] == [Verdict.VALID, Verdict.VALID]
-    first_key = sum(each.outcome is Outcome.OK for each in of_keys[0][1])
+    first_key = sum(each.outcome is Outcome.OK for each in of_keys[0].operations)
     assert seen == sorted(seen)
     assert {before for before, _, _ in seen} == {0, first_key}
     assert all(0 < past <= first_key and visited > 0 for _, past, visited in seen)

@@ -402,6 +402,7 @@ def test_a_malformed_history_is_one_line_with_file_line_and_reason(tmp_path: Pat
         (json.dumps({**json.loads(lines[5]), "invoke_ns": "soon"}), "'invoke_ns' must be an integer"),
         (json.dumps({**json.loads(lines[5]), "outcome": "maybe"}), "unknown outcome 'maybe'"),
         (json.dumps({**json.loads(lines[5]), "f": "increment"}), "unknown operation 'increment'"),
+        (json.dumps({**json.loads(lines[5]), "f": "acquire"}), "unknown operation 'acquire'"),
         (lines[3], "duplicate operation id"),
     ):
         history.write_text("\n".join([*lines[:5], broken, *lines[6:]]) + "\n")

@@ -1,36 +1,79 @@
-"""Reads histories that no run folder belongs to: `history.jsonl` alone, and those of Jepsen (EDN).
+"""Reads histories that no run folder belongs to: `history.jsonl` alone, and events as Jepsen writes them, EDN or JSON.
 
-Jepsen's are events, one map each: `{:process 0, :type :invoke, :f :write, :value 3, :time 42}`, on a line each or in
-one vector, in the order in which they happened. `:ok` is an answer; `:fail` means that the operation did not happen, so
-it says nothing; after `:info`, or without a completion, it may have happened or may happen later. Events of processes
-that are no numbers (`:nemesis`) are passed over. Keys are those of `:key`, or of jepsen.independent: each value is a
-vector `[key value]`.
+An event is one map: `{:process 0, :type :invoke, :f :write, :value 3, :time 42}`, in JSON the same without the colons.
+They are on a line each or in one vector (array), in the order in which they happened. What they mean is what Knossos
+makes of them (`knossos.history/complete`):
+
+- The `:value` of an `:ok` is that of the operation: a read is invoked with nil and completed with what it read, and a
+  write that was completed with another value than it was invoked with wrote that one. An `:ok` without `:value` leaves
+  it.
+- `:fail` means that the operation did not happen, so it says nothing.
+- After `:info`, or without a completion, it may have happened, or may happen later, with the value of its invocation.
+- A read that was completed with nil found nil, where Knossos takes any value for possible.
+
+Events of `:nemesis` are passed over and counted; any other process has a number. Keys are those of `:key`, or of
+jepsen.independent: each value is a vector `[key value]`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from upheaval.checkers.history.key_models import SequentialModel
+from upheaval.checkers.history.models.sequential import SequentialModel
 from upheaval.errors import UsageError
-from upheaval.records import (
-    FieldError,
-    Function,
-    Json,
-    Operation,
-    Outcome,
-    numbered_history,
-    parse_foreign_operation,
-    read_text,
-)
+from upheaval.records import FieldError, Function, Json, Operation, Outcome, parse_foreign_operation, read_text
 from upheaval.records.edn import EdnError, read_forms
+from upheaval.records.json_values import JsonTextError, read_json_values
+from upheaval.records.values import Frozen, Word, edn_text, frozen
 
-_OUTCOMES: Final = {":ok": Outcome.OK, ":fail": Outcome.FAIL, ":info": Outcome.UNKNOWN}
-_INVOKE: Final = ":invoke"
-_JSON_BEGINS: Final = '{"'
+_OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.UNKNOWN}
+_INVOKE: Final = "invoke"
+_NEMESIS: Final = "nemesis"
+_JSON_BEGINS: Final = re.compile(r'\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:')
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was made of a file, in numbers."""
+
+    events: int = 0
+    """None of them in a file of operations."""
+    operations: int = 0
+    failed: int = 0
+    """Operations that did not happen, of these."""
+    passed_over: Counter[str] = field(default_factory=Counter)
+    """Events of which no operation was made, by what they are."""
+    changed_values: int = 0
+    """Completions with another value than their invocation, of operations that return none."""
+
+    def __str__(self) -> str:
+        failed = f", {self.failed} of them failed" if self.failed else ""
+        events = f"{_counted(self.events, 'event')}: " if self.events else ""
+        parts = [f"read {events}{_counted(self.operations, 'operation')}{failed}"]
+        if self.changed_values:
+            parts.append(f"{self.changed_values} with the value of their completion instead of their invocation")
+        parts += [f"passed over {_counted(count, 'event')} of {what}" for what, count in self.passed_over.items()]
+        return "; ".join(parts)
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {
+            "events": self.events,
+            "operations": self.operations,
+            "failed": self.failed,
+            "changed_values": self.changed_values,
+            "passed_over": dict(self.passed_over),
+        }
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +82,76 @@ class ForeignHistory:
 
     operations: tuple[Operation, ...]
     has_times: bool
+    reading: Reading
+
+
+class _Refused(Exception):
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
 
 
 def read_foreign(path: Path, model: SequentialModel) -> ForeignHistory:
-    """The operations of a file, those that the model knows. Raises `UsageError` with file, line and reason."""
+    """The operations of a file. Raises `UsageError` with file, line and reason."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder: expected the file of a history")
-    text = read_text(path)
-    if text.lstrip().startswith(_JSON_BEGINS):
-        return ForeignHistory(
-            tuple(_checked(numbered_history(path, parse_foreign_operation), model, path)), has_times=True
-        )
+    text = read_text(path).removeprefix(_BYTE_ORDER_MARK)
+    is_json = _JSON_BEGINS.match(text) is not None
     try:
-        events = list(_events(text, model))
-        operations, has_times = _operations(events)
-    except EdnError as error:
+        values = list(read_json_values(text) if is_json else read_forms(text))
+        if is_json and isinstance(values[0][1], dict) and "type" not in values[0][1]:
+            return _of_operations(values, model)
+        return _of_events(values, model, is_json=is_json)
+    except (EdnError, JsonTextError, _Refused) as error:
         raise UsageError(f"{path}:{error.line}: {error}") from None
-    return ForeignHistory(tuple(_checked(operations, model, path)), has_times)
 
 
-def _checked(operations: Iterable[tuple[int, Operation]], model: SequentialModel, path: Path) -> Iterator[Operation]:
-    for line, operation in operations:
+def read_value(text: str) -> Json:
+    """One value as JSON or EDN. Raises `FieldError` with the reason."""
+    try:
+        values = [value for _, value in read_json_values(f"[{text}\n]")]
+    except JsonTextError:
         try:
-            yield model.checked(operation)
+            values = [value for _, value in read_forms(f"[{text}\n]")]
+        except EdnError as error:
+            raise FieldError(str(error)) from None
+    if len(values) != 1:
+        raise FieldError(f"expected one value as JSON or EDN, got {text!r}")
+    return values[0]
+
+
+# --- operations ---
+
+
+def _of_operations(values: Iterable[tuple[int, Json]], model: SequentialModel) -> ForeignHistory:
+    reading = Reading()
+    ids: set[int] = set()
+    operations = []
+    names = model.names
+    for line, value in values:
+        try:
+            operation = model.checked(_operation(value, names))
         except FieldError as error:
-            raise UsageError(f"{path}:{line}: {error}") from None
+            raise _Refused(line, str(error)) from None
+        if operation.id in ids:
+            raise _Refused(line, f"duplicate operation id {operation.id}")
+        ids.add(operation.id)
+        operations.append(operation)
+        reading.failed += operation.outcome is Outcome.FAIL
+    reading.operations = len(operations)
+    return ForeignHistory(tuple(operations), True, reading)
+
+
+def _operation(value: Json, names: Mapping[str, Function]) -> Operation:
+    """Operations of a file may have the names that the model has for them."""
+    if not isinstance(value, dict):
+        raise FieldError("expected an object with the fields of an operation")
+    name = value.get("f")
+    function = names.get(name, name) if isinstance(name, str) else name
+    return parse_foreign_operation(value if function == name else {**value, "f": str(function)})
+
+
+# --- events ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,89 +163,144 @@ class _Event:
     key: Json
     """None for an event without `:key`."""
     value: Json
+    has_value: bool
     time: int | None
 
 
-def _events(text: str, model: SequentialModel) -> Iterator[_Event]:
-    for line, form in read_forms(text):
-        if not isinstance(form, dict):
-            raise EdnError(line, "expected a map of :process, :type, :f and :value")
-        process = form.get(":process")
-        if isinstance(process, str):
-            continue
-        if not isinstance(process, int) or isinstance(process, bool):
-            raise EdnError(line, "expected the number of a process as :process")
-        kind, time = form.get(":type"), form.get(":time")
-        if not isinstance(kind, str) or kind not in (_INVOKE, *_OUTCOMES):
-            raise EdnError(line, f"expected :invoke, :ok, :fail or :info as :type, got {_shown(kind)}")
-        function = _function(form, model, line)
-        is_time = isinstance(time, int) and not isinstance(time, bool)
-        yield _Event(
-            line,
-            process,
-            kind,
-            function,
-            form.get(":key"),
-            form.get(":value"),
-            time if is_time else None,  # type: ignore[arg-type]
-        )
-
-
-def _function(form: Mapping[str, Json], model: SequentialModel, line: int) -> Function:
-    name = form.get(":f")
-    function = model.names.get(name.removeprefix(":")) if isinstance(name, str) else None
-    if function is None:
-        known = ", ".join(f":{each}" for each in model.names)
-        raise EdnError(line, f"unknown operation {_shown(name)} of the model {model.name}: expected one of {known}")
-    return function
-
-
-def _operations(events: list[_Event]) -> tuple[list[tuple[int, Operation]], bool]:
-    """Each operation with the line of its invocation, and whether the times of the events are its times.
-
-    What counts is the order of the events. Times that do not tell each from the next give way to it.
-    """
+def _of_events(values: Iterable[tuple[int, Json]], model: SequentialModel, *, is_json: bool) -> ForeignHistory:
+    reading = Reading()
+    events = []
+    for line, form in values:
+        reading.events += 1
+        event = _event(line, form, model, reading, is_json=is_json)
+        if event is not None:
+            events.append(event)
     times = [each.time for each in events]
+    # What counts is the order of the events. Times that do not tell each from the next give way to it.
     has_times = all(a is not None and b is not None and a < b for a, b in pairwise(times)) and times[:1] != [None]
-    is_keyed = _is_keyed(events)
-    found: dict[int, tuple[int, Operation]] = {}
-    pending: dict[int, int] = {}
-    for number, event in enumerate(events, start=1):
-        moment = event.time if has_times and event.time is not None else number
-        if event.kind == _INVOKE:
-            if event.process in pending:
-                line = found[pending[event.process]][0]
-                raise EdnError(event.line, f"process {event.process} has not completed its operation of line {line}")
-            pending[event.process] = number
-            key, value = _split(event, is_keyed)
-            found[number] = (
-                event.line,
-                Operation(number, event.process, event.function, key, value, moment, None, Outcome.UNKNOWN, None, None),
-            )
-            continue
-        invoked = pending.pop(event.process, None)
-        if invoked is None:
-            raise EdnError(event.line, f"process {event.process} has not invoked what completes here")
-        line, operation = found[invoked]
-        found[invoked] = line, _completed(operation, event, is_keyed, moment)
-    return list(found.values()), has_times
+    operations = _Pairing(events, model, has_times, reading).operations()
+    reading.operations = len(operations)
+    reading.failed = sum(each.outcome is Outcome.FAIL for each in operations)
+    return ForeignHistory(operations, has_times, reading)
 
 
-def _completed(operation: Operation, event: _Event, is_keyed: bool, moment: int) -> Operation:
-    if event.function is not operation.f:
-        raise EdnError(event.line, f"expected the completion of {operation.f}, got that of {event.function}")
-    outcome = _OUTCOMES[event.kind]
-    if outcome is not Outcome.OK:
-        return replace(operation, outcome=outcome)
-    key, value = _split(event, is_keyed)
-    if key != operation.key:
-        raise EdnError(event.line, f"expected the key {operation.key}, got {key}")
-    result: Json = None
-    if operation.f is Function.CAS:
-        result = True
-    elif operation.f in (Function.READ, Function.LIST, Function.CALL):
-        result = value
-    return replace(operation, outcome=outcome, complete_ns=moment, result=result)
+def _event(line: int, form: Json, model: SequentialModel, reading: Reading, *, is_json: bool) -> _Event | None:
+    """None for one that is passed over."""
+    colon = "" if is_json else ":"
+    if not isinstance(form, dict):
+        wanted = ", ".join(f"{colon}{each}" for each in ("process", "type", "f"))
+        raise _Refused(line, f"expected {'an object' if is_json else 'a map'} of {wanted} and {colon}value")
+    given = {str(name).removeprefix(colon): value for name, value in form.items() if is_json or type(name) is Word}
+
+    def shown(name: str) -> str:
+        return edn_text(given[name]) if name in given else "none"
+
+    process = given.get("process")
+    if _name(process) == _NEMESIS:
+        reading.passed_over[f"{colon}{_NEMESIS}"] += 1
+        return None
+    if type(process) is not int:
+        wanted = f"a number or {colon}{_NEMESIS} as {colon}process"
+        raise _Refused(line, f"expected {wanted}, got {shown('process')}")
+    kind = _name(given.get("type"))
+    if kind not in (_INVOKE, *_OUTCOMES):
+        wanted = f"{colon}invoke, {colon}ok, {colon}fail or {colon}info as {colon}type"
+        raise _Refused(line, f"expected {wanted}, got {shown('type')}")
+    function = model.names.get(_name(given.get("f")))
+    if function is None:
+        known = ", ".join(f"{colon}{each}" for each in model.names)
+        raise _Refused(line, f"unknown operation {shown('f')} of the model {model.name}: expected one of {known}")
+    time = given.get("time")
+    return _Event(
+        line,
+        process,
+        kind,
+        function,
+        given.get("key"),
+        given.get("value"),
+        "value" in given,
+        time if type(time) is int else None,
+    )
+
+
+def _name(value: Json) -> str:
+    """A keyword, or a text, without the colon; empty for what is neither."""
+    return str(value).removeprefix(":") if isinstance(value, str) else ""
+
+
+class _Pairing:
+    """Makes operations of events. The number of its invocation is the id of an operation."""
+
+    def __init__(self, events: list[_Event], model: SequentialModel, has_times: bool, reading: Reading) -> None:
+        self._events = events
+        self._model = model
+        self._has_times = has_times
+        self._reading = reading
+        self._is_keyed = _is_keyed(events)
+        self._keys = _key_texts(self._key_and_value(each)[0] for each in events)
+        self._found: dict[int, tuple[_Event, Operation]] = {}
+
+    def operations(self) -> tuple[Operation, ...]:
+        """In the order of their invocations."""
+        pending: dict[int, int] = {}
+        for number, event in enumerate(self._events, start=1):
+            moment = event.time if self._has_times and event.time is not None else number
+            if event.kind == _INVOKE:
+                if event.process in pending:
+                    line = self._found[pending[event.process]][0].line
+                    reason = f"process {event.process} has not completed its operation of line {line}"
+                    raise _Refused(event.line, reason)
+                pending[event.process] = number
+                self._found[number] = event, self._invoked(number, event, moment)
+                continue
+            invoked = pending.pop(event.process, None)
+            if invoked is None:
+                raise _Refused(event.line, f"process {event.process} has not invoked what completes here")
+            self._found[invoked] = event, self._completed(self._found[invoked][1], event, moment)
+        return tuple(self._checked(event, operation) for event, operation in self._found.values())
+
+    def _invoked(self, number: int, event: _Event, moment: int) -> Operation:
+        key, value = self._key_and_value(event)
+        text = self._keys[frozen(key)]
+        return Operation(number, event.process, event.function, text, value, moment, None, Outcome.UNKNOWN, None, None)
+
+    def _completed(self, operation: Operation, event: _Event, moment: int) -> Operation:
+        if event.function is not operation.f:
+            raise _Refused(event.line, f"expected the completion of {operation.f}, got that of {event.function}")
+        outcome = _OUTCOMES[event.kind]
+        if outcome is not Outcome.OK:
+            return replace(operation, outcome=outcome)
+        completed = replace(operation, outcome=outcome, complete_ns=moment)
+        key, value = self._key_and_value(event)
+        text = self._keys[frozen(key)]
+        if text != operation.key and (self._is_keyed or key is not None):
+            raise _Refused(event.line, f"expected the key {operation.key}, got {text}")
+        if self._returns_value(operation.f):
+            return replace(completed, result=value if event.has_value else None)
+        if operation.f is Function.CAS:
+            completed = replace(completed, result=True)
+        if event.has_value and frozen(value) != frozen(operation.value):
+            self._reading.changed_values += 1
+            return replace(completed, value=value)
+        return completed
+
+    def _returns_value(self, function: Function) -> bool:
+        return function is not Function.CAS and self._model.has_result(function)
+
+    def _checked(self, event: _Event, operation: Operation) -> Operation:
+        try:
+            return self._model.checked(operation)
+        except FieldError as error:
+            raise _Refused(event.line, str(error)) from None
+
+    def _key_and_value(self, event: _Event) -> tuple[Json, Json]:
+        if not self._is_keyed:
+            return event.key, event.value
+        if isinstance(event.value, list) and len(event.value) == 2:
+            return event.value[0], event.value[1]
+        if event.kind in (_INVOKE, "ok"):
+            raise _Refused(event.line, f"expected [key value], got {edn_text(event.value)}")
+        return None, None
 
 
 def _is_keyed(events: list[_Event]) -> bool:
@@ -165,24 +308,19 @@ def _is_keyed(events: list[_Event]) -> bool:
     invoked = [each for each in events if each.kind == _INVOKE]
     return bool(invoked) and all(
         each.key is None
-        and isinstance(each.value, list)
+        and type(each.value) is list
         and len(each.value) == 2
         and (each.function is not Function.CAS or isinstance(each.value[1], list))
         for each in invoked
     )
 
 
-def _split(event: _Event, is_keyed: bool) -> tuple[str, Json]:
-    if not is_keyed:
-        return _key(event.key), event.value
-    if not (isinstance(event.value, list) and len(event.value) == 2):
-        raise EdnError(event.line, f"expected [key value], got {_shown(event.value)}")
-    return _key(event.value[0]), event.value[1]
-
-
-def _key(key: Json) -> str:
-    return "" if key is None else _shown(key)
-
-
-def _shown(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _key_texts(keys: Iterable[Json]) -> Mapping[Frozen, str]:
+    """How keys are called: a text as it is, unless another key would be called the same, and others as EDN."""
+    distinct = {frozen(key): key for key in keys}
+    others = {value: "" if key is None else edn_text(key) for value, key in distinct.items() if type(key) is not str}
+    ambiguous = set(others.values())
+    texts = {
+        value: json.dumps(key) if key in ambiguous else str(key) for value, key in distinct.items() if type(key) is str
+    }
+    return {**others, **texts}

@@ -1,10 +1,15 @@
 """Why a key's history has no order: its shortest illegal prefix, and what would have had to be returned instead.
 
 The prefix of a history at its nth answer: the operations that were invoked until then, of which those whose answers
-come later count as unanswered. What is illegal stays illegal when more of the history is known, so the shortest illegal
-prefix is found by halving. The operation that it ends with is the first whose answer nothing can explain; others of the
-prefix may be the wrong ones all the same, so each is asked: with all other answers as they are, which result of this
-one would have made the prefix legal?
+come later count as unanswered. What is illegal stays illegal when more of the history is known, so the shortest
+illegal prefix is found by doubling steps and then by halving, from the answer on that the search of the whole history
+never got past. The operation that it ends with is the first whose answer nothing can explain; others of the prefix may
+be the wrong ones all the same, so each is asked: with all other answers as they are, which result of this one would
+have made the prefix legal? A search that found no order has visited all configurations in which this operation may
+come next; from there on another result is tried. Whether a configuration leads to an order does not depend on the
+results before it, so none is explored twice, whichever operation is asked.
+
+All of it together visits no more than twice the configurations that the verdict took, or `LEAST_BUDGET`.
 """
 
 import json
@@ -13,17 +18,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from upheaval.checkers.history.key_models import SequentialModel
-from upheaval.checkers.history.search import KeySearch, Search, completion_of
+from upheaval.checkers.history.models.origins import answered_of, completion_of
+from upheaval.checkers.history.models.sequential import REFUSED, SequentialModel
+from upheaval.checkers.history.search import KeySearch, Search, Visited, add_new, choices_of, is_known, with_chosen
+from upheaval.checkers.history.transitions import Transitions
+from upheaval.checkers.verdict import Verdict
 from upheaval.records import Function, Json, Operation, Outcome
+from upheaval.records.values import Frozen, frozen, thawed
 
 SHOWN_MAX: Final = 12
 """Operations around the last one."""
 POSSIBLE_MAX: Final = 4
 """Results of one operation."""
+LEAST_BUDGET: Final = 20_000
+"""Configurations."""
 
 _CHANGES_NOTHING: Final = (Function.READ, Function.LIST, Function.ECHO)
-_WITH_RESULT: Final = (*_CHANGES_NOTHING, Function.CAS, Function.CALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,8 @@ class Shown:
     possible: tuple[Json, ...]
     """The results that would have made the prefix legal, the first `POSSIBLE_MAX` of them: none where nothing is
     returned or no result would do."""
+    are_all_known: bool = True
+    """False when the budget was not enough to look for more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +73,157 @@ class IllegalPrefix:
             "total": self.total,
             "shortest": self.is_shortest,
             "operations": [
-                {**json.loads(each.operation.to_json()), "possible": list(each.possible)} for each in self.shown
+                {
+                    **json.loads(each.operation.to_json()),
+                    "possible": list(each.possible),
+                    "all_possible_known": each.are_all_known,
+                }
+                for each in self.shown
             ],
         }
 
 
 def illegal_prefix(searched: KeySearch, model: SequentialModel, limit: int) -> IllegalPrefix:
     """The shortest illegal prefix of a key whose search found that it has no order."""
-    operations = searched.operations
-    answers = sorted((each for each in operations if each.outcome is Outcome.OK), key=completion_of)
-    legal = bisect_left(answers, completion_of(searched.stuck), key=completion_of)
-    illegal = len(answers)
-    is_shortest = True
-    tried = legal + 1
-    while legal + 1 < illegal:
-        search = Search(_prefix(operations, answers[:tried]), model, limit)
-        if not search.run() and not search.exhausted:
-            illegal = tried
+    budget = min(2 * limit, max(LEAST_BUDGET, 2 * searched.configurations))
+    shortest = _Shortest(searched, model, budget)
+    last = shortest.answers[shortest.illegal - 1]
+    around = _around(last, shortest.prefix)
+    possible = _Possible(shortest.search, shortest.is_exhausted, shortest.budget)
+    asked = [each for each in around if each.outcome is Outcome.OK and model.has_result(each.f)]
+    results = possible.results(sorted(asked, key=completion_of, reverse=True))
+    shown = tuple(Shown(each, *results.get(each.id, ((), True))) for each in around)
+    total = len(searched.operations)
+    return IllegalPrefix(searched.key, last, len(shortest.prefix), total, shortest.is_shortest, shown)
+
+
+class _Shortest:
+    """Looks for the shortest illegal prefix. `search` is the one that found no order of it."""
+
+    def __init__(self, searched: KeySearch, model: SequentialModel, budget: int) -> None:
+        self._operations = searched.operations
+        self.answers = answered_of(self._operations)
+        self.budget = budget
+        self.is_shortest = True
+        self._searches: dict[int, Search] = {}
+        if searched.search is None:
+            self._transitions = Transitions(model, searched.part.space)
+            self.illegal = self.answers.index(searched.stuck) + 1
+            self._find_before()
         else:
-            legal = tried
-            is_shortest = is_shortest and not search.exhausted
-        tried = (legal + illegal) // 2
-    prefix = _prefix(operations, answers[:illegal])
-    last = answers[illegal - 1]
-    shown = tuple(Shown(each, _possible(each, prefix, model, limit)) for each in _around(last, prefix))
-    return IllegalPrefix(searched.key, last, len(prefix), len(operations), is_shortest, shown)
+            self._transitions = searched.search.transitions
+            self.illegal = len(self.answers)
+            self._searches[self.illegal] = searched.search
+            self._find_after(bisect_left(self.answers, completion_of(searched.stuck), key=completion_of))
+        self.is_exhausted = self.illegal in self._searches or self._verdict(self.illegal) is Verdict.INVALID
+        self.search = self._searches[self.illegal]
+        self.prefix = _prefix(self._operations, self.answers[: self.illegal])
+
+    def _find_after(self, legal: int) -> None:
+        """From the longest prefix that is known to be legal on."""
+        step = 1
+        while legal + 1 < self.illegal:
+            tried = min(legal + step, (legal + self.illegal) // 2)
+            verdict = self._verdict(tried)
+            if verdict is Verdict.INVALID:
+                self.illegal = tried
+            else:
+                legal = tried
+                self.is_shortest = self.is_shortest and verdict is Verdict.VALID
+            step *= 2
+
+    def _find_before(self) -> None:
+        """From an illegal prefix back."""
+        legal, step = 0, 1
+        while legal + 1 < self.illegal:
+            tried = max(self.illegal - step, (legal + self.illegal + 1) // 2)
+            verdict = self._verdict(tried)
+            if verdict is Verdict.INVALID:
+                self.illegal = tried
+            elif verdict is Verdict.VALID:
+                legal = tried
+            else:
+                self.is_shortest = False
+                return
+            step *= 2
+
+    def _verdict(self, length: int) -> Verdict:
+        """Of the prefix with so many answers, with three quarters of what is left of the budget."""
+        search = Search(_prefix(self._operations, self.answers[:length]), self._transitions)
+        verdict = search.run(self.budget - self.budget // 4)
+        self.budget = max(0, self.budget - search.configurations)
+        self._searches[length] = search
+        return verdict
+
+
+_Start = tuple[int, int, int, int]
+
+
+class _Possible:
+    """Looks for results that would have made a prefix legal, from the configurations that the search of it visited."""
+
+    def __init__(self, search: Search, is_exhausted: bool, budget: int) -> None:
+        self._search = search
+        self._is_exhausted = is_exhausted
+        self._budget = budget
+        self._dead: Visited = {}
+        """What leads to no order, whichever operation came before with whichever result."""
+
+    def results(self, asked: Sequence[Operation]) -> dict[int, tuple[tuple[Json, ...], bool]]:
+        """By the id of the operation; whether these are all."""
+        numbers = {each.id: index for index, each in enumerate(self._search.answered)}
+        starts = self._starts({numbers[each.id] for each in asked})
+        if self._is_exhausted:
+            self._dead = self._search.visited
+        return {each.id: self._results(numbers[each.id], starts[numbers[each.id]]) for each in asked}
+
+    def _starts(self, asked: set[int]) -> dict[int, list[_Start]]:
+        """The configurations in which each of these may come next, and is answered otherwise than it should be."""
+        search = self._search
+        starts: dict[int, list[_Start]] = {index: [] for index in asked}
+        soonest = min((search.invoked[index] for index in asked), default=0)
+        windows: dict[tuple[int, int], list[int]] = {}
+        for (first, chosen, state), known in search.visited.items():
+            if search.completed[first] < soonest:
+                continue
+            window = windows.get((first, chosen))
+            if window is None:
+                window = [index for index in search.window(first, chosen)[0] if index in asked]
+                windows[first, chosen] = window
+            for index in window:
+                if search.transitions.step(search.kinds[index], state) < 0:
+                    starts[index].extend((first, chosen, taken, state) for taken in choices_of(known))
+        return starts
+
+    def _results(self, index: int, starts: Sequence[_Start]) -> tuple[tuple[Json, ...], bool]:
+        transitions, kind = self._search.transitions, self._search.kinds[index]
+        found: dict[Frozen, Json] = {}
+        for first, chosen, taken, state in starts:
+            result = transitions.right_result(kind, state)
+            if result is REFUSED or result in found:
+                continue
+            key = (*with_chosen(first, chosen, index), ~transitions.step(kind, state))
+            verdict = self._explore(key, taken)
+            if verdict is Verdict.UNKNOWN:
+                return tuple(found.values()), False
+            if verdict is Verdict.VALID:
+                found[result] = thawed(result)
+                if len(found) == POSSIBLE_MAX:
+                    break
+        return tuple(found.values()), self._is_exhausted
+
+    def _explore(self, key: tuple[int, int, int], taken: int) -> Verdict:
+        if is_known(self._dead, key, taken):
+            return Verdict.INVALID
+        visited: Visited = {key: taken}
+        before = self._search.configurations
+        verdict = self._search.explore((key[0], key[1], taken, key[2]), visited, self._budget, dead=self._dead)
+        self._budget = max(0, self._budget - (self._search.configurations - before))
+        if verdict is Verdict.INVALID:
+            for each, known in visited.items():
+                for choice in choices_of(known):
+                    add_new(self._dead, each, choice)
+        return verdict
 
 
 def _prefix(operations: Iterable[Operation], answers: Sequence[Operation]) -> list[Operation]:
@@ -101,29 +239,14 @@ def _prefix(operations: Iterable[Operation], answers: Sequence[Operation]) -> li
     ]
 
 
-def _possible(
-    operation: Operation, prefix: Sequence[Operation], model: SequentialModel, limit: int
-) -> tuple[Json, ...]:
-    found: list[Json] = []
-    if operation.outcome is not Outcome.OK or operation.f not in _WITH_RESULT:
-        return ()
-    while len(found) < POSSIBLE_MAX:
-        refused = frozenset(json.dumps(each) for each in found)
-        search = Search(prefix, model, limit, free=operation, refused=refused)
-        if not search.run():
-            break
-        found.append(search.result_in_order(operation))
-    return tuple(found)
-
-
 def _around(last: Operation, prefix: Sequence[Operation]) -> list[Operation]:
     """The last operation, the answered ones nearest before its answer, and of the unanswered ones that change
     something the first of each effect, the latest of these. By invocation."""
     answered = sorted((each for each in prefix if each.outcome is Outcome.OK), key=completion_of)
-    effects: dict[str, Operation] = {}
+    effects: dict[Frozen, Operation] = {}
     for each in sorted(prefix, key=lambda operation: operation.invoke_ns):
         if each.outcome is not Outcome.OK and each.f not in _CHANGES_NOTHING:
-            effects.setdefault(json.dumps([each.f, each.value]), each)
+            effects.setdefault((each.f, frozen(each.value)), each)
     unanswered = list(effects.values())
     room = max(SHOWN_MAX // 2, SHOWN_MAX - len(unanswered))
     nearest = [each for each in answered if each is not last][-room:]

@@ -3,7 +3,11 @@
 Registers and lists live in separate name spaces. This module knows nothing of logs, histories or time.
 """
 
+from typing import Final
+
 from upheaval.records import Function, Json
+
+_NESTED: Final = frozenset({list, dict})
 
 
 class Model:
@@ -43,7 +47,14 @@ class Model:
 
 
 def same(left: Json, right: Json) -> bool:
-    """Equality of JSON values, which unlike Python's keeps true and 1 apart."""
+    """Whether they are the same JSON value, types included at any depth: 1, 1.0 and true are three values."""
+    if type(left) is not type(right) or left != right:
+        return False
     if isinstance(left, list) and isinstance(right, list):
-        return left == right and all(type(a) is type(b) for a, b in zip(left, right, strict=True))
-    return type(left) is type(right) and left == right
+        types = list(map(type, left))
+        if types != list(map(type, right)):
+            return False
+        return _NESTED.isdisjoint(types) or all(map(same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return all(same(value, right[name]) for name, value in left.items())
+    return True

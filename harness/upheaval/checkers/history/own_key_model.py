@@ -4,19 +4,20 @@ The operations are calls; their values are what was asked, their results what wa
 model raises is raised as `ModelRaised`. This module knows nothing of logs, histories or time.
 """
 
-import base64
 import json
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from upheaval.checkers.history.key_models import KEY_MODELS, State
+from upheaval.checkers.history.models.sequential import Call, State
+from upheaval.checkers.history.models.table import KEY_MODELS
 from upheaval.checkers.own.own_model_process import load_model, shown_error
 from upheaval.errors import HarnessError, UsageError
 from upheaval.model import Model, Request
-from upheaval.records import FieldError, Function, Json, Operation, Outcome, answer_bytes
+from upheaval.records import FieldError, Function, Operation, Outcome, answer_bytes
+from upheaval.records.values import Frozen, frozen
 from upheaval_node.errors import NodeError
 from upheaval_node.suggestions import did_you_mean
 
@@ -30,7 +31,7 @@ class ModelRaised(HarnessError):
 
 @dataclass(frozen=True, slots=True)
 class OwnKeyModel:
-    """Implements `key_models.SequentialModel`."""
+    """Implements `SequentialModel`. The state is the pickled instance, None before the first request."""
 
     model: type[Model]
     name: str
@@ -60,20 +61,33 @@ class OwnKeyModel:
         except Exception as error:
             raise ModelRaised(self._raised(operation, error)) from error
 
-    def step(self, operation: Operation, state: State) -> tuple[State, Json, bool]:
+    def has_result(self, function: Function) -> bool:
+        """Every call is answered."""
+        return function is Function.CALL
+
+    def initial(self, space: int) -> State:  # noqa: ARG002
+        """A new instance."""
+        return None
+
+    def unexplained(self, space: int, operations: Sequence[Operation]) -> Operation | None:  # noqa: ARG002
+        """Only the model knows what its answers mean."""
+        return None
+
+    def step(self, call: Call, state: State) -> tuple[State, Frozen, bool]:
         """The next state, the expected answer, and whether it is the one that was given."""
+        operation = call.operation
         request = _request(operation)
         try:
-            model = pickle.loads(base64.b64decode(str(state[0]))) if state else self.model()
+            model = pickle.loads(state) if isinstance(state, bytes) else self.model()
             expected = model.apply(request)
             given = operation.result
             is_right = isinstance(given, str) and bool(model.agrees(request, expected, answer_bytes(given)))
-            after = base64.b64encode(pickle.dumps(model)).decode()
+            after = pickle.dumps(model)
+            if isinstance(expected, bytes | bytearray | memoryview):
+                expected = bytes(expected).decode("utf-8", "backslashreplace")
+            return after, frozen(json.loads(json.dumps(expected, default=str))), is_right
         except Exception as error:
             raise ModelRaised(self._raised(operation, error)) from error
-        if isinstance(expected, bytes | bytearray | memoryview):
-            expected = bytes(expected).decode("utf-8", "backslashreplace")
-        return (state if state == (after,) else (after,)), expected, is_right
 
     def _raised(self, operation: Operation, error: Exception) -> str:
         return f"the model {self.name} raised {shown_error(error)}, at operation {operation.id}"

@@ -5,7 +5,9 @@ a history is linearizable exactly when its part on each key is (Herlihy and Wing
 it was invoked before any operation that is not chosen yet has completed. An order is found when all answered
 operations are chosen; an unanswered one may be chosen at any time after it was invoked, or never.
 
-Three prunings keep unanswered operations from doubling the work one by one. Each leaves some order where there is one:
+Before any search, an answer with a value that no operation could have put there by then is illegal by itself
+(`origins`; the models say so). Four prunings keep unanswered operations from doubling the work one by one. Each leaves
+some order where there is one:
 
 - `idle`: an unanswered operation is not chosen in a state that it would leave as it is (a read never is). Take it out
   of an order: all states stay the same, its result was compared with nothing, and no operation has to come after it,
@@ -15,31 +17,43 @@ Three prunings keep unanswered operations from doubling the work one by one. Eac
   place if A is not in the order). A may stand there: whatever had completed before A was invoked had completed before
   B was. B may stand where A was, because that is later than where B could stand. Nothing has to come after either of
   them, and the states are the same, because the effects are.
+- `fewest`: a configuration is left out when one with the same answered operations and the same state, and with no
+  unanswered operation that this one has not, was visited. Whatever completes this one completes the other.
 - `soonest`: candidates are tried in the order of their completion, unanswered ones last. All of them are tried.
+
+Keys are searched in rounds, each with ten times the limit of the one before, so that an illegal key is found though
+another one is hard.
 
 This module knows nothing of logs.
 """
 
-import json
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
-from upheaval.checkers.history.key_models import WORKBENCH_MODEL, SequentialModel, State
+from upheaval.checkers.history.models.origins import completion_of
+from upheaval.checkers.history.models.sequential import SequentialModel
+from upheaval.checkers.history.models.table import WORKBENCH_MODEL
+from upheaval.checkers.history.transitions import FIRST, Transitions
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Json, Operation, Outcome
+from upheaval.records import Function, Operation, Outcome
 from upheaval_node.types import NEVER_NS
 
-CONFIGURATIONS_MAX = 1_000_000
-"""For each key. A configuration costs some ten microseconds and 250 bytes."""
+CONFIGURATIONS_MAX: Final = 1_000_000
+"""For each key. A configuration costs some ten microseconds and 200 bytes."""
 
-_WATCHED_EVERY = 4096
+_FIRST_ROUND: Final = 1_000
+_OF_AN_OPERATION: Final = 4
+"""Configurations of the first round: so many, and so many more for each answered operation."""
+_ROUND_GROWTH: Final = 10
+_WATCHED_EVERY: Final = 4096
 
 Watch = Callable[[int, int, int], None]
-"""Is told now and then how many operations the keys before this one have, how many of this key's the search has got
+"""Is called now and then: how many operations the keys have that are decided, how many of this key's the search has got
 past, and how many configurations of this key it has visited."""
 
 
@@ -49,20 +63,47 @@ class Prunings:
 
     idle: bool = True
     equal: bool = True
+    fewest: bool = True
     soonest: bool = True
+    origins: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The operations of one key that may have happened."""
+
+    key: str
+    space: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def answered_count(self) -> int:
+        """How many operations have to be in an order."""
+        return sum(each.outcome is Outcome.OK for each in self.operations)
 
 
 @dataclass(frozen=True, slots=True)
 class KeySearch:
-    """What the search found out about one key."""
+    """The verdict on one key."""
 
-    key: str
-    operations: tuple[Operation, ...]
+    part: Part
     verdict: Verdict
-    """VALID, INVALID, or UNKNOWN when the limit was not enough."""
+    """VALID, INVALID, or UNKNOWN when the limit was not enough or another key is illegal."""
     configurations: int
     stuck: Operation
     """No order got past the completion of this one, unless the verdict is VALID."""
+    search: "Search | None" = None
+    """None when no search was needed: no operation can have put there what `stuck` was answered."""
+
+    @property
+    def key(self) -> str:
+        """Of the part."""
+        return self.part.key
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Of the part."""
+        return self.part.operations
 
 
 def linearizable_by_search(
@@ -73,37 +114,58 @@ def linearizable_by_search(
     prunings: Prunings = Prunings(),
 ) -> Finding:
     """Look for an order that keeps real time and explains all results. UNKNOWN when `limit` is not enough."""
-    return finding(list(search_keys(parts(operations, model), model, limit, prunings=prunings)), limit)
+    return finding(search_keys(parts(operations, model), model, limit, prunings=prunings), limit)
 
 
-def parts(operations: Iterable[Operation], model: SequentialModel) -> list[tuple[str, list[Operation]]]:
-    """The operations of the model that may have happened, by key."""
-    found: dict[tuple[int, str], list[Operation]] = defaultdict(list)
+def parts(operations: Iterable[Operation], model: SequentialModel) -> list[Part]:
+    """By key, those of the model."""
+    by_key: dict[tuple[int, str], list[Operation]] = defaultdict(list)
+    spaces = {function: model.space(function) for function in Function}
     for operation in operations:
-        space = model.space(operation.f)
+        space = spaces[operation.f]
         if space is not None and operation.outcome is not Outcome.FAIL:
-            found[space, operation.key].append(operation)
-    return [(key, part) for (_, key), part in sorted(found.items())]
+            by_key[space, operation.key].append(operation)
+    return [Part(key, space, tuple(part)) for (space, key), part in sorted(by_key.items())]
 
 
 def search_keys(
-    of_keys: Iterable[tuple[str, list[Operation]]],
+    of_keys: Sequence[Part],
     model: SequentialModel,
     limit: int,
     watch: Watch | None = None,
     *,
     prunings: Prunings = Prunings(),
-) -> Iterator[KeySearch]:
-    """Search one key after the other, up to the first one that is broken."""
-    past = 0
-    for key, part in of_keys:
-        search = Search(part, model, limit, prunings=prunings)
-        is_found = search.run(None if watch is None else partial(watch, past))
-        verdict = Verdict.VALID if is_found else Verdict.UNKNOWN if search.exhausted else Verdict.INVALID
-        yield KeySearch(key, tuple(part), verdict, search.configurations, search.stuck)
-        if verdict is Verdict.INVALID:
-            return
-        past += search.answered_count
+) -> list[KeySearch]:
+    """Search all keys, up to the first one that is broken. Keys that were not looked at are left out."""
+    found: dict[int, KeySearch] = {}
+    if prunings.origins:
+        for part in of_keys:
+            operation = model.unexplained(part.space, part.operations)
+            if operation is not None:
+                return [KeySearch(part, Verdict.INVALID, 0, operation)]
+    still_open = list(range(len(of_keys)))
+    decided = 0
+    growth = 1
+    while still_open:
+        undecided = []
+        for number in still_open:
+            part = of_keys[number]
+            bound = limit
+            if len(still_open) > 1:
+                bound = min(limit, (_FIRST_ROUND + _OF_AN_OPERATION * part.answered_count) * growth)
+            search = Search(part.operations, Transitions(model, part.space), prunings=prunings)
+            verdict = search.run(bound, None if watch is None else partial(watch, decided))
+            found[number] = KeySearch(part, verdict, search.configurations, search.stuck)
+            if verdict is Verdict.INVALID:
+                found[number] = replace(found[number], search=search)
+                return [found[each] for each in sorted(found)]
+            if verdict is Verdict.VALID:
+                decided += part.answered_count
+            elif bound < limit:
+                undecided.append(number)
+        still_open = undecided
+        growth *= _ROUND_GROWTH
+    return [found[each] for each in sorted(found)]
 
 
 def finding(searched: list[KeySearch], limit: int) -> Finding:
@@ -126,153 +188,209 @@ def on_key(key: str) -> str:
     return f"key {key}: " if key else ""
 
 
-@dataclass(slots=True)
-class _Frame:
-    """One configuration on the search path. Of the answered operations, all below `first` are chosen, and from there
-    on those of `chosen` (a bit each); of the unanswered ones those of `taken`. `operation` was the last of them."""
+Configuration = tuple[int, int, int, int]
+"""Of the answered operations, all below the first number are chosen, and from there on those of the second (a bit
+each); of the unanswered ones those of the third; they lead to the state of the fourth."""
 
-    first: int
-    chosen: int
-    taken: int
-    state: State
-    shown_state: str
-    operation: Operation | None
-    candidates: list[int]
+Visited = dict[tuple[int, int, int], int | list[int]]
+"""By all but the unanswered operations: one choice of these, or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Unanswered operations of one kind, in the order of their invocation. They have neighbouring bits from `offset`
+    on, and are chosen from the first one on."""
+
+    offset: int
+    mask: int
+    invoked: tuple[int, ...]
+    kind: int
 
 
 class Search:
-    """Depth-first search over one key, with a path of its own instead of Python's call stack.
-
-    With `free`, that answered operation may have any result but the `refused` ones (as JSON).
-    """
+    """Depth-first search over one key, with a path of its own instead of Python's call stack."""
 
     def __init__(
-        self,
-        operations: Iterable[Operation],
-        model: SequentialModel,
-        limit: int,
-        *,
-        prunings: Prunings = Prunings(),
-        free: Operation | None = None,
-        refused: frozenset[str] = frozenset(),
+        self, operations: Iterable[Operation], transitions: Transitions, *, prunings: Prunings = Prunings()
     ) -> None:
         in_order = sorted(operations, key=lambda operation: operation.invoke_ns)
-        self._answered = [operation for operation in in_order if operation.outcome is Outcome.OK]
-        self._unanswered = [operation for operation in in_order if operation.outcome is not Outcome.OK]
-        self._completions = [completion_of(operation) for operation in self._answered]
-        self._effects = [json.dumps([operation.f, operation.value]) for operation in self._unanswered]
-        self._model = model
-        self._limit = limit
+        self.answered = [operation for operation in in_order if operation.outcome is Outcome.OK]
+        unanswered = [operation for operation in in_order if operation.outcome is not Outcome.OK]
+        self._last = (self.answered or unanswered)[-1]
+        self.transitions = transitions
         self._prunings = prunings
-        self._free, self._refused = free, refused
-        self._visited: set[tuple[int, int, int, str]] = set()
-        self._path: list[_Frame] = []
+        self.kinds = [transitions.kind(operation) for operation in self.answered]
+        self.invoked = [operation.invoke_ns for operation in self.answered]
+        self.completed = [completion_of(operation) for operation in self.answered]
+        self._by_rank = sorted(range(len(self.answered)), key=self.completed.__getitem__)
+        self._ranks = [0] * len(self._by_rank)
+        for rank, index in enumerate(self._by_rank):
+            self._ranks[index] = rank
+        self._groups = _groups(unanswered, transitions, are_equal_apart=not prunings.equal)
         self._reached_ns = -1
-        self.exhausted = False
-
-    @property
-    def configurations(self) -> int:
-        """How many were visited."""
-        return len(self._visited)
-
-    @property
-    def answered_count(self) -> int:
-        """How many operations have to be chosen."""
-        return len(self._answered)
+        self.visited: Visited = {(0, 0, FIRST): 0}
+        self.configurations = 0
 
     @property
     def stuck(self) -> Operation:
         """The first completion that no configuration got past; any operation when an order was found."""
-        by_completion = dict(zip(self._completions, self._answered, strict=True))
-        return by_completion.get(self._reached_ns) or (self._answered or self._unanswered)[-1]
+        by_completion = dict(zip(self.completed, self.answered, strict=True))
+        return by_completion.get(self._reached_ns) or self._last
 
-    def run(self, watch: Callable[[int, int], None] | None = None) -> bool:
-        """Whether an order was found. When not, either there is none or `exhausted` is set."""
-        completions = sorted(self._completions)
-        self._path = path = [_Frame(0, 0, 0, (), "[]", None, self._candidates(0, 0, 0))]
-        while path:
-            frame = path[-1]
-            if frame.first == len(self._answered):
-                return True
-            if not frame.candidates:
-                path.pop()
+    def run(self, limit: int, watch: Callable[[int, int], None] | None = None) -> Verdict:
+        """VALID when an order was found, INVALID when there is none, UNKNOWN after more configurations than `limit`."""
+        return self.explore((0, 0, 0, FIRST), self.visited, limit, watch)
+
+    def explore(
+        self,
+        start: Configuration,
+        visited: Visited,
+        limit: int,
+        watch: Callable[[int, int], None] | None = None,
+        *,
+        dead: Visited | None = None,
+    ) -> Verdict:
+        """The same from a configuration on. What is `dead` leads nowhere; what is `visited` does not either, if this
+        finds no order."""
+        first, chosen, taken, state = start
+        count = len(self.answered)
+        if first == count:
+            return Verdict.VALID
+        tables, step, kinds, groups = self.transitions.tables, self.transitions.step, self.kinds, self._groups
+        is_idle_left_out, is_fewest = self._prunings.idle, self._prunings.fewest
+        by_completion = sorted(self.completed) if watch is not None else []
+        candidates = self._candidates(first, chosen, taken)
+        path: list[tuple[int, int, int, int, list[int]]] = []
+        seen = 0
+        while True:
+            if not candidates:
+                if not path:
+                    self.configurations += seen
+                    return Verdict.INVALID
+                first, chosen, taken, state, candidates = path.pop()
                 continue
-            following = self._choose(frame, frame.candidates.pop())
-            if following is None:
+            candidate = candidates.pop()
+            next_first, next_chosen, next_taken = first, chosen, taken
+            if candidate >= 0:
+                kind = kinds[candidate]
+                following = tables[kind].get(state)
+                if following is None:
+                    following = step(kind, state)
+                if following < 0:
+                    continue
+                next_first, next_chosen = with_chosen(first, chosen, candidate)
+            else:
+                group = groups[~candidate]
+                following = tables[group.kind].get(state)
+                if following is None:
+                    following = step(group.kind, state)
+                if is_idle_left_out and following == state:
+                    continue
+                next_taken += ((taken >> group.offset & group.mask) + 1) << group.offset
+            key = next_first, next_chosen, following
+            if dead and is_known(dead, key, next_taken, is_fewest):
                 continue
-            if len(self._visited) > self._limit:
-                self.exhausted = True
-                return False
-            path.append(following)
-            if watch is not None and len(self._visited) % _WATCHED_EVERY == 0:
-                watch(bisect_left(completions, self._reached_ns), len(self._visited))
-        return False
+            if not add_new(visited, key, next_taken, is_fewest):
+                continue
+            seen += 1
+            if next_first == count or seen > limit:
+                self.configurations += seen
+                return Verdict.VALID if next_first == count else Verdict.UNKNOWN
+            if candidates:
+                path.append((first, chosen, taken, state, candidates))
+            first, chosen, taken, state = next_first, next_chosen, next_taken, following
+            candidates = self._candidates(first, chosen, taken)
+            if watch is not None and seen % _WATCHED_EVERY == 0:
+                watch(bisect_left(by_completion, self._reached_ns), seen)
 
-    def result_in_order(self, operation: Operation) -> Json:
-        """What the operation answers in the order that was found."""
-        for before, frame in zip(self._path, self._path[1:], strict=False):
-            if frame.operation is operation:
-                return self._model.step(operation, before.state)[1]
-        raise KeyError(operation.id)
-
-    def _choose(self, frame: _Frame, candidate: int) -> _Frame | None:
-        is_answered = candidate >= 0
-        operation = self._answered[candidate] if is_answered else self._unanswered[~candidate]
-        state, result, is_right = self._model.step(operation, frame.state)
-        if operation is self._free:
-            is_right = json.dumps(result) not in self._refused
-        if is_answered and not is_right:
-            return None
-        shown_state = frame.shown_state if state is frame.state else json.dumps(state)
-        first, chosen, taken = frame.first, frame.chosen, frame.taken
-        if is_answered:
-            chosen |= 1 << candidate - first
-            while chosen & 1:
-                first, chosen = first + 1, chosen >> 1
-        else:
-            if self._prunings.idle and shown_state == frame.shown_state:
-                return None
-            taken |= 1 << ~candidate
-        configuration = (first, chosen, taken, shown_state)
-        if configuration in self._visited:
-            return None
-        self._visited.add(configuration)
-        return _Frame(first, chosen, taken, state, shown_state, operation, self._candidates(first, chosen, taken))
-
-    def _candidates(self, first: int, chosen: int, taken: int) -> list[int]:
-        """What may come next, last the one to try first: answered operations by index, unanswered ones by ~index."""
+    def window(self, first: int, chosen: int) -> tuple[list[int], int]:
+        """The answered operations that may come next, in the order of their invocation, and when the first of them
+        completes: what was invoked later has to wait."""
+        invoked, completed, count = self.invoked, self.completed, len(self.completed)
         earliest = NEVER_NS
         found = []
-        for index in range(first, len(self._answered)):
-            if self._answered[index].invoke_ns > earliest:
-                break
-            if not chosen >> index - first & 1:
-                found.append(index)
-                earliest = min(earliest, self._completions[index])
-        if found:
-            self._reached_ns = max(self._reached_ns, earliest)
-        if self._prunings.soonest:
-            found.sort(key=self._completions.__getitem__)
-        found.extend(self._unanswered_candidates(earliest, taken))
-        found.reverse()
-        return found
-
-    def _unanswered_candidates(self, earliest: int, taken: int) -> list[int]:
-        found = []
-        seen = set()
-        for index, operation in enumerate(self._unanswered):
-            if operation.invoke_ns > earliest:
-                break
-            if taken >> index & 1 or (self._prunings.equal and self._effects[index] in seen):
+        index = first
+        while index < count:
+            if chosen & 1:
+                ones = (~chosen & chosen + 1).bit_length() - 1
+                index += ones
+                chosen >>= ones
                 continue
-            seen.add(self._effects[index])
-            found.append(~index)
+            if invoked[index] > earliest:
+                break
+            if completed[index] < earliest:
+                earliest = completed[index]
+            found.append(index)
+            index += 1
+            chosen >>= 1
+        return found, earliest
+
+    def _candidates(self, first: int, chosen: int, taken: int) -> list[int]:
+        """What may come next, last the one to try first: answered operations by index, groups of others by ~index."""
+        found, earliest = self.window(first, chosen)
+        if earliest > self._reached_ns and found:
+            self._reached_ns = earliest
+        if self._prunings.soonest:
+            if len(found) > 1:
+                found.sort(key=self._ranks.__getitem__, reverse=True)
+        else:
+            found.reverse()
+        if self._groups:
+            return [*self._unanswered_candidates(earliest, taken), *found]
         return found
 
+    def _unanswered_candidates(self, earliest: int, taken: int) -> Iterator[int]:
+        """The last group first."""
+        for index in range(len(self._groups) - 1, -1, -1):
+            group = self._groups[index]
+            if group.invoked[0] <= earliest:
+                chosen = (taken >> group.offset & group.mask).bit_length()
+                if chosen < len(group.invoked) and group.invoked[chosen] <= earliest:
+                    yield ~index
 
-def completion_of(operation: Operation) -> int:
-    """When an operation was answered, which for one without an answer is never."""
-    if operation.outcome is not Outcome.OK:
-        return NEVER_NS
-    assert operation.complete_ns is not None
-    return operation.complete_ns
+
+def with_chosen(first: int, chosen: int, index: int) -> tuple[int, int]:
+    """Of a configuration, with one more answered operation."""
+    chosen |= 1 << index - first
+    ones = (~chosen & chosen + 1).bit_length() - 1
+    return first + ones, chosen >> ones
+
+
+def choices_of(known: int | list[int]) -> list[int]:
+    """The unanswered operations of each configuration that was visited."""
+    return known if isinstance(known, list) else [known]
+
+
+def is_known(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest: bool = True) -> bool:
+    """Whether a configuration was visited; with `is_fewest`, or one that has no unanswered operation more than it."""
+    known = visited.get(key)
+    if known is None:
+        return False
+    choices = choices_of(known)
+    return any(each & taken == each for each in choices) if is_fewest else taken in choices
+
+
+def add_new(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest: bool = True) -> bool:
+    """Add what is not known. Whether it was not."""
+    known = visited.get(key)
+    if known is None:
+        visited[key] = taken
+        return True
+    if is_known(visited, key, taken, is_fewest):
+        return False
+    choices = choices_of(known)
+    visited[key] = [*(each for each in choices if not is_fewest or each & taken != taken), taken]
+    return True
+
+
+def _groups(unanswered: Sequence[Operation], transitions: Transitions, *, are_equal_apart: bool) -> list[_Group]:
+    by_kind: dict[tuple[int, int], list[Operation]] = defaultdict(list)
+    for number, operation in enumerate(unanswered):
+        by_kind[transitions.kind(operation), number if are_equal_apart else 0].append(operation)
+    groups = []
+    offset = 0
+    for (kind, _), members in by_kind.items():
+        mask = (1 << len(members)) - 1
+        groups.append(_Group(offset, mask, tuple(each.invoke_ns for each in members), kind))
+        offset += len(members)
+    return groups

@@ -1,0 +1,61 @@
+"""A list that is appended to and read."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+from upheaval.checkers.history.models.origins import Origins, answered_of, completion_of
+from upheaval.checkers.history.models.sequential import Call, State, require_no_result
+from upheaval.records import FieldError, Function, Json, Operation, Outcome
+from upheaval.records.values import Frozen, frozen, value_text
+
+
+class AppendList:
+    """The state is a tuple of the values. Implements `DataType`."""
+
+    with_result: Final = frozenset({Function.LIST})
+    first: Final[State] = ()
+
+    def __init__(self, *names_of_reads: str) -> None:
+        self._names = {"append": Function.APPEND, **dict.fromkeys(names_of_reads, Function.LIST)}
+
+    @property
+    def names(self) -> Mapping[str, Function]:
+        """Reads are called differently."""
+        return self._names
+
+    def first_of(self, value: Json) -> State:
+        """A list."""
+        if not isinstance(value, list):
+            raise FieldError(f"expected a list, got {value_text(value)}")
+        return tuple(map(frozen, value))
+
+    def checked(self, operation: Operation) -> Operation:
+        """Nil is a list that is empty."""
+        if operation.outcome is not Outcome.OK:
+            return operation
+        if operation.f is Function.APPEND:
+            require_no_result(operation)
+        elif operation.result is None:
+            return replace(operation, result=[])
+        elif not isinstance(operation.result, list):
+            got = value_text(operation.result)
+            raise FieldError(f"expected a list as the result of {operation.f}, got {got}")
+        return operation
+
+    def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
+        """What is appended comes last."""
+        values = cast(tuple[Frozen, ...], state)
+        return ((*values, call.value), None) if call.f is Function.APPEND else (values, values)
+
+    def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
+        """A read of a value more often than it had been appended."""
+        appended = [(frozen(each.value), each) for each in operations if each.f is Function.APPEND]
+        origins = Origins(cast(tuple[Frozen, ...], first), appended)
+        for each in answered_of(operations):
+            if each.f is Function.LIST:
+                counts = Counter(cast(tuple[Frozen, ...], frozen(each.result)))
+                if not all(origins.have(value, count, completion_of(each)) for value, count in counts.items()):
+                    return each
+        return None

@@ -1,0 +1,32 @@
+"""What answers what it was sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from upheaval.checkers.history.models.sequential import Call, State
+from upheaval.records import FieldError, Function, Json, Operation
+from upheaval.records.values import Frozen, value_text
+
+
+class Echo:
+    """There is no state. Implements `DataType`."""
+
+    names: Final[Mapping[str, Function]] = {"echo": Function.ECHO}
+    with_result: Final = frozenset({Function.ECHO})
+    first: Final[State] = None
+
+    def first_of(self, value: Json) -> State:
+        """None."""
+        raise FieldError(f"expected no value, got {value_text(value)}: an echo holds none")
+
+    def checked(self, operation: Operation) -> Operation:
+        """As it is."""
+        return operation
+
+    def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
+        """What was sent."""
+        return state, call.value
+
+    def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:  # noqa: ARG002
+        """The search sees it at once."""
+        return None

@@ -1,0 +1,53 @@
+"""A queue whose elements leave in the order in which they came."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+from upheaval.checkers.history.models.origins import Origins, answered_of, completion_of
+from upheaval.checkers.history.models.sequential import Call, State, require_no_result
+from upheaval.records import FieldError, Function, Json, Operation, Outcome
+from upheaval.records.values import Frozen, frozen, value_text
+
+
+class FifoQueue:
+    """The state is a tuple of the elements, the oldest first. Implements `DataType`."""
+
+    names: Final[Mapping[str, Function]] = {"enqueue": Function.ENQUEUE, "dequeue": Function.DEQUEUE}
+    with_result: Final = frozenset({Function.DEQUEUE})
+    first: Final[State] = ()
+
+    def first_of(self, value: Json) -> State:
+        """A list, the oldest first, without nil."""
+        if not isinstance(value, list) or None in value:
+            raise FieldError(f"expected a list without nil, got {value_text(value)}")
+        return tuple(map(frozen, value))
+
+    def checked(self, operation: Operation) -> Operation:
+        """Nil is what a dequeue finds in an empty queue, so it cannot be put there."""
+        if operation.f is Function.ENQUEUE:
+            if operation.value is None:
+                raise FieldError("expected a value to enqueue, got null: it means that the queue is empty")
+            if operation.outcome is Outcome.OK:
+                require_no_result(operation)
+        return operation
+
+    def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
+        """From an empty queue comes nil."""
+        elements = cast(tuple[Frozen, ...], state)
+        if call.f is Function.ENQUEUE:
+            return (*elements, call.value), None
+        return (elements[1:], elements[0]) if elements else (elements, None)
+
+    def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
+        """A dequeue of an element more often than it had been enqueued."""
+        enqueued = [(frozen(each.value), each) for each in operations if each.f is Function.ENQUEUE]
+        origins = Origins(cast(tuple[Frozen, ...], first), enqueued)
+        counts: Counter[Frozen] = Counter()
+        for each in answered_of(operations):
+            if each.f is Function.DEQUEUE and each.result is not None:
+                element = frozen(each.result)
+                counts[element] += 1
+                if not origins.have(element, counts[element], completion_of(each)):
+                    return each
+        return None

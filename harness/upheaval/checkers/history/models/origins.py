@@ -1,0 +1,38 @@
+"""Where values can have come from: the counts that say so before any search."""
+
+from collections.abc import Iterable, Sequence
+
+from upheaval.records import Operation, Outcome
+from upheaval.records.values import Frozen
+from upheaval_node.types import NEVER_NS
+
+
+def completion_of(operation: Operation) -> int:
+    """When an operation was answered, which for one without an answer is never."""
+    if operation.outcome is not Outcome.OK:
+        return NEVER_NS
+    assert operation.complete_ns is not None
+    return operation.complete_ns
+
+
+def answered_of(operations: Iterable[Operation]) -> list[Operation]:
+    """Those with an answer, in the order of the answers."""
+    return sorted((each for each in operations if each.outcome is Outcome.OK), key=completion_of)
+
+
+class Origins:
+    """When values were put somewhere for the first time, the second time, and so on."""
+
+    def __init__(self, initial: Iterable[Frozen], put: Iterable[tuple[Frozen, Operation]]) -> None:
+        self._moments: dict[Frozen, list[int]] = {}
+        for value in initial:
+            self._moments.setdefault(value, []).append(-1)
+        for value, operation in put:
+            self._moments.setdefault(value, []).append(operation.invoke_ns)
+        for moments in self._moments.values():
+            moments.sort()
+
+    def have(self, value: Frozen, count: int, moment: int) -> bool:
+        """Whether the value was asked to be put there so often by operations that had begun at that moment."""
+        moments: Sequence[int] = self._moments.get(value, ())
+        return len(moments) >= count and moments[count - 1] <= moment

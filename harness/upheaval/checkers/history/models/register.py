@@ -1,0 +1,72 @@
+"""A register that is read, written, and compared and set."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+from upheaval.checkers.history.models.origins import Origins, answered_of, completion_of
+from upheaval.checkers.history.models.sequential import Call, State, require_no_result
+from upheaval.records import FieldError, Function, Json, Operation, Outcome
+from upheaval.records.values import Frozen, frozen, value_text
+
+
+class Register:
+    """The state is the value. Implements `DataType`."""
+
+    names: Final[Mapping[str, Function]] = {
+        "read": Function.READ,
+        "write": Function.WRITE,
+        "cas": Function.CAS,
+    }
+    with_result: Final = frozenset({Function.READ, Function.CAS})
+    first: Final[State] = None
+
+    def first_of(self, value: Json) -> State:
+        """Any value."""
+        return frozen(value)
+
+    def checked(self, operation: Operation) -> Operation:
+        """A compare-and-set has two values."""
+        if operation.f is Function.CAS and not (isinstance(operation.value, list) and len(operation.value) == 2):
+            raise FieldError("the value of a cas must be [expected, new]")
+        if operation.outcome is Outcome.OK:
+            if operation.f is Function.WRITE:
+                require_no_result(operation)
+            if operation.f is Function.CAS and not isinstance(operation.result, bool):
+                raise FieldError(f"expected the result true or false of cas, got {value_text(operation.result)}")
+        return operation
+
+    def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
+        """A compare-and-set that finds another value answers false."""
+        match call.f:
+            case Function.READ:
+                return state, state
+            case Function.WRITE:
+                return call.value, None
+            case _:
+                expected, new = cast(tuple[Frozen, Frozen], call.value)
+                return (new, _TRUE) if state == expected else (state, _FALSE)
+
+    def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
+        """A read of, or a compare-and-set from, a value that no other operation had begun to put there.
+
+        One that answered false may have put it there, as far as was known before its answer.
+        """
+        put: list[tuple[Frozen, Operation]] = []
+        for each in operations:
+            if each.f is Function.WRITE:
+                put.append((frozen(each.value), each))
+            elif each.f is Function.CAS:
+                put.append((frozen(cast(list[Json], each.value)[1]), each))
+        origins = Origins([first], put)
+        for each in answered_of(operations):
+            if each.f is Function.READ and not origins.have(frozen(each.result), 1, completion_of(each)):
+                return each
+            if each.f is Function.CAS and each.result is True:
+                expected, new = map(frozen, cast(list[Json], each.value))
+                if not origins.have(expected, 2 if expected == new else 1, completion_of(each)):
+                    return each
+        return None
+
+
+_TRUE: Final[Frozen] = frozen(True)
+_FALSE: Final[Frozen] = frozen(False)

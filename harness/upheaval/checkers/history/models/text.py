@@ -1,0 +1,96 @@
+"""A text that is put, appended to and got."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+from upheaval.checkers.history.models.origins import answered_of, completion_of
+from upheaval.checkers.history.models.sequential import Call, State, require_no_result
+from upheaval.records import FieldError, Function, Json, Operation, Outcome
+from upheaval.records.values import Frozen, value_text
+
+
+class Text:
+    """The state is the text. Implements `DataType`."""
+
+    names: Final[Mapping[str, Function]] = {
+        "get": Function.READ,
+        "put": Function.WRITE,
+        "append": Function.APPEND,
+        "read": Function.READ,
+        "write": Function.WRITE,
+    }
+    with_result: Final = frozenset({Function.READ})
+    first: Final[State] = ""
+
+    def first_of(self, value: Json) -> State:
+        """A text."""
+        if type(value) is not str:
+            raise FieldError(f"expected a text, got {value_text(value)}")
+        return value
+
+    def checked(self, operation: Operation) -> Operation:
+        """Nil is the empty text."""
+        if operation.f is not Function.READ and type(operation.value) is not str:
+            raise FieldError(f"expected a text to {operation.f}, got {value_text(operation.value)}")
+        if operation.outcome is not Outcome.OK:
+            return operation
+        if operation.f is not Function.READ:
+            require_no_result(operation)
+        elif operation.result is None:
+            return replace(operation, result="")
+        return operation
+
+    def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
+        """What is appended comes last."""
+        match call.f:
+            case Function.READ:
+                return state, state
+            case Function.WRITE:
+                return call.value, None
+            case _:
+                return cast(str, state) + cast(str, call.value), None
+
+    def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
+        """A text that is not made of one that was put (or the first one) and of pieces that had been appended."""
+        pieces = _Pieces(cast(str, first), operations)
+        for each in answered_of(operations):
+            if each.f is Function.READ:
+                moment = pieces.possible_from(each.result) if type(each.result) is str else None
+                if moment is None or moment > completion_of(each):
+                    return each
+        return None
+
+
+class _Pieces:
+    """From when on a text can have been there. Of equal pieces the first one to begin counts for all."""
+
+    def __init__(self, first: str, operations: Sequence[Operation]) -> None:
+        self._put = {first: -1}
+        self._appended: dict[str, int] = {}
+        for each in sorted(operations, key=lambda one: one.invoke_ns):
+            if each.f is Function.WRITE:
+                self._put.setdefault(str(each.value), each.invoke_ns)
+            elif each.f is Function.APPEND and each.value:
+                self._appended.setdefault(str(each.value), each.invoke_ns)
+        self._lengths = sorted({len(piece) for piece in self._appended})
+        self._moments: dict[str, int | None] = {}
+
+    def possible_from(self, text: str) -> int | None:
+        """None: never. Of a text that is read again and again with more at its end, only the new end is looked at."""
+        open_texts = [text]
+        while open_texts:
+            last = open_texts[-1]
+            shorter = [last[:-length] for length in self._lengths if last[-length:] in self._appended]
+            unknown = [each for each in shorter if each not in self._moments]
+            if unknown:
+                open_texts += unknown
+                continue
+            open_texts.pop()
+            moments = [self._put.get(last)]
+            for each in shorter:
+                before = self._moments[each]
+                if before is not None:
+                    moments.append(max(before, self._appended[last[len(each) :]]))
+            self._moments[last] = min((each for each in moments if each is not None), default=None)
+        return self._moments[text]

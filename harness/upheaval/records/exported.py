@@ -1,0 +1,150 @@
+"""Histories of the shipped services in the notations that other judges read: one kind of keys, as events in a line
+each.
+
+Knossos: EDN events whose values are `[key value]`, as jepsen.independent has them. Porcupine: the events of the
+key-value stores that it is tested with, in which a register is put and got, and a list appended to and got; a value is
+its JSON text, percent-encoded and with a semicolon after it, nil the empty text."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from upheaval.records.history import Function, Operation, Outcome
+from upheaval.records.jsonfields import Json
+from upheaval.records.values import edn_text
+
+REGISTER: Final = "register"
+LIST: Final = "list"
+KINDS: Final[dict[str, dict[Function, str]]] = {
+    REGISTER: {Function.READ: "read", Function.WRITE: "write", Function.CAS: "cas"},
+    LIST: {Function.APPEND: "append", Function.LIST: "read"},
+}
+"""The operations on each kind of keys, as Knossos calls them."""
+_OF_KV: Final = {Function.READ: "get", Function.WRITE: "put", Function.APPEND: "append", Function.LIST: "get"}
+_READS: Final = (Function.READ, Function.LIST)
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The lines, and what they hold."""
+
+    lines: tuple[str, ...]
+    operations: int
+    notes: tuple[str, ...]
+    """What the notation has no words for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    process: int
+    type: str
+    operation: Operation
+    moment: int
+
+
+def knossos(operations: Iterable[Operation], kind: str) -> Export:
+    """A compare-and-set that answered false is one that failed there, which says nothing."""
+    chosen = [each for each in operations if each.f in KINDS[kind]]
+    refused = sum(each.f is Function.CAS and each.result is False for each in chosen)
+    notes = [f"{refused} compare-and-sets that answered false are :fail, which says nothing"] if refused else []
+    lines = tuple(_knossos_line(each, KINDS[kind]) for each in _events(chosen))
+    return Export(lines, len(chosen), tuple(notes))
+
+
+def porcupine(operations: Iterable[Operation], kind: str) -> Export:
+    """Keys with compare-and-sets are left out: a key-value store has none. So is what says nothing: operations that did
+    not happen, and reads without an answer, which Porcupine's tests would read as answers of the empty text."""
+    chosen = [each for each in operations if each.f in KINDS[kind]]
+    with_cas = {each.key for each in chosen if each.f is Function.CAS}
+    candidates = [each for each in chosen if each.key not in with_cas]
+    kept = [
+        each
+        for each in candidates
+        if each.outcome is Outcome.OK or (each.outcome is Outcome.UNKNOWN and each.f not in _READS)
+    ]
+    notes = []
+    if with_cas:
+        left_out = sum(each.key in with_cas for each in chosen)
+        notes.append(f"{left_out} operations on {len(with_cas)} keys with compare-and-sets are left out")
+    if len(kept) < len(candidates):
+        notes.append(f"{len(candidates) - len(kept)} that failed, or read without an answer, say nothing")
+    lines = tuple(_porcupine_line(each) for each in _events(kept) if each.type != "info")
+    return Export(lines, len(kept), tuple(notes))
+
+
+def _may_change_something(operation: Operation) -> bool:
+    return operation.outcome is Outcome.UNKNOWN and operation.f not in _READS
+
+
+FORMATS: Final[dict[str, Callable[[Iterable[Operation], str], Export]]] = {
+    "knossos": knossos,
+    "porcupine": porcupine,
+}
+
+
+def _events(operations: Iterable[Operation]) -> Iterator[_Event]:
+    """In the order of time; at one moment invocations come first, because what touches is concurrent.
+
+    A process has one operation at a time and ends with one that has no answer, as in Jepsen: its client goes on as
+    another."""
+    moments: list[tuple[int, int, Operation]] = []
+    for operation in operations:
+        moments.append((operation.invoke_ns, 0, operation))
+        if operation.outcome is Outcome.OK and operation.complete_ns is not None:
+            moments.append((operation.complete_ns, 1, operation))
+    moments.sort(key=lambda each: each[:2])
+    idle: dict[int, list[int]] = defaultdict(list)
+    busy: dict[int, tuple[int, Operation]] = {}
+    count = last = 0
+    for last, is_completion, operation in moments:
+        slot = idle[operation.process]
+        if is_completion:
+            process, _ = busy.pop(operation.id)
+            slot.append(process)
+            has_failed = operation.f is Function.CAS and operation.result is False
+            yield _Event(process, "fail" if has_failed else "ok", operation, last)
+            continue
+        if not slot:
+            slot.append(count)
+            count += 1
+        process = slot.pop()
+        yield _Event(process, "invoke", operation, last)
+        if operation.outcome is Outcome.FAIL:
+            slot.append(process)
+            yield _Event(process, "fail", operation, last)
+        else:
+            busy[operation.id] = process, operation
+    for process, operation in busy.values():
+        yield _Event(process, "info", operation, last)
+
+
+def _knossos_line(event: _Event, names: dict[Function, str]) -> str:
+    operation = event.operation
+    is_read_result = event.type == "ok" and operation.f in _READS
+    value: Json = [operation.key, operation.result if is_read_result else operation.value]
+    return (
+        f"{{:process {event.process}, :type :{event.type}, :f :{names[operation.f]}, :value {edn_text(value)}, "
+        f":time {event.moment}}}"
+    )
+
+
+def _porcupine_line(event: _Event) -> str:
+    operation = event.operation
+    key = quote(operation.key, safe=" /:;,.()[]")
+    value = operation.result if event.type == "ok" and operation.f in _READS else operation.value
+    if operation.f in _READS and event.type == "invoke":
+        text = "nil"
+    elif operation.f is Function.LIST:
+        text = '"' + "".join(map(_piece, value if isinstance(value, list) else [])) + '"'
+    elif operation.f is Function.APPEND:
+        text = f'"{_piece(value)}"'
+    else:
+        text = '""' if value is None else f'"{_piece(value)}"'
+    return f'{{:process {event.process}, :type :{event.type}, :f :{_OF_KV[operation.f]}, :key "{key}", :value {text}}}'
+
+
+def _piece(value: Json) -> str:
+    return quote(json.dumps(value, sort_keys=True), safe=" :,.[]{}()") + ";"
