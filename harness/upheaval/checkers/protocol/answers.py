@@ -105,7 +105,9 @@ class _Judge:
             raise _broken(answer, leader, answer.complete_ns, what)
         if answer.invoke_ns > lead.end_ns:
             late = _ms(answer.invoke_ns - lead.end_ns)
-            what = f"was invoked {late} after {who} had ceased to lead term {answer.term} ({where}), of which its entry is"
+            what = (
+                f"was invoked {late} after {who} had ceased to lead term {answer.term} ({where}), of which its entry is"
+            )
             raise _broken(answer, leader, answer.invoke_ns, what)
         if len(self._traces) > 1:
             self._require_committed(answer, leader)
@@ -154,9 +156,7 @@ def _ms(ns: int) -> str:
     return f"{ns / MS:.3f} ms"
 
 
-def _broken(
-    answer: Answer, leader: _Leader, ns: int, what: str, verdict: Verdict = Verdict.INVALID
-) -> Broken:
+def _broken(answer: Answer, leader: _Leader, ns: int, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
     detail = f"operation id={answer.id} at position {answer.position} {what}, at {ns} ns"
     return Broken(verdict, detail, members=(leader.member_id,), position=answer.position, operation=answer.id)
 
