@@ -33,7 +33,9 @@ class ProcessLife:
     booted_ms: int | None = None
     """When the clock of `last_ns` was 0, by the wall clock; None when its last line has no such time."""
     is_told_to_end: bool = False
-    """Whether its cluster was ending."""
+    """Whether its cluster was ending, or its member in order."""
+    cluster_end_ns: int | None = None
+    """When its consensus module began to end with the cluster."""
     has_started: bool = False
     """Whether it came as far as an election."""
     end_line: int = 0
@@ -167,6 +169,8 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         life.has_started = True
     elif event.event in _ENDS_WITH_CLUSTER or event.fields.get("new") == _TERMINATING:
         life.is_told_to_end = True
+        if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
+            life.cluster_end_ns = event.ns
 
 
 def _add(facts: TraceFacts, event: TraceEvent) -> None:

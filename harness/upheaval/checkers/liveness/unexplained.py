@@ -176,24 +176,29 @@ def _unexplained_end(
 def _unordered_end(
     life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, orders: Iterable[_Window]
 ) -> Broken | None:
-    """One that ended as if it had been told to, before the run did. Who ends a whole cluster writes nothing down."""
+    """One that ended as if it had been told to, before the run did.
+
+    Who ends a whole cluster writes nothing down, and a campaign writes down only those ends that all members came to.
+    """
     end_ns = completed_ns(manifest)
     is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)
-    if is_over or _is_rebooted(life):
+    if is_over or _ends_with_cluster(life, lives) or _is_rebooted(life):
         return None
-    if any(
-        life.member_id in order.members and order.begin_ns <= life.last_ns <= order.end_ns + _GRACE_NS
-        for order in orders
-    ):
+    given = (order for order in orders if life.member_id in order.members)
+    if any(order.begin_ns <= life.last_ns <= order.end_ns + _GRACE_NS for order in given):
         return None
     if life.next_ns is not None and _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
         return None
     who = f"member-{life.member_id}/trace.jsonl:{life.end_line}"
-    detail = f"{who}: process {life.component!r} of member {life.member_id} ended with status {life.status}"
-    if life.is_told_to_end:
-        detail += ", as its cluster did, and no command told it to"
-        return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,))
-    return Broken(Verdict.INVALID, f"{detail}, and nothing told it to", members=(life.member_id,))
+    whose = f"process {life.component!r} of member {life.member_id}"
+    detail = f"{who}: {whose} ended with status {life.status}, and nothing told it to"
+    return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+
+
+def _ends_with_cluster(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
+    """Whether the consensus module of its member, in whichever process, was ending with its cluster."""
+    ends = (each.cluster_end_ns for each in lives if each.member_id == life.member_id)
+    return any(end_ns is not None and end_ns <= life.last_ns <= end_ns + _GRACE_NS for end_ns in ends)
 
 
 def _is_refused(life: ProcessLife) -> bool:
