@@ -178,7 +178,7 @@ class DatagramInjection:
         self._target = target
         self._datagrams = target.datagrams(fault.kind)
         self._fault = fault
-        self._links = links
+        self.links = links
         self.what = fault.kind.value
         self.where = "links " + ", ".join(map(str, links))
         self.statement = statement
@@ -190,7 +190,7 @@ class DatagramInjection:
 
     def act(self) -> None:
         """Impose the effect on every link."""
-        self._datagrams.disturb(self._links, self._fault.effect)
+        self._datagrams.disturb(self.links, self._fault.effect)
 
     def prove(self) -> Proof:
         """As many probes are hit as the fault says, on each leg."""
@@ -201,7 +201,7 @@ class DatagramInjection:
 
     def heal(self) -> None:
         """Take the effect off every link."""
-        self._datagrams.restore(self._links, self._fault.effect)
+        self._datagrams.restore(self.links, self._fault.effect)
 
     def prove_healed(self) -> Proof:
         """No probe is hit any more."""
@@ -222,7 +222,7 @@ class DatagramInjection:
         """What becomes of probes like the frames of the effect, by link and leg."""
         return {
             (link, leg): _seen(self._count, came)
-            for link in self._links
+            for link in self.links
             for leg, came in self._datagrams.volley(link, self._count, effect).items()
         }
 
@@ -254,7 +254,7 @@ class DatagramInjection:
         if self._fault.kind is DatagramFaultKind.DISORDER:
             return int(_DISORDER * count), count
         once = self._fault.percent / 100
-        share = 1 - (1 - once) ** 2 if link.reverse in self._links else once
+        share = 1 - (1 - once) ** 2 if link.reverse in self.links else once
         chance = _CHANCE * (count * share * (1 - share)) ** 0.5
         return max(1, int(count * share - chance)), min(count, int(count * share + chance) + 1)
 

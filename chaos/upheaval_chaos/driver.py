@@ -181,6 +181,7 @@ class FaultDriver:
             inject_operations=operations,
             asked_ns=asked_ns,
             is_drawn=is_drawn,
+            links=tuple(map(str, injection.links)),
         )
         active = self._active[name] = _Active(injection, record)
         self._injections[name] = injection

@@ -5,11 +5,13 @@ Every message is one line that says what is wrong and what to do about it.
 
 from typing import ClassVar
 
+from upheaval_chaos.exit_status import CommandStatus
+
 
 class HarnessError(Exception):
     """Root of every error that the harness raises on purpose. `exit_status` is what a command ends with."""
 
-    exit_status: ClassVar[int] = 2
+    exit_status: ClassVar[CommandStatus] = CommandStatus.REFUSED
 
 
 class UsageError(HarnessError):
@@ -23,4 +25,4 @@ class EnvironmentFault(HarnessError):
 class UnknownOutcome(HarnessError):
     """Something was asked for and it cannot be told whether it happened, or it did not happen in time."""
 
-    exit_status: ClassVar[int] = 3
+    exit_status: ClassVar[CommandStatus] = CommandStatus.UNKNOWN

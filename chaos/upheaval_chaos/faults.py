@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.record import FaultRecord, Proof
-from upheaval_chaos.target import CLIENTS, Target
+from upheaval_chaos.target import CLIENTS, Link, Target
 from upheaval_node.types import S
 
 TAKES_EFFECT_S: Final = 10.0
@@ -45,6 +45,10 @@ class Injection(Protocol):
     @property
     def member_ids(self) -> Sequence[int]:
         """The members that it was about, the first of them the victim."""
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """The links that it was put on; none for a fault of members or machines."""
 
     @property
     def component(self) -> str | None:
@@ -327,6 +331,7 @@ class MemberInjection:
     """A fault of members. Implements `Injection`."""
 
     is_exclusive = True
+    links: Sequence[Link] = ()
 
     def __init__(self, target: Target, fault: MemberFault, member_ids: Sequence[int]) -> None:
         self._target = target

@@ -21,7 +21,7 @@ from upheaval_chaos.faults import (
     who_of,
 )
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import DiskWork, Target
+from upheaval_chaos.target import DiskWork, Link, Target
 from upheaval_node.types import MS
 
 CLOCK_EXACT_MS: Final = 20
@@ -127,6 +127,7 @@ class HostInjection:
 
     is_exclusive = True
     component = None
+    links: Sequence[Link] = ()
 
     def __init__(self, target: Target, fault: HostFault, member_ids: Sequence[int]) -> None:
         self._target = target

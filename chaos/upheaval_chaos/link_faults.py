@@ -185,7 +185,7 @@ class LinkInjection:
         links = _links(fault, sources, targets)
         self._target = target
         self._fault = fault
-        self._links = links
+        self.links = links
         self.what = fault.kind.value
         self.component = None
         self.where = "links " + ", ".join(str(link) for link in links)
@@ -201,7 +201,7 @@ class LinkInjection:
 
     def act(self) -> None:
         """Impose the effect on every link."""
-        self._target.impose(self._links, self._fault.effect)
+        self._target.impose(self.links, self._fault.effect)
 
     def prove(self) -> Proof:
         """What is sent over the links comes late, comes to an end, or does not come, and the way back as usual."""
@@ -217,7 +217,7 @@ class LinkInjection:
         """Take the effect off every link."""
         for traffic in self._traffic.values():
             traffic.end()
-        self._target.lift(self._links, self._fault.effect)
+        self._target.lift(self.links, self._fault.effect)
 
     def prove_healed(self) -> Proof:
         """What is sent over the links comes as it did before."""
@@ -291,13 +291,13 @@ class LinkInjection:
         """Nothing comes out of the links that are cut, although it is tried; the ways back deliver."""
         wanted = Answer.RESET if self._fault.kind is LinkFaultKind.RESET else Answer.SILENT
         before = self._begin_silence()
-        tried = dict.fromkeys(road for link in self._links for road in self._roads(link))
+        tried = dict.fromkeys(road for link in self.links for road in self._roads(link))
         for road in tried:
             ping = self._target.ping(road, SILENCE_S)
             if ping.answer is not wanted:
                 raise UnknownOutcome(f"a connection along {road} was {ping.answer}, not {wanted}")
         self._require_silence(before)
-        text = f"0 bytes came out of {len(self._links)} links, {len(tried)} new connections were {wanted}"
+        text = f"0 bytes came out of {len(self.links)} links, {len(tried)} new connections were {wanted}"
         return text + self._show_ways_back()
 
     def _look_ended(self) -> str:
@@ -305,7 +305,7 @@ class LinkInjection:
         timeout_ns = self._fault.timeout_ms * MS
         before = self._begin_silence()
         shown = []
-        for road in dict.fromkeys(road for link in self._links for road in self._roads(link)):
+        for road in dict.fromkeys(road for link in self.links for road in self._roads(link)):
             ping = self._target.ping(road, PING_TIMEOUT_S + timeout_ns / S)
             if ping.answer not in _ENDS or ping.round_trip_ns < timeout_ns:
                 took = f"{ping.answer} after {ping.round_trip_ns / MS:.1f} ms"
@@ -314,11 +314,11 @@ class LinkInjection:
                 )
             shown.append(f"{road} ended after {ping.round_trip_ns / MS:.1f} ms")
         self._require_silence(before)
-        return f"0 bytes came out of {len(self._links)} links; {'; '.join(shown)}"
+        return f"0 bytes came out of {len(self.links)} links; {'; '.join(shown)}"
 
     def _begin_silence(self) -> Mapping[Link, Mapping[str, int]]:
         self._target.let_pass(SETTLES_S)
-        return {link: self._target.delivered_by_stream(link) for link in self._links}
+        return {link: self._target.delivered_by_stream(link) for link in self.links}
 
     def _require_silence(self, before: Mapping[Link, Mapping[str, int]]) -> None:
         for link, counts in before.items():
@@ -326,8 +326,8 @@ class LinkInjection:
                 raise UnknownOutcome(f"link {link} delivered {leaked} bytes while it was meant to be cut")
 
     def _show_ways_back(self) -> str:
-        kept = [road for link in self._links for road in (link.reverse, link.spared)]
-        backs = [link for link in dict.fromkeys(kept) if link not in self._links]
+        kept = [road for link in self.links for road in (link.reverse, link.spared)]
+        backs = [link for link in dict.fromkeys(kept) if link not in self.links]
         for back in backs:
             self._require_delivery(back)
         return f"; {', '.join(map(str, backs))} still delivers" if backs else ""
@@ -335,7 +335,7 @@ class LinkInjection:
     def _look_slow(self) -> str:
         """An answer along each link takes longer by the latency, or as many bytes take as long as the limit says."""
         shown = []
-        for link in self._links:
+        for link in self.links:
             if self._fault.latency_ms:
                 shown.append(self._late(link))
             if self._fault.bytes_per_second:
@@ -388,13 +388,13 @@ class LinkInjection:
 
     def _look_healed(self) -> str:
         round_trips: list[int] = []
-        for link in self._links:
+        for link in self.links:
             self._require_delivery(link)
             round_trips.extend(self._works_again(road) for road in self._roads_to_try(link))
         for link in self._usual_bulk:
             self._require_full_speed(link)
         slowest = f" and answer, the slowest in {max(round_trips) / MS:.1f} ms" if round_trips else ""
-        return f"{len(self._links)} links deliver{slowest}"
+        return f"{len(self.links)} links deliver{slowest}"
 
     def _works_again(self, road: Link) -> int:
         """The round trip of a connection that goes as it usually does, and sooner than the time that was healed."""

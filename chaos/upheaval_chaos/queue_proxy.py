@@ -11,13 +11,13 @@ import contextlib
 import errno
 import itertools
 import socket
-import subprocess
 from collections.abc import Iterator
 from random import Random
 from typing import Final
 
 from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Watch, Way, is_probe
 from upheaval_chaos.packet_queue import PacketQueue
+from upheaval_chaos.programs import run_program
 from upheaval_chaos.toxics import DOWNSTREAM, STREAMS, UPSTREAM
 
 _MARK: Final = 0x7F0F
@@ -159,8 +159,6 @@ def _is_here(address: str) -> bool:
 
 def _iptables(rule: str) -> None:
     """Raises `OSError` with what it says."""
-    done = subprocess.run(
-        ["iptables", "-w", "-t", "mangle", *rule.split()], capture_output=True, text=True, check=False
-    )
+    done = run_program(["iptables", "-w", "-t", "mangle", *rule.split()])
     if done.returncode:
         raise OSError(errno.ENOTSUP, done.stderr.strip().rpartition("\n")[2])

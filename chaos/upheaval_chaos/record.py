@@ -32,8 +32,9 @@ class FaultRecord:
     `asked_ns` and then. A proof is None when nobody looked. `members` are those that it was about, by their ids;
     `component` is the one that it hit of each, None for whole members. `statement` says it in the language of
     scenarios, with the members that it hit; the operations are those that were acknowledged when it was asked for and
-    when it was healed. A fault that no scenario made has none of these. One that `is_drawn` may pass unnoticed, as the
-    pause of a process that has nothing to do: without any proof it is neither proved nor doubted.
+    when it was healed. `links` are those that it was put on: `from->to`, and the channel unless all are. A fault that
+    no scenario made has none of these. One that `is_drawn` may pass unnoticed, as the pause of a process that has
+    nothing to do: without any proof it is neither proved nor doubted.
     """
 
     what: str
@@ -52,6 +53,7 @@ class FaultRecord:
     heal_operations: int | None = None
     asked_ns: int | None = None
     is_drawn: bool = False
+    links: tuple[str, ...] = ()
 
     @property
     def was_unseen(self) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from upheaval_chaos.errors import EnvironmentFault
+from upheaval_chaos.programs import printed
 
 _TIMEOUT_S: Final = 10.0
 _SENT: Final = re.compile(r"^toxiproxy_proxy_sent_bytes_total\{([^}]*)\} ([0-9.e+]+)$", re.MULTILINE)
@@ -92,7 +93,7 @@ class StandardToxiproxy(ToxiproxyApi):
         try:
             connection.request(method, path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
-            text = response.read().decode()
+            text = printed(response.read())
         except (OSError, http.client.HTTPException) as error:
             raise self._silent(error) from error
         finally:
@@ -122,7 +123,7 @@ class PythonToxiproxy(ToxiproxyApi):
         try:
             response = getattr(self._consumer, method.lower())(path, timeout=_TIMEOUT_S, **arguments)
         except (InvalidToxic, NotFound, ProxyExists) as error:
-            text = error.args[0].decode("utf-8", "replace") if error.args else ""
+            text = printed(error.args[0]) if error.args else ""
             raise EnvironmentFault(f"Toxiproxy refused {method} {path}: {text.strip()}") from error
         except requests.exceptions.RequestException as error:
             raise self._silent(error) from error

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import time
 import zipfile
@@ -16,6 +15,7 @@ from typing import Any
 
 from upheaval.errors import EnvironmentFault
 from upheaval.records import owned_folder
+from upheaval_chaos.programs import ENCODING, ERRORS, run_program
 from upheaval_pipeline.packages import files_of_packages
 
 JAVA_MIN = 17
@@ -40,7 +40,7 @@ def require_spark() -> None:
         where = f"JAVA_HOME ({home})" if home else "the path"
         raise EnvironmentFault(f"no Java in {where}: Spark needs Java {JAVA_MIN} or newer; {WHAT_WORKS}")
     try:
-        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+        shown = run_program([java, "-version"]).stderr
     except OSError as error:
         raise EnvironmentFault(f"{java} cannot be run: {error.strerror}; {WHAT_WORKS}") from error
     version = re.search(r'version "(?:1\.)?(\d+)', shown)
@@ -191,7 +191,7 @@ def _package(scratch: Path) -> Path:
 
 def _reason(error: BaseException, scratch: Path) -> str:
     """Why the start failed: the exception that the JVM printed, or else what we were told."""
-    printed = (scratch / "stderr.log").read_text(errors="replace").splitlines()
+    printed = (scratch / "stderr.log").read_text(encoding=ENCODING, errors=ERRORS).splitlines()
     for line in printed:
         found = re.search(r"(?:Exception|Error): (.+)", line)
         if found:

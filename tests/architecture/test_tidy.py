@@ -240,6 +240,12 @@ def test_every_test_checks_something() -> None:
     assert empty == []
 
 
+def test_what_other_programs_print_is_read_in_one_way() -> None:
+    """By `upheaval_chaos.programs`: as text of the caller's locale, a byte of it would end its reader."""
+    own = re.compile(r"\btext=True|universal_newlines|subprocess\.(check_output|getoutput)|os\.popen")
+    assert [f"{file.path}: {found}" for file in python_files(*PACKAGES) for found in own.findall(file.text)] == []
+
+
 def test_nothing_unfinished_is_left() -> None:
     mark = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError")
     found = [

@@ -46,7 +46,7 @@ def test_the_demo_took_two_leaders_away_and_others_led_after_them(good_run: Path
     faults = list(folder.read_faults())
     assert [fault.what for fault in faults] == ["kill", "blackhole"]
     assert all(fault.heal_end_ns is not None for fault in faults)
-    log = logs.check_logs(folder, (), 3, None).witness
+    log = logs.compare_logs(folder, (), 3, None).witness
     assert log is not None
     assert len({term.leader_member_id for term in log.terms}) >= 2
 
@@ -142,7 +142,7 @@ def test_a_changed_read_value_is_found(copy: RunFolder) -> None:
 
 
 def test_two_leaders_in_a_term_are_found(copy: RunFolder) -> None:
-    log = logs.check_logs(copy, (), 3, None).witness
+    log = logs.compare_logs(copy, (), 3, None).witness
     assert log is not None
     term = log.terms[-1]
     other = copy.member((term.leader_member_id + 1) % 3)

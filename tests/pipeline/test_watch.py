@@ -20,6 +20,7 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, RunFolder, seal
 from upheaval.waits import wait_until
+from upheaval_chaos.exit_status import CommandStatus
 from upheaval_pipeline.watch import IN_VOLUMES, open_checkpoint
 
 OPERATIONS = 1200
@@ -199,6 +200,17 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
         watch.send(signal.SIGINT)
         assert watch.status() == 128 + signal.SIGINT
         assert list(watch.temporary.iterdir()) == []
+
+
+@pytest.mark.nightly
+def test_it_ends_with_its_reader(tmp_path: Path) -> None:
+    good_run().write(tmp_path / "run")
+    command = [sys.executable, "-m", "upheaval.cli.main", "watch", "--dir", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watch:
+        assert watch.stdout is not None
+        watch.stdout.close()
+        _, errors = watch.communicate()
+    assert watch.returncode == CommandStatus.READER_GONE, errors.decode()
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

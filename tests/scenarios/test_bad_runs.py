@@ -43,6 +43,7 @@ FROM_FOLDERS_ALONE = (
     Promise.EVIDENCE_SEALED,
     Promise.NO_UNEXPLAINED_END,
     Promise.SERVICES_RAISED_NOTHING,
+    Promise.FAULTS_IN_TIME,
 )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from support.built_runs import BuiltRun, good_run
 from support.services.fenced import Fenced
 from upheaval.records import Function, Operation, Outcome, call_digest, source_digest
-from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.session_header import pack_session_header
 
 SERVICES = Path(__file__).parent / "services"
@@ -37,9 +36,6 @@ def message(payload: bytes, session: int = 1) -> bytes:
 def locks_run(model: str = "fenced_model:Locks") -> BuiltRun:
     """A good run of the lock service, with a client that asks nothing twice."""
     service, run = Fenced(), good_run(0)
-    opened = cm.SCHEMA.encode(cm.SessionOpenEvent(0, 7, 1, 1000, 3, "aeron:tcp?endpoint=a:1", b""))
-    for log in run.payloads:
-        log.append(opened)
     for number in range(CALLS):
         payload = asked(number)
         run.operations.append(call(number, payload, json.dumps(service.apply(json.loads(payload)))))

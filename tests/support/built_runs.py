@@ -182,6 +182,10 @@ def new_term(term: int, leader: int, base: int = 0) -> bytes:
     )
 
 
+def session_open(session_id: int = 1, term: int = 0) -> bytes:
+    return cm.SCHEMA.encode(cm.SessionOpenEvent(term, 7, session_id, 1000, 3, "aeron:tcp?endpoint=a:1", b""))
+
+
 START_LINE = '{"ts":1,"component":"all","event":"process-start"}'
 """What the trace of each process begins with."""
 
@@ -237,8 +241,9 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
     model = Model()
     run = BuiltRun()
     log = LogBuilder()
-    messages = [new_term(0, 0)]
-    log.append(messages[0])
+    messages = [new_term(0, 0), session_open()]
+    for message in messages:
+        log.append(message)
     free_at = [0] * slots
     processes = list(range(slots))
     for number in range(count):

@@ -20,6 +20,7 @@ class Promise(StrEnum):
     RUN_CONVERGED = "run-converged", "the run converged"
     ENOUGH_TRAFFIC = "enough-traffic", "enough traffic to judge by"
     FAULTS_PROVED = "faults-proved", "every fault took effect and was healed"
+    FAULTS_IN_TIME = "faults-in-time", "every fault was there when its record has it"
     ADMIN_COMMANDS_PROVED = "admin-commands-proved", "every admin command took effect"
     ENDS_AT_ONE_POSITION = "ends-at-one-position", "a cluster that was ended ends at one position"
     ONE_LEADER_A_TERM = "one-leader-a-term", "one leader a term"

@@ -11,6 +11,7 @@ from upheaval.checkers.evidence.binding import BINDING
 from upheaval.checkers.evidence.convergence import CONVERGENCE, TRAFFIC
 from upheaval.checkers.evidence.equal_logs import EQUAL_LOGS
 from upheaval.checkers.evidence.failures import FAILURES
+from upheaval.checkers.evidence.fault_windows import FAULT_WINDOWS
 from upheaval.checkers.evidence.faults import COMMANDS, FAULTS
 from upheaval.checkers.evidence.final_positions import FINAL_POSITIONS
 from upheaval.checkers.evidence.sealing import SEALING
@@ -41,6 +42,7 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     CONVERGENCE,
     TRAFFIC,
     FAULTS,
+    FAULT_WINDOWS,
     COMMANDS,
     ENDINGS_CHECKER,
     LEADERS,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from upheaval.checkers.own.causes import Explanation
 from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval_chaos.exit_status import CommandStatus
 
 
 class Verdict(IntEnum):
@@ -26,12 +27,17 @@ class Verdict(IntEnum):
         return self.name.lower()
 
     @property
-    def exit_status(self) -> int:
+    def exit_status(self) -> CommandStatus:
         """What a command that ends with this verdict returns to the shell."""
         return _EXIT_STATUS[self]
 
 
-_EXIT_STATUS = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3, Verdict.TIMEOUT: 3}
+_EXIT_STATUS: Final = {
+    Verdict.VALID: CommandStatus.VALID,
+    Verdict.TIMEOUT: CommandStatus.UNKNOWN,
+    Verdict.UNKNOWN: CommandStatus.UNKNOWN,
+    Verdict.INVALID: CommandStatus.BROKEN,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from upheaval.campaign.seed import SeedOrigin, SeedOutcome, keep_seed
 from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import promise_of
+from upheaval.checkers.verdict import Verdict, worst
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import RUNS, run_folder
@@ -31,7 +32,7 @@ WIDTH = 40
 
 
 def campaign(options: argparse.Namespace) -> int:
-    """Run the seeds; exit status 1 when one of them failed."""
+    """Run the seeds; the exit status is that of the worst verdict."""
     seeds = parse_seeds(options.seeds)
     if options.runtime != SIMULATED:
         return live_campaign(options, seeds)
@@ -87,7 +88,7 @@ def _several(options: argparse.Namespace, seeds: range, planted: str | None, own
     if options.shrink and summary.failed:
         failed = summary.failed[0]
         _shrink(SeedOrigin(failed.swarm.seed, planted, own), failed, folder / f"seed-{failed.swarm.seed}-smallest")
-    return 1 if summary.failed else 0
+    return worst([Verdict.VALID, *map(_verdict, summary.failed)]).exit_status
 
 
 def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
@@ -106,7 +107,11 @@ def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
         print(_failure(origin, outcome), file=sys.stderr)
         if options.shrink:
             _shrink(origin, outcome, folder.with_name(f"{folder.name}-smallest"))
-    return 0 if outcome.is_valid else 1
+    return _verdict(outcome).exit_status
+
+
+def _verdict(outcome: SeedOutcome) -> Verdict:
+    return Verdict[outcome.verdict.upper()]
 
 
 def _shrink(origin: SeedOrigin, failed: SeedOutcome, folder: Path) -> None:

@@ -141,6 +141,7 @@ def _add_watch(commands: Commands) -> None:
         help="keep there how far it is, so that it goes on after its own end (default: a temporary folder)",
     )
     add_json(watch, "print one object a line")
+    watch.set_defaults(ends_with_reader=True)
 
 
 def _add_trace(commands: Commands) -> None:
@@ -159,6 +160,7 @@ def _add_trace(commands: Commands) -> None:
         help="plain: messages and state changes; columns: only sent messages, with aligned fields",
     )
     add_json(trace, "print one object a line, as in the run folder")
+    trace.set_defaults(ends_with_reader=True)
 
 
 def _add_logs(commands: Commands) -> None:
@@ -167,6 +169,7 @@ def _add_logs(commands: Commands) -> None:
     logs.add_argument("--member", type=int, action="append", metavar="N", help="only this member; may be repeated")
     logs.add_argument("--level", choices=LOG_LEVELS, default=LOG_LEVELS[0], help="from this level on (default info)")
     add_json(logs, "print one object a line")
+    logs.set_defaults(ends_with_reader=True)
 
 
 def _add_master(parser: argparse.ArgumentParser) -> None:

@@ -1,57 +1,78 @@
 """`upheaval`: parses the command line, calls one command, prints one clear line for whatever went wrong.
 
-Exit status: 0 valid or done, 1 a promise was broken, 2 wrong usage or environment, 3 unknown or timed out, 128 and the
-number of the signal that ended it: 130 after Ctrl-C, 143 after SIGTERM.
+Exit statuses are those of `upheaval_chaos.exit_status`.
 """
 
 import argparse
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from upheaval.cli import build_commands, cluster_commands, fault_commands, judge_commands, operate_commands
-from upheaval.cli.parsing import USAGE_STATUS, Commands, Parser
-from upheaval.errors import HarnessError, UnknownOutcome
+from upheaval.cli.output import Output, OutputLost, final_status, lost_status, standard_streams
+from upheaval.cli.parsing import Commands, Parser
+from upheaval.errors import HarnessError, UsageError
+from upheaval_chaos.exit_status import CommandStatus, interrupted_status, status_table
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError, TimeoutExpired
 
-INTERRUPTED_STATUS = 128
-"""And the number of the signal."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 DESCRIPTION = "Starts clusters of replicated state machines, breaks them, heals them, and judges what they promised."
-EPILOG = """\
-`upheaval COMMAND --help` lists the options of a command.
-Exit status: 0 valid or done, 1 a promise was broken, 2 wrong usage or environment, 3 unknown or timed out."""
+EPILOG = "\n".join(
+    [
+        "`upheaval COMMAND --help` lists the options of a command.",
+        "Exit status:",
+        *(f"  {status:<9}{meaning}" for status, meaning in status_table()),
+    ]
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    """The entry point; returns the exit status. Raises `SystemExit` where the parser ends the command."""
+    with standard_streams() as output:
+        try:
+            status = _status(arguments, output)
+        except SystemExit as end:
+            raise SystemExit(final_status(int(end.code or 0), output)) from None
+        return final_status(status, output)
+
+
+def _status(arguments: Sequence[str] | None, output: Output) -> int:
     try:
+        options = _parser().parse_args(arguments)
+        output.ends_command = options.ends_with_reader
         with _interruptible():
-            status: int = options.command(options)
+            return _carried_out(options)
     except HarnessError as error:
         return _fail(str(error), error.exit_status)
     except TimeoutExpired as error:
-        return _fail(str(error), UnknownOutcome.exit_status)
+        return _fail(str(error), CommandStatus.UNKNOWN)
     except NodeError as error:
-        return _fail(str(error), USAGE_STATUS)
+        return _fail(str(error), CommandStatus.REFUSED)
     except KeyboardInterrupt as interrupt:
         number = next((each for each in interrupt.args if isinstance(each, int)), signal.SIGINT)
-        return _fail("interrupted: nothing was left running by this command", INTERRUPTED_STATUS + number)
-    except BrokenPipeError:
-        # Whoever read our output has gone; the interpreter must not fail once more when it flushes.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _fail("interrupted: nothing was left running by this command", interrupted_status(number))
+    except OutputLost:
+        return lost_status(output)
     except OSError as error:
         # What no command foresaw: a name that is too long, a file that may not be read, a full disk.
         where = "" if error.filename is None else f"{error.filename}: "
-        return _fail(f"{where}{error.strerror or error}", USAGE_STATUS)
+        return _fail(f"{where}{error.strerror or error}", CommandStatus.REFUSED)
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - an exception that nothing foresaw is ours to answer for
+        return _defect(error)
+
+
+def _carried_out(options: argparse.Namespace) -> int:
+    try:
+        status: int = options.command(options)
+    except SystemExit as end:
+        # Nothing of ours ends a command so, and its status is no verdict.
+        raise UsageError(f"code that the command loaded ended the program, by sys.exit({end.code!r})") from end
     return status
 
 
@@ -78,8 +99,21 @@ def _interrupt(number: int, _: object) -> NoReturn:
 
 def _fail(text: str, status: int) -> int:
     line = " ".join(text.split())
-    sys.stdout.flush()
+    with contextlib.suppress(OutputLost):
+        sys.stdout.flush()
     print(f"upheaval: {line}", file=sys.stderr)
+    return status
+
+
+def _defect(error: BaseException) -> int:
+    import traceback
+
+    status = _fail(
+        f"this is a defect of upheaval {__version__} and no verdict: {type(error).__name__}: {error}; "
+        "please report the command and all of what follows",
+        CommandStatus.DEFECT,
+    )
+    traceback.print_exception(error)
     return status
 
 
@@ -87,6 +121,7 @@ def _parser() -> Parser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="upheaval", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"upheaval {__version__}")
+    parser.set_defaults(ends_with_reader=False)
     commands = Commands(parser)
     for module in (cluster_commands, fault_commands, judge_commands, operate_commands, build_commands):
         module.add_commands(commands)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from upheaval.cli.lazy import Command
+from upheaval_chaos.exit_status import CommandStatus
 
-USAGE_STATUS: Final = 2
 LIVE_RUNTIMES: Final = ("process", "docker")
 RUNTIMES: Final = ("simulated", *LIVE_RUNTIMES)
 LAYOUTS: Final = ("together", "split")
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the line and exit with status 2."""
-        self.exit(USAGE_STATUS, f"upheaval: {message} (see `{self.prog} --help`)\n")
+        self.exit(CommandStatus.REFUSED, f"upheaval: {message} (see `{self.prog} --help`)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What is not known is refused by the parser that was given it: that above it would name its own help."""

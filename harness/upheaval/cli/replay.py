@@ -17,8 +17,6 @@ from upheaval.execution.run import read_origin, read_result
 from upheaval.records import RunFolder, read_made_by_test
 from upheaval.scenario import SIMULATED, recorded_scenario
 
-DIFFERENT_STATUS = 3
-
 
 def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: bool) -> int:
     """The verdict of the new run; unknown when it should have been the same execution and was not."""
@@ -59,6 +57,6 @@ def _compared(then: str | None, now: str | None, verdict: Verdict) -> int:
     """The exit status of an execution that should have been the same."""
     if then != now:
         print(f"upheaval: the digest was {then}: the node or the simulation has changed since", file=sys.stderr)
-        return max(verdict.exit_status, DIFFERENT_STATUS) if verdict.exit_status != 1 else 1
+        return max(verdict, Verdict.UNKNOWN).exit_status
     print("the digest is the same: this was the same execution", file=sys.stderr)
     return verdict.exit_status

@@ -49,6 +49,7 @@ from upheaval.scenario import (
     parse_scenario,
 )
 from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.faults import Fault, roster_of
 from upheaval_chaos.record import Proof
 from upheaval_node.types import MS, S
@@ -126,7 +127,7 @@ def run_scenario(
         finally:
             stage.close()
     except HarnessError as error:
-        if error.exit_status != Verdict.UNKNOWN.exit_status:
+        if error.exit_status != CommandStatus.UNKNOWN:
             raise
         add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
     digest = stage.digest()

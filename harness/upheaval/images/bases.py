@@ -115,5 +115,5 @@ def _compile(base: GoBase, root: Path, say: Say) -> None:
     settings = {"CGO_ENABLED": "0", "GOBIN": str(root), "GOFLAGS": "-trimpath -buildvcs=false"}
     for package, name in base.programs:
         command = [go, "install", f"-ldflags={base.linker_flags}", f"{package}@{base.version}"]
-        programs.run(command, "go", {**os.environ, **settings})
+        programs.run(command, "go", settings)
         (root / package.rpartition("/")[2]).rename(root / name)

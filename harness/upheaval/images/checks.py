@@ -11,6 +11,7 @@ from upheaval.images.catalogue import Image
 from upheaval.images.sources import source_digest
 from upheaval.runtimes.docker.engine import Client, engine_errors, inspect
 from upheaval.runtimes.docker.labels import labels_of_run
+from upheaval_chaos.programs import printed
 
 _PYTHON: Final = [3, 11]
 _LABELS: Final = ("org.opencontainers.image.title", "org.opencontainers.image.version", "upheaval.image")
@@ -105,7 +106,7 @@ def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str])
             except docker.errors.APIError as error:
                 return 127, str(error.explanation)
             status = int(container.wait()["StatusCode"])
-            return status, container.logs().decode(errors="replace")
+            return status, printed(container.logs())
         finally:
             container.remove(force=True, v=True)
 

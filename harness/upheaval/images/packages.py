@@ -4,7 +4,6 @@ pip does the work, with the hashes of the requirements file, for the image's Pyt
 that are published as sources only are made into wheels here. Knows no engine.
 """
 
-import os
 import re
 import shutil
 import sys
@@ -92,4 +91,4 @@ def _platform_options(machine: str) -> list[str]:
 
 
 def _pip(*arguments: str) -> None:
-    programs.run([*_PIP[:3], *arguments, *_PIP[3:]], "pip", {**os.environ, "PIP_NO_INPUT": "1"})
+    programs.run([*_PIP[:3], *arguments, *_PIP[3:]], "pip", {"PIP_NO_INPUT": "1"})

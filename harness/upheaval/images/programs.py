@@ -2,21 +2,22 @@
 
 import errno
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 
 from upheaval.errors import EnvironmentFault
+from upheaval_chaos.programs import run_program
 
 _NO_SPACE = "no space left on device"
 _UNREACHED = re.compile(r"connection broken by|Could not fetch URL|Failed to establish a new connection")
 
 
-def run(command: Sequence[str], name: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run it to its end, quietly. Raises `EnvironmentFault` with the line of its output that says why it failed."""
+def run(command: Sequence[str], name: str, settings: Mapping[str, str] | None = None) -> None:
+    """Run it to its end, quietly, with `settings` as variables of its own.
+
+    Raises `EnvironmentFault` with the line of its output that says why it failed.
+    """
     try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environment
-        )
+        done = run_program(command, settings=settings, is_joined=True)
     except OSError as error:
         raise EnvironmentFault(f"{name} cannot be run: {error.strerror}") from error
     if done.returncode:

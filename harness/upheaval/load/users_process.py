@@ -13,6 +13,7 @@ from typing import IO, Any, Final, Protocol
 
 from upheaval.errors import EnvironmentFault
 from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Statistics
+from upheaval_chaos.programs import ENCODING, ERRORS, environment
 
 # What ending may take beside the users' own time-outs.
 END_MARGIN_S: Final = 15.0
@@ -65,7 +66,9 @@ def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stream,
-            text=True,
+            encoding=ENCODING,
+            errors=ERRORS,
+            env=environment(),
             pass_fds=kept,
             start_new_session=True,
         )
@@ -117,5 +120,5 @@ def _follow(messages: _Messages, listener: Listener, deadline: float | None = No
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = log.read_text(encoding=ENCODING, errors=ERRORS).splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "they said nothing")

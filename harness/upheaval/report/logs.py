@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from upheaval.records import Json, MemberFolder, RunFolder, TraceEvent, companion_folders
+from upheaval_chaos.programs import ENCODING, ERRORS
 from upheaval_node.runtime.log_lines import ERROR, INFO, SHOWN, WARNING, level_of
 from upheaval_node.trace_kinds import TraceKind
 
@@ -69,7 +70,7 @@ def last_lines(run: RunFolder, count: int) -> list[LogLine]:
 
 def _lines_of(folder: MemberFolder) -> Iterator[LogLine]:
     for path in sorted(folder.path.glob("*.log")):
-        with path.open(encoding="utf-8", errors="replace") as stream:
+        with path.open(encoding=ENCODING, errors=ERRORS) as stream:
             for line in stream:
                 yield LogLine(None, folder.path.name, PRINTED, INFO, line.rstrip("\n"), is_of_node=False)
     if folder.trace.exists():

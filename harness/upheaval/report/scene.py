@@ -9,12 +9,12 @@ import zlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import pairwise
 from typing import Any, Final
 
-from upheaval.checkers.evidence.logs import compare_logs
+from upheaval.checkers.evidence.logs import compare_logs, entry_at
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, TYPE_DATA, LogMissing, RecordedLog
 from upheaval.checkers.history.placed_calls import place_calls
@@ -234,20 +234,26 @@ def _shown(value: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Frames:
-    """What a member's log has at the ends of messages: where each begins, and the CRC-32 of its frames."""
+    """What a member's log has at the ends of messages: where each begins, and the CRC-32 of its frames; and what else
+    is where an operation that is in no log was acknowledged.
+    """
 
     by_end: Mapping[int, tuple[int, int]]
+    instead: Mapping[int, str] = field(default_factory=dict)
     why_none: str = ""
 
 
 def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation], shown: Sequence[Operation]) -> Scene:
     """Where each operation that is shown ends in the log, null for one that is in none; what the first member that has
-    it has there; and of all others what they have there otherwise.
+    it has there, and what the others have otherwise. Of one that was acknowledged and is in no log: what each member
+    has at the position of the answer.
     """
     positions = _positions_in_log(run, manifest, operations)
-    ends = [positions.get(each.id, each.position) for each in shown]
+    ends = [positions.get(each.id) for each in shown]
+    answered = {index: each.position for index, each in enumerate(shown) if ends[index] is None and each.position}
     wanted = frozenset(end for end in ends if end is not None)
-    logs = {member_id: _frames_of(run, member_id, wanted) for member_id in range(manifest.members)}
+    elsewhere = frozenset(answered.values())
+    logs = {member_id: _frames_of(run, member_id, wanted, elsewhere) for member_id in range(manifest.members)}
     usual = [
         None if end is None else next((log.by_end[end] for log in logs.values() if end in log.by_end), None)
         for end in ends
@@ -264,12 +270,17 @@ def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation],
             for member_id, log in logs.items()
             if not log.why_none
         },
+        "answered": answered,
+        "instead": {
+            member_id: {index: log.instead[end] for index, end in answered.items() if end in log.instead}
+            for member_id, log in logs.items()
+        },
         "unreadable": {member_id: log.why_none for member_id, log in logs.items() if log.why_none},
     }
 
 
 def _positions_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[Operation]) -> dict[int, int]:
-    """By the ids in the log. An operation that is not found there may still say where it was told to be."""
+    """By the ids in the log."""
     witness = compare_logs(run, finals_of(manifest), manifest.members, None).witness
     if witness is None:
         return {}
@@ -278,8 +289,9 @@ def _positions_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[O
     return by_id | {operation.id: position for position, operation in calls.items()}
 
 
-def _frames_of(run: RunFolder, member_id: int, wanted: frozenset[int]) -> _Frames:
+def _frames_of(run: RunFolder, member_id: int, wanted: frozenset[int], elsewhere: frozenset[int]) -> _Frames:
     found: dict[int, tuple[int, int]] = {}
+    instead: dict[int, str] = {}
     try:
         for segment in RecordedLog(run.member(member_id)).segments():
             words = memoryview(segment.data).cast("i")
@@ -292,9 +304,11 @@ def _frames_of(run: RunFolder, member_id: int, wanted: frozenset[int]) -> _Frame
                 end = segment.base + following
                 if kind == TYPE_DATA and flags & FLAG_END and end in wanted:
                     found[end] = (segment.base + begin, zlib.crc32(segment.data[begin:following]))
+                if end in elsewhere:
+                    instead[end] = entry_at(segment, offset)
     except LogMissing as missing:
-        return _Frames({}, str(missing))
-    return _Frames(found)
+        return _Frames({}, why_none=str(missing))
+    return _Frames(found, instead)
 
 
 # --- messages ---

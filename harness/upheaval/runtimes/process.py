@@ -42,6 +42,7 @@ from upheaval.system.process_table import (
     wait_until_gone,
 )
 from upheaval.waits import wait_until
+from upheaval_chaos.programs import environment, printed
 from upheaval_chaos.target import CLIENTS
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
@@ -311,7 +312,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     def spawn(self, who: str, arguments: Sequence[str], log: Path, variables: Mapping[str, str]) -> None:
         """Start a process of the run, which is found by its variables."""
-        environment = {**os.environ, **self._owner, RUN_ID_VARIABLE: self.config.run_id, **variables}
+        settings = {**self._owner, RUN_ID_VARIABLE: self.config.run_id, **variables}
         try:
             with log.open("ab") as stream:
                 start = stream.tell()
@@ -319,7 +320,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 pid = os.posix_spawnp(
                     arguments[0],
                     [*arguments],
-                    environment,
+                    environment(settings),
                     file_actions=[
                         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                         (os.POSIX_SPAWN_DUP2, stream.fileno(), 1),
@@ -381,7 +382,7 @@ def last_line(log: Path, start: int) -> str:
         with log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(start, end - _LOG_TAIL_LENGTH))
-            lines = stream.read().decode("utf-8", "replace").split("\n")
+            lines = printed(stream.read()).split("\n")
     except OSError:
         return "its log cannot be read"
     said = (line.strip() for line in reversed(lines))

@@ -7,7 +7,6 @@ The folder holds `authority.pem` and `authority.key`, and for each name `NAME.pe
 import re
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import PRIVATE, write_private
+from upheaval_chaos.programs import run_program
 
 AUTHORITY: Final = "authority"
 CLIENT: Final = "client"
@@ -157,7 +157,7 @@ class _Workplace:
 def run_openssl(arguments: Sequence[str], folder: Path) -> None:
     """Raises `EnvironmentFault` with the program's last line."""
     try:
-        done = subprocess.run(["openssl", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+        done = run_program(["openssl", *arguments], folder=folder)
     except FileNotFoundError as error:
         raise EnvironmentFault("certificates are made by the openssl program, which is not installed") from error
     if done.returncode:

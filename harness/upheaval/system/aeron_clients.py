@@ -21,6 +21,7 @@ from typing import IO, Final, Protocol
 from upheaval.errors import EnvironmentFault
 from upheaval.system.clients import ClientNeeds, WayIn
 from upheaval.workload import Session
+from upheaval_chaos.programs import ENCODING, ERRORS, environment, printed
 from upheaval_node.errors import NodeError, TimeoutExpired
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
 from upheaval_node.ports import Agent, Buffer, Connection, Network
@@ -53,7 +54,12 @@ class Bridge:
         with self._log.open("ab") as said:
             # In a session of its own: what interrupts its clients must not end the bridge before their sessions.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                env=environment(),
+                start_new_session=True,
             )
         try:
             self.address = f"127.0.0.1:{self._port()}"
@@ -81,7 +87,7 @@ class Bridge:
         if not line.startswith(_READY):
             self._process.kill()
             self._process.wait()
-            words = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
+            words = self._log.read_text(encoding=ENCODING, errors=ERRORS).split("\n")
             why = next((word.strip() for word in reversed(words) if word.strip()), f"it said {line!r}")
             raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {self._log})")
         return int(line[len(_READY) :])
@@ -292,12 +298,12 @@ class BridgeSession:
         elif kind == _GIVEN_BACK:
             self._given_back.append(*_NUMBER.unpack(body))
         elif kind == _ERROR:
-            self._told = body.decode("utf-8", "replace")
+            self._told = printed(body)
         elif kind == _END:
             told = f"; before that, {self._told}" if self._told else ""
             self._connection.close()
             # Whether the cluster or the client gave the session up the bridge does not say.
-            self._end(TimeoutExpired(body.decode("utf-8", "replace") + told))
+            self._end(TimeoutExpired(printed(body) + told))
 
     def _end(self, error: NodeError | None) -> None:
         self.error = self.error or error

@@ -7,7 +7,6 @@ beside it; what is there is neither fetched nor compiled again. Starts no member
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval_chaos.programs import run_program
 from upheaval_node.suggestions import did_you_mean
 
 USUAL_VERSION: Final = "1.51.0"
@@ -148,13 +148,5 @@ def _digest(path: Path) -> str:
 
 def _problem(command: Sequence[str], folder: str | None = None) -> str | None:
     """What a program said that failed; None when it did not."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    done = run_program(command, folder=folder, is_joined=True)
     return done.stdout if done.returncode else None

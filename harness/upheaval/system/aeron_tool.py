@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.system.aeron_programs import java_line
+from upheaval_chaos.programs import run_program
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
 from upheaval_node.tool.__main__ import Options
 from upheaval_node.tool.admin_commands import ADMIN_COMMANDS, QUERY_TIMEOUT_MS
@@ -48,9 +49,7 @@ def ask(options: Options, aeron: Path) -> Answer:
     command = java_line([str(aeron)], _PROGRAM, cluster_dir_of(folder), *words, options=[timeout])
     limit_s = (timeout_ms + waits_ms + _START_MS) / 1000
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=limit_s
-        )
+        done = run_program(command, limit_s=limit_s)
     except subprocess.TimeoutExpired:
         raise ToolFault(f"Aeron's ClusterTool does not end within {limit_s:g} s") from None
     lines = done.stdout.splitlines()

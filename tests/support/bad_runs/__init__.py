@@ -18,6 +18,7 @@ from support.bad_runs.sealed import SEALED
 from support.bad_runs.seen import SEEN
 from support.bad_runs.snapshots import SNAPSHOTS
 from support.bad_runs.timely import TIMELY
+from support.bad_runs.windows import WINDOWS
 
 BAD_RUNS: tuple[BadRun, ...] = (
     *POSITIONS,
@@ -36,6 +37,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *JOINING,
     *COMMITTED,
     *LOG_ENTRIES,
+    *WINDOWS,
 )
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

@@ -1,5 +1,6 @@
 """What the lock service with fencing tokens should answer, and what it promises."""
 
+import os
 from typing import Any
 
 from upheaval.model import Model, Request
@@ -44,3 +45,12 @@ class Endless(Model):
     def apply(self, request: Request) -> Any:
         while True:
             pass
+
+
+class Loud(Locks):
+    """Prints bytes that are no text."""
+
+    def apply(self, request: Request) -> Any:
+        os.write(1, b"asked \xff\n")
+        os.write(2, b"asked \xff\n")
+        return super().apply(request)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.judge import converged
+from upheaval.checkers.evidence.convergence import converged
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UnknownOutcome
 from upheaval.records import Manifest, RunFolder

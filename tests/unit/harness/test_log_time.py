@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from upheaval.checkers.evidence.events import TermTimes
+from upheaval.checkers.evidence.leader_clocks import leader_clocks
 from upheaval.checkers.liveness.bounds import check_bounds
-from upheaval.checkers.liveness.log_time import judge_time, leader_clocks
+from upheaval.checkers.liveness.log_time import judge_time
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Manifest, RunFolder

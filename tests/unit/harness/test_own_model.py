@@ -325,6 +325,8 @@ def test_a_run_without_a_model_is_judged_as_before(tmp_path: Path) -> None:
         ("fenced_model:Nobody", None, "module fenced_model has no class 'Nobody'"),
         ("fenced:Fenced", lambda run: None, ""),
         ("fenced:Fenced", wrong_answer, 'expected {{"ok": true}} by the model fenced:Fenced, got'),
+        ("fenced_model:Loud", None, ""),
+        ("fenced_model:Loud", wrong_answer, 'expected {{"ok": true}} by the model fenced_model:Loud, got'),
         ("nowhere:Locks", None, "No module named 'nowhere'"),
         ("fenced_model:Locks", not_written_down, "its answer was not written down"),
     ],

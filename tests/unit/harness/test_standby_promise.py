@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.built_events import EventLog, ledger_log, timers_log, workbench_log
-from upheaval.checkers.evidence.positions import traced_positions
-from upheaval.checkers.judge import judge_snapshots, verify_run
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import RunFolder
 from upheaval_node.protocol import cluster_messages as cm
 
 STANDBY = "standby-0"
@@ -76,5 +74,3 @@ def test_snapshots_of_a_standby_alone_are_judged(tmp_path: Path) -> None:
     finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert STANDBY in finding.detail
-    folder = RunFolder(run)
-    assert finding in judge_snapshots(folder, traced_positions(folder, folder.read_manifest()))

@@ -21,7 +21,6 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.execution.run import judge
 from upheaval.records import (
     Converge,
     Failure,
@@ -35,7 +34,6 @@ from upheaval.records import (
     encode_operation,
     seal,
 )
-from upheaval.scenario import parse_scenario
 
 
 def test_a_good_run_is_valid_in_every_promise(tmp_path: Path) -> None:
@@ -435,15 +433,3 @@ def _start_of(payloads: list[bytes], operation_id: int) -> int:
     for payload in payloads[: index + 1]:
         log.append(payload)
     return log.position - len(log.blocks[-1])
-
-
-def test_a_promise_that_a_scenario_names_and_nobody_can_check_is_unknown(tmp_path: Path) -> None:
-    good_run().write(tmp_path)
-    scenario = parse_scenario(
-        "title one\npromise linearizable\npromise states-agree\nwait operations 1\n", name="one", where="here"
-    )
-    report = judge(scenario, RunFolder(tmp_path))
-    told = {finding.promise: finding.verdict for finding in report.findings}
-    assert told[Promise.LINEARIZABLE] is Verdict.VALID
-    assert told[Promise.STATES_AGREE] is Verdict.UNKNOWN
-    assert {each.promise for each in report.unchecked} == {Promise.ADMIN_COMMANDS_PROVED}

@@ -327,6 +327,19 @@ def frame_at(segment: Segment, offset: int) -> Frame:
     return said[0] if said else OTHER_FRAME
 
 
+def entry_at(segment: Segment, offset: int) -> str:
+    """What is recorded at an offset, for people: an operation, or a message of the cluster by its name and its term."""
+    frame = frame_at(segment, offset)
+    if frame != OTHER_FRAME:
+        return described(frame)
+    for _, message in messages(Segment(segment.base, segment.data, [offset], segment.end)):
+        with contextlib.suppress(DecodeError):
+            decoded = None if is_session_message(message) else decode_message(message)
+            term = getattr(decoded, "leadership_term_id", None)
+            return OTHER_FRAME if term is None else f"{type(decoded).__name__} of term {term}"
+    return OTHER_FRAME
+
+
 def described(frame: Frame) -> str:
     """What a frame says, for people."""
     match frame:

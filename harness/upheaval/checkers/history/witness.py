@@ -38,50 +38,45 @@ class LogEntry:
 def acknowledged_not_lost(
     operations: Iterable[Operation], log: Mapping[int, LogEntry], bounds: LogBounds = UNBOUNDED
 ) -> Finding:
-    """Every operation that was answered is in the log, says what was sent, and lies where the service said: at a
-    position that is committed and that the recordings of a quorum reach.
+    """Every operation that was answered is in the log, with what was sent, where the service answered that it is: at a
+    position that is committed and that the recordings of a quorum reach. The first one that is not, and how many.
     """
-    acknowledged = 0
+    acknowledged = broken = 0
+    first: tuple[str, LogEntry | Operation] | None = None
     for operation in operations:
-        if operation.outcome is not Outcome.OK:
-            continue
-        acknowledged += 1
-        entry = log.get(operation.id)
-        committed, recorded = bounds.commit_position, bounds.recorded
-        if committed is not None and operation.position is not None and operation.position > committed:
-            return _invalid(
-                Promise.ACKNOWLEDGED_NOT_LOST,
-                f"{operation} was acknowledged at {_at(operation)}, past the commit position {committed}",
-                operation,
-            )
-        if entry is None:
-            return _invalid(
-                Promise.ACKNOWLEDGED_NOT_LOST,
-                f"{operation} was acknowledged at {_at(operation)} and is not there",
-                operation,
-            )
-        if (entry.f, entry.key) != (operation.f, operation.key) or not same(entry.value, operation.value):
-            return _invalid(
-                Promise.ACKNOWLEDGED_NOT_LOST,
-                f"{operation} was acknowledged, the log has {entry.f} {entry.key} {entry.value!r} "
-                f"at position {entry.position}",
-                entry,
-            )
-        if operation.position is not None and operation.position != entry.position:
-            return _invalid(
-                Promise.ACKNOWLEDGED_NOT_LOST,
-                f"{operation} was reported at position {operation.position} and lies at position {entry.position}",
-                entry,
-            )
-        if recorded is not None and entry.position > recorded:
-            return _invalid(
-                Promise.ACKNOWLEDGED_NOT_LOST,
-                f"{operation} was acknowledged at position {entry.position}, a quorum of recordings reaches position "
-                f"{recorded} only",
-                entry,
-            )
-    detail = f"{acknowledged} acknowledged operations found in the log"
-    return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, detail)
+        if operation.outcome is Outcome.OK:
+            acknowledged += 1
+            what = _what_is_wrong(operation, log.get(operation.id), bounds)
+            broken += what is not None
+            first = first or what
+    if first is None:
+        detail = f"{acknowledged} acknowledged operations found in the log"
+        return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, detail)
+    detail, about = first
+    return _invalid(
+        Promise.ACKNOWLEDGED_NOT_LOST, f"{detail} ({broken} of {acknowledged} acknowledged operations)", about
+    )
+
+
+def _what_is_wrong(
+    operation: Operation, entry: LogEntry | None, bounds: LogBounds
+) -> tuple[str, LogEntry | Operation] | None:
+    """Of an operation that was answered: what, and on which position the finding is."""
+    committed, recorded = bounds.commit_position, bounds.recorded
+    if committed is not None and operation.position is not None and operation.position > committed:
+        return f"{operation} was acknowledged at {_at(operation)}, past the commit position {committed}", operation
+    if entry is None:
+        return f"{operation} was acknowledged at {_at(operation)} and is not there", operation
+    if (entry.f, entry.key) != (operation.f, operation.key) or not same(entry.value, operation.value):
+        shown = f"{entry.f} {entry.key} {entry.value!r}"
+        return f"{operation} was acknowledged, the log has {shown} at position {entry.position}", entry
+    if operation.position is not None and operation.position != entry.position:
+        reported = f"{operation} was reported at position {operation.position}"
+        return f"{reported} and lies at position {entry.position}", entry
+    if recorded is not None and entry.position > recorded:
+        at = f"{operation} was acknowledged at position {entry.position}"
+        return f"{at}, a quorum of recordings reaches position {recorded} only", entry
+    return None
 
 
 def lost_operations(operations: Iterable[Operation], log: Mapping[int, LogEntry]) -> list[Operation]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.causes import Cause
+from upheaval_chaos.programs import ENCODING, ERRORS
 
 TIMEOUT_S: Final = 60.0
 _SHOWN: Final = 200
@@ -35,7 +36,8 @@ def ask_own_code(
                 [*replay_conditions.LAUNCHER, module],
                 input=json.dumps(told),
                 capture_output=True,
-                text=True,
+                encoding=ENCODING,
+                errors=ERRORS,
                 timeout=limit_s,
                 env=replay_conditions.environment(changed),
                 cwd=directory,

@@ -19,6 +19,7 @@ from types import MethodType
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import Cause
+from upheaval_chaos.programs import LOCALE
 
 _KEPT: Final = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
 """Of the environment variables, what programs need to be found and to run."""
@@ -59,6 +60,7 @@ def environment(changed: Collection[Cause]) -> Mapping[str, str]:
     paths = [str(Path(each).absolute()) for each in sys.path if each]
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},
+        **LOCALE,
         **_PLACES[Cause.LOCALE in changed],
         "PYTHONHASHSEED": _HASH_SEEDS[Cause.HASH_SEED in changed],
         "PYTHONPATH": os.pathsep.join(paths),

@@ -37,12 +37,20 @@ function operationDetails(run, index) {
 function frameRow(frames, memberId, index) {
   const name = `member ${memberId}`;
   if (frames.unreadable[memberId]) return [name, frames.unreadable[memberId], "", ""];
-  if (frames.end[index] === null) return [name, "not in the log", "", ""];
+  if (frames.end[index] === null) return [name, notInLog(frames, memberId, index), "", ""];
   const others = frames.others[memberId];
   const frame = index in others ? others[index] : frames.usual[index];
   if (frame === null) return [name, "no frame ends there", bytes(frames.end[index]), ""];
   const isOther = index in others ? " (another frame)" : "";
   return [name, bytes(frame[0]), bytes(frames.end[index]), frame[1].toString(16).padStart(8, "0") + isOther];
+}
+
+/** Of an operation that was acknowledged at a position: what the member has there instead. */
+function notInLog(frames, memberId, index) {
+  const position = frames.answered[index];
+  if (position === undefined) return "not in the log";
+  const instead = frames.instead[memberId]?.[index];
+  return `not in the log; at ${bytes(position)} ${instead === undefined ? "no frame ends" : `is ${instead}`}`;
 }
 
 /** Messages between two moments, at most so many; `choice` may name a member and a message. */

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import engine_errors
+from upheaval_chaos.programs import printed
 
 # Ended by us: told to, or killed.
 _OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
@@ -37,6 +38,6 @@ def raise_own_fault(container: Any, who: str, expected: Sequence[int]) -> None:
     if not fault:
         return
     with engine_errors(f"reading the output of {who}"):
-        lines = container.logs(tail=5).decode("utf-8", "replace").split("\n")
+        lines = printed(container.logs(tail=5)).split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
     raise EnvironmentFault(f"{who} {fault}: {last}")

@@ -14,6 +14,7 @@ from typing import Any, Final
 from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker.container_state import incarnation_of
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, ended_errors
+from upheaval_chaos.programs import printed
 
 _SLICE_S: Final = 2.0
 """After so long without an answer the container is looked at: it may have been paused."""
@@ -129,7 +130,7 @@ class _Looking:
         if rest:
             raise EOFError
         self._said.clear()
-        return line.decode("utf-8", "replace")
+        return printed(line)
 
     def _take_frames(self) -> None:
         while len(self._frames) >= _FRAME.size:

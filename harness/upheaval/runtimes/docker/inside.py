@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.runtimes.docker.engine import engine_errors
+from upheaval_chaos.programs import printed
 
 ATTEMPTS: Final = 3
 
@@ -39,7 +40,7 @@ def run_silent(container: Any, command: Sequence[str], doing: str, *, stderr: bo
         raise ContainerEnded(f"{doing}: it does not run")
     with ended_errors(doing):
         status, output = container.exec_run(list(command), stderr=stderr)
-    return status or 0, (output or b"").decode("utf-8", "replace").strip()
+    return status or 0, printed(output or b"").strip()
 
 
 @contextlib.contextmanager

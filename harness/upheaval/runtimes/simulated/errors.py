@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from upheaval.errors import HarnessError, UnknownOutcome
+from upheaval.errors import HarnessError
+from upheaval_chaos.exit_status import CommandStatus
 
 
 class SimulationError(HarnessError):
@@ -16,10 +17,10 @@ class ProcessDied(BaseException):
 class PromiseBroken(SimulationError):
     """What must hold after every step does not."""
 
-    exit_status: ClassVar[int] = 1
+    exit_status: ClassVar[CommandStatus] = CommandStatus.BROKEN
 
 
 class ProcessFailed(SimulationError):
     """A process ended by itself where it should have gone on: a defect, or a member that saw what must not be."""
 
-    exit_status: ClassVar[int] = UnknownOutcome.exit_status
+    exit_status: ClassVar[CommandStatus] = CommandStatus.UNKNOWN

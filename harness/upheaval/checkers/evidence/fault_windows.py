@@ -1,0 +1,263 @@
+"""The promise that each fault was there when its record has it: its window agrees with what others left behind.
+
+The injector writes the windows, and they excuse what comes too late, so a wrong window hides a broken bound. Others
+show when a fault was there: the traces of processes that died, stood still or came back, and the messages that crossed
+a link which was cut. A contradiction is unknown: when the fault was there is not known then. Nothing else shows when
+links and disks were slow.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.trace_facts import ProcessLife
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
+from upheaval.records import Manifest, TraceEvent
+from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.target import LinkFaultKind
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS, S
+
+AROUND_NS: Final = 500 * MS
+"""By so much injectors and members may differ: a signal is on its way, a line is stamped before it is written."""
+SILENT_NS: Final = 2 * S
+"""A process of a cluster that is not alone writes a line more often than that: it sends or hears heartbeats."""
+
+_KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT})
+_STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
+"""The kinds whose healing starts what they ended."""
+_CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
+_OF_LEADER: Final = frozenset({"NewLeadershipTerm", "CommitPosition"})
+_OF_FOLLOWER: Final = frozenset({"CanvassPosition", "AppendPosition", "CatchupPosition", "Vote", "TerminationAck"})
+
+
+def check_windows(evidence: Evidence) -> list[Result]:
+    """One result: the first fault whose window something contradicts."""
+    faults = evidence.faults
+    if not faults:
+        return [NotApplicable(Promise.FAULTS_IN_TIME, "there were no faults")]
+    judge = _Judge(evidence)
+    try:
+        bound = sum(judge.look_at(fault) for fault in faults)
+    except Broken as broken:
+        return [broken.finding(Promise.FAULTS_IN_TIME)]
+    detail = f"{bound} of {len(faults)} faults were there when traces and messages have them, no other is contradicted"
+    return [Finding(Promise.FAULTS_IN_TIME, Verdict.VALID, detail)]
+
+
+class _Judge:
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._manifest: Manifest = evidence.manifest
+
+    def look_at(self, fault: FaultRecord) -> bool:
+        """Whether anything but its record shows when it was there. Raises `Broken` for what contradicts it."""
+        self._require_order(fault)
+        if fault.was_unseen:
+            return False
+        if fault.what in _KILLS:
+            self._require_deaths(fault)
+        if fault.what == MemberFaultKind.PAUSE:
+            self._require_still(fault)
+        if fault.what in _STARTS and fault.heal_end_ns is not None:
+            self._require_starts(fault)
+        if fault.what in _CUTS:
+            return self._require_cut(fault)
+        return fault.what in {*_STARTS, MemberFaultKind.PAUSE}
+
+    def _require_order(self, fault: FaultRecord) -> None:
+        """Begin, end and healing follow each other, within the run."""
+        asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
+        moments = {"asked_ns": asked_ns, "inject_begin_ns": fault.inject_begin_ns, "inject_end_ns": fault.inject_end_ns}
+        if fault.heal_begin_ns is not None and fault.heal_end_ns is not None:
+            moments |= {"heal_begin_ns": fault.heal_begin_ns, "heal_end_ns": fault.heal_end_ns}
+        for (earlier, one_ns), (later, other_ns) in pairwise(moments.items()):
+            if other_ns < one_ns:
+                raise _contradicted(fault, f"{later} is {(one_ns - other_ns) / MS:.0f} ms before {earlier}")
+        if (fault.heal_begin_ns is None) != (fault.heal_end_ns is None):
+            raise _contradicted(fault, "it has one of heal_begin_ns and heal_end_ns")
+        others = [member_id for member_id in fault.members if not 0 <= member_id < self._manifest.members]
+        if others:
+            raise _contradicted(fault, f"there is no member {others[0]}")
+        converge = self._manifest.converge
+        if converge is not None and converge.reached and list(moments.values())[-1] > converge.completed_ns:
+            raise _contradicted(fault, "the run had converged before it was over")
+        first_ns = min((life.begin_ns for facts in self._evidence.traces for life in facts.lives), default=0)
+        if fault.inject_begin_ns < first_ns:
+            raise _contradicted(fault, "it began before the first process of the run")
+
+    def _lives(self, fault: FaultRecord, member_id: int) -> list[ProcessLife]:
+        """The processes of the member that the fault is about."""
+        # A fault names the services of a member together, `service`; their processes have numbers.
+        return [
+            life
+            for life in self._evidence.traces[member_id].lives
+            if fault.component in (None, life.component, life.component.partition("-")[0])
+        ]
+
+    def _require_deaths(self, fault: FaultRecord) -> None:
+        """What was killed writes no more, and one at least had written shortly before."""
+        for member_id in fault.members:
+            lives = self._lives(fault, member_id)
+            for life in lives:
+                is_hit = life.begin_ns < fault.inject_begin_ns
+                if is_hit and life.last_ns > fault.inject_end_ns + AROUND_NS:
+                    late_ms = (life.last_ns - fault.inject_end_ns) // MS
+                    what = f"process {life.component!r}, which began before it, wrote a line {late_ms} ms after it"
+                    raise _contradicted(fault, f"{what} (member-{member_id}/trace.jsonl)", member_id)
+            running = [life for life in lives if life.begin_ns < fault.inject_begin_ns]
+            last_ns = max((life.last_ns for life in running if life.component in OF_MODULE), default=None)
+            if last_ns is None or fault.inject_begin_ns - last_ns <= SILENT_NS or not self._is_heard(member_id):
+                continue
+            if not self._is_silenced(fault, member_id, last_ns):
+                early_ms = (fault.inject_begin_ns - last_ns) // MS
+                what = f"member {member_id} had written nothing for {early_ms} ms when it was killed"
+                raise _contradicted(fault, f"{what} (member-{member_id}/trace.jsonl)", member_id)
+
+    def _is_heard(self, member_id: int) -> bool:
+        """Whether the trace of the member has messages: then a process that lives writes lines all the time."""
+        return self._manifest.members > 1 and bool(self._received[member_id][0])
+
+    def _is_silenced(self, fault: FaultRecord, member_id: int, since_ns: int) -> bool:
+        """Whether another fault, a stall or the end of the process explains that nothing was written."""
+        facts = self._evidence.traces[member_id]
+        others = (each for each in self._evidence.faults if each is not fault and member_id in each.members)
+        spans = [(each.inject_begin_ns, each.heal_end_ns) for each in others]
+        spans += [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
+        is_over = any(life.status is not None and life.last_ns == since_ns for life in facts.lives)
+        return is_over or any(
+            begin_ns <= fault.inject_begin_ns and (end_ns is None or since_ns <= end_ns + SILENT_NS)
+            for begin_ns, end_ns in [*spans, *facts.stalls]
+        )
+
+    def _require_still(self, fault: FaultRecord) -> None:
+        """What stood still wrote nothing until it was let go on."""
+        until_ns = fault.heal_begin_ns
+        if until_ns is None:
+            return
+        for member_id in fault.members:
+            for event in self._events(member_id, fault.inject_end_ns + AROUND_NS, until_ns - AROUND_NS):
+                component = str(event.fields.get("component", ""))
+                if fault.component in (None, component, component.partition("-")[0]):
+                    where = f"member-{member_id}/trace.jsonl:{event.line}"
+                    late_ms = (event.ns - fault.inject_end_ns) // MS
+                    raise _contradicted(
+                        fault, f"member {member_id} wrote a line {late_ms} ms later ({where})", member_id
+                    )
+
+    def _require_starts(self, fault: FaultRecord) -> None:
+        """What was ended did not run again before it was healed, and ran again then."""
+        assert fault.heal_begin_ns is not None
+        assert fault.heal_end_ns is not None
+        for member_id in fault.members:
+            for life in self._lives(fault, member_id):
+                is_early = fault.inject_end_ns + AROUND_NS < life.begin_ns < fault.heal_begin_ns - AROUND_NS
+                if is_early and not self._is_started_otherwise(fault, life):
+                    early_ms = (fault.heal_begin_ns - life.begin_ns) // MS
+                    where = f"member-{member_id}/trace.jsonl:{life.line}"
+                    raise _contradicted(
+                        fault, f"a process began {early_ms} ms before it was healed ({where})", member_id
+                    )
+
+    def _is_started_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
+        """Whether another fault that was healed, or a command, started the process."""
+        healed = [
+            (each.heal_begin_ns or each.inject_begin_ns, each.heal_end_ns or each.inject_end_ns)
+            for each in self._evidence.faults
+            if each is not fault and life.member_id in each.members
+        ]
+        commands = [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
+        return any(begin_ns <= life.begin_ns <= end_ns + AROUND_NS for begin_ns, end_ns in [*healed, *commands])
+
+    def _require_cut(self, fault: FaultRecord) -> bool:
+        """No message that a member received in the window came over a link that was cut."""
+        until_ns = fault.heal_begin_ns
+        begin_ns = fault.inject_end_ns + AROUND_NS
+        cut = {ends for text in fault.links if (ends := _ends_of(text))}
+        strangers = {end for ends in cut for end in ends} - set(fault.members)
+        if strangers:
+            raise _contradicted(fault, f"its links are also of member {min(strangers)}")
+        if until_ns is None:
+            return False
+        for source, target in sorted(cut):
+            moments, senders, lines = self._received[target]
+            for index in range(bisect_left(moments, begin_ns), bisect_left(moments, until_ns)):
+                if senders[index] == source and self._ran(target, begin_ns, moments[index]):
+                    late_ms = (moments[index] - fault.inject_end_ns) // MS
+                    where = f"member-{target}/trace.jsonl:{lines[index]}"
+                    what = f"member {target} received a message of member {source} {late_ms} ms later"
+                    raise _contradicted(fault, f"{what} ({where})", source, target)
+        return bool(cut)
+
+    def _ran(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
+        """Whether it did not stand still: what came before the cut is read only when a process goes on."""
+        stood = [stall for stall in self._evidence.traces[member_id].stalls if stall[0] <= end_ns]
+        paused = (each for each in self._evidence.faults if each.what == MemberFaultKind.PAUSE)
+        spans = [(each.inject_begin_ns, each.heal_end_ns) for each in paused if member_id in each.members]
+        return not any(
+            one_ns <= begin_ns and (other_ns is None or other_ns >= begin_ns - AROUND_NS)
+            for one_ns, other_ns in [*stood, *spans]
+        )
+
+    @cached_property
+    def _received(self) -> Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
+        """Of each member: when it received messages of which member, and the lines of its trace."""
+        found = []
+        for member_id in range(self._manifest.members):
+            rows = [
+                (event.ns, sender, event.line)
+                for event in self._all_events[member_id]
+                if event.event == TraceKind.RECEIVE and (sender := _sender(event)) is not None
+            ]
+            columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+            found.append((columns[0], columns[1], columns[2]))
+        return found
+
+    @cached_property
+    def _all_events(self) -> Sequence[Sequence[TraceEvent]]:
+        folders = [self._evidence.run.member(member_id) for member_id in range(self._manifest.members)]
+        return [list(folder.read_trace()) if folder.trace.exists() else [] for folder in folders]
+
+    def _events(self, member_id: int, begin_ns: int, end_ns: int) -> Iterator[TraceEvent]:
+        return (event for event in self._all_events[member_id] if begin_ns < event.ns < end_ns)
+
+
+def _ends_of(link: str) -> tuple[int, int] | None:
+    """Whose messages for whom a link carries; None for one of clients, of another channel, or of some connections."""
+    ends, _, channel = link.partition("/")
+    source, _, target = ends.partition("->")
+    is_cut = source.isdigit() and target.isdigit() and channel in ("", "consensus")
+    return (int(source), int(target)) if is_cut else None
+
+
+def _sender(event: TraceEvent) -> int | None:
+    fields: Mapping[str, object] = event.fields
+    message = fields.get("message")
+    if message in _OF_LEADER:
+        sender = fields.get("leader_member_id")
+    elif message in _OF_FOLLOWER:
+        sender = fields.get("follower_member_id", fields.get("member_id"))
+    else:
+        sender = fields.get("candidate_member_id") if message == "RequestVote" else None
+    return sender if type(sender) is int else None
+
+
+def _contradicted(fault: FaultRecord, what: str, *members: int) -> Broken:
+    detail = f"fault {fault.name or fault.what!r}, {fault.what} of {fault.where}: {what}"
+    return Broken(Verdict.UNKNOWN, detail, members=members or fault.members)
+
+
+FAULT_WINDOWS: Final = Checker(
+    "fault-windows",
+    (Promise.FAULTS_IN_TIME,),
+    frozenset((Source.FAULTS, Source.CONTROLS, Source.TRACES)),
+    check_windows,
+)

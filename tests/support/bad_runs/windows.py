@@ -1,0 +1,133 @@
+"""Runs of which somebody wrote down that a fault was there at another time than it was, or at another member."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.bad_runs.bad_run import BadRun
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
+
+_SECOND = 1_000_000_000
+_INJECTED = ("asked_ns", "inject_begin_ns", "inject_end_ns")
+_HEALED = ("heal_begin_ns", "heal_end_ns")
+
+
+def _rewrite(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """The first fault, in a run that is not sealed any more."""
+    path = run / "faults.jsonl"
+    faults = [json.loads(line) for line in path.read_text().splitlines()]
+    change(faults[0])
+    path.write_text("".join(json.dumps(fault) + "\n" for fault in faults))
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "sealed": None}))
+    (run / "seal.json").unlink()
+
+
+def _moved(run: Path, seconds: float, names: tuple[str, ...] = (*_INJECTED, *_HEALED)) -> None:
+    def move(fault: dict[str, Any]) -> None:
+        for name in names:
+            fault[name] += int(seconds * _SECOND)
+
+    _rewrite(run, move)
+
+
+def the_kill_is_said_to_be_earlier_than_the_death(run: Path) -> None:
+    _moved(run, -0.7, _INJECTED)
+
+
+def the_kill_is_said_to_be_later_than_the_death(run: Path) -> None:
+    """Over what came of it."""
+    _moved(run, 2.5, ("asked_ns", "inject_begin_ns"))
+
+
+def the_dead_one_is_said_to_have_stayed_down(run: Path) -> None:
+    _moved(run, 0.7, _HEALED)
+
+
+def another_member_is_said_to_be_dead(run: Path) -> None:
+    def change(fault: dict[str, Any]) -> None:
+        other = (fault["members"][0] + 1) % 3
+        fault.update(members=[other], where=f"member-{other}", statement=f"kill member-{other}")
+
+    _rewrite(run, change)
+
+
+def the_pause_is_said_to_be_earlier(run: Path) -> None:
+    _moved(run, -0.7, _INJECTED)
+
+
+def the_pause_is_said_to_be_longer(run: Path) -> None:
+    _moved(run, 0.7, _HEALED)
+
+
+def another_member_is_said_to_be_paused(run: Path) -> None:
+    def change(fault: dict[str, Any]) -> None:
+        other = (fault["members"][0] + 1) % 3
+        fault.update(members=[other], where=f"member-{other}", statement=f"pause member-{other}")
+
+    _rewrite(run, change)
+
+
+def the_cut_is_said_to_be_earlier(run: Path) -> None:
+    _moved(run, -0.7, _INJECTED)
+
+
+def the_cut_is_said_to_be_longer(run: Path) -> None:
+    _moved(run, 1.5, _HEALED)
+
+
+def other_links_are_said_to_be_cut(run: Path) -> None:
+    def change(fault: dict[str, Any]) -> None:
+        first, *others = sorted(fault["members"], key=lambda member: member == fault["members"][0])
+        fault["links"] = [f"{a}->{b}" for other in others for a, b in ((first, other), (other, first))]
+        fault["where"] = "links " + ", ".join(fault["links"])
+
+    _rewrite(run, change)
+
+
+def a_partition_is_said_of_other_members(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(members=fault["members"][:1]))
+
+
+def it_is_healed_before_it_begins(run: Path) -> None:
+    _moved(run, -20, _HEALED)
+
+
+def it_ends_before_it_begins(run: Path) -> None:
+    _moved(run, -0.001, ("inject_end_ns",))
+
+
+def it_is_over_after_the_run_converged(run: Path) -> None:
+    _moved(run, 3600)
+
+
+def it_begins_before_the_run(run: Path) -> None:
+    _moved(run, -3600, ("asked_ns", "inject_begin_ns"))
+
+
+def _contradicted(damage: Callable[[Path], None], scenario: str, *says: str) -> BadRun:
+    return BadRun(scenario, damage, Promise.FAULTS_IN_TIME, says, Verdict.UNKNOWN)
+
+
+_KILLED, _PAUSED, _CUT = "leader-killed", "paused-leader", "leader-isolated-blackhole"
+WINDOWS: tuple[BadRun, ...] = (
+    _contradicted(the_kill_is_said_to_be_earlier_than_the_death, _KILLED, "'dead'", "wrote a line", "trace.jsonl"),
+    _contradicted(the_kill_is_said_to_be_later_than_the_death, _KILLED, "'dead'", "inject_end_ns", "before"),
+    _contradicted(the_dead_one_is_said_to_have_stayed_down, _KILLED, "'dead'", "before it was healed"),
+    _contradicted(another_member_is_said_to_be_dead, _KILLED, "'dead'", "wrote a line"),
+    _contradicted(the_pause_is_said_to_be_earlier, _PAUSED, "'asleep'", "wrote a line"),
+    _contradicted(the_pause_is_said_to_be_longer, _PAUSED, "'asleep'", "wrote a line"),
+    _contradicted(another_member_is_said_to_be_paused, _PAUSED, "'asleep'", "wrote a line"),
+    _contradicted(the_cut_is_said_to_be_earlier, _CUT, "'alone'", "received a message of member"),
+    _contradicted(the_cut_is_said_to_be_longer, _CUT, "'alone'", "received a message of member"),
+    _contradicted(other_links_are_said_to_be_cut, _CUT, "'alone'", "received a message of member"),
+    _contradicted(a_partition_is_said_of_other_members, _CUT, "'alone'", "its links are also of member"),
+    _contradicted(it_is_healed_before_it_begins, _CUT, "heal_begin_ns", "before"),
+    _contradicted(it_is_healed_before_it_begins, _KILLED, "heal_begin_ns", "before"),
+    _contradicted(it_ends_before_it_begins, _PAUSED, "inject_end_ns is 1 ms before"),
+    _contradicted(it_is_over_after_the_run_converged, _CUT, "had converged"),
+    _contradicted(it_is_over_after_the_run_converged, _PAUSED, "had converged"),
+    _contradicted(it_begins_before_the_run, _KILLED, "before the first process"),
+)
