@@ -135,7 +135,8 @@ def _require_messages(
     """Who leads says what is committed, who follows what it has recorded, and hears the other: in each term in which
     an answer came, and in the last one of a run that converged.
     """
-    if manifest.system != OWN_SYSTEM or manifest.members < 2:
+    if manifest.system != OWN_SYSTEM or manifest.members < 2 or not any(map(_has_led, traces)):
+        # Without a leader in any trace nothing can be asked of one.
         return
     for term, position in sorted(answered.items()):
         leader = next((facts for facts in traces if term in facts.terms and facts.terms[term].leads), None)
@@ -152,6 +153,10 @@ def _require_messages(
     for final in finals_of(manifest):
         if final.member_id < len(traces):
             _require_last_messages(traces[final.member_id], final)
+
+
+def _has_led(facts: TraceFacts) -> bool:
+    return any(known.leads for known in facts.terms.values())
 
 
 def _has_reported(facts: TraceFacts, term: int) -> bool:
