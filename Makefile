@@ -9,6 +9,7 @@ REQUIRE ?=
 EXTRAS := docker load spark
 COMPILED_SUITES := $(addprefix tests/unit/,archive client cluster media protocol runtime service standby) tests/simulation tests/system
 SEEDS ?= 1..100
+CANARY ?=
 WORKERS ?= 2
 SEED ?= 1
 COUNT ?= 20
@@ -67,8 +68,8 @@ test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) check ## E
 nightly: setup-all aeron-jar check ## Everything, with the long forms of the tests
 	@$(BIN)/python tools/run_tests.py --require all --nightly
 
-sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2
-	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS)
+sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2 CANARY=--canary
+	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS) $(CANARY)
 
 track-record: $(VENV)/.runtime ## Run known bugs of Aeron on versions with and without them; writes $(RUNS)/track-record.md
 	@mkdir -p $(RUNS) && $(BIN)/upheaval track-record --write $(RUNS)/track-record.md

@@ -1,10 +1,8 @@
 """The same runs judged by each engine, side by side: `python bench/engines.py [--operations N]... [--runs N]...`.
 
-All promises in process; by Spark as people ask it (`whole`: runs that fit into a task, each in one; `lake`: what ingest
-has judged), and by columns alone, from the lake, whatever fits; with one core, with two, and on a standalone master
-with two workers. The core check alone (results, positions and equal logs) by Spark and by DuckDB on the same Parquet.
-Each in a process of its own, in turn, with its processor time, wall time and peak memory; starts of the driver's JVM
-apart, those of the workers' executors not. Needs `pip install -r requirements/bench.txt`. Prints JSON.
+In process; by Spark, a run a task, with one core, with two, and on a standalone master with two workers; and what a
+lake keeps. Each in a process of its own, in turn, with its processor time, wall time and peak memory; starts of the
+driver's JVM apart, those of the workers' executors not. Prints JSON.
 """
 
 import argparse
@@ -16,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -29,18 +27,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import psutil
 
-from bench.pipeline import OPERATIONS_OF_A_KEY, key_operations
 from support.built_runs import good_run, new_term, session_message
 from support.spark_master import spark_master
+from upheaval.checkers.history.model import Model
 from upheaval.checkers.judge import verify_run
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
-from upheaval.records import Operation, Outcome, encode_operation
+from upheaval.records import Function, Json, Operation, Outcome, encode_operation
 from upheaval.scenario import load_scenario
-from upheaval_pipeline.columnar import ECHO, LIST, REGISTER
-from upheaval_pipeline.whole import WHOLE_MIB
 
 SLOTS = 8
+OPERATIONS_OF_A_KEY = 50
+ECHO, REGISTER, LIST = range(3)
+"""What a key holds."""
 WORKERS = "two workers"
 INGEST = "ingest: local[2]"
 ENGINES = (
@@ -48,36 +47,27 @@ ENGINES = (
     "in process",
     *(f"whole: {master}" for master in ("local[1]", "local[2]", WORKERS)),
     "lake: local[2]",
-    *(f"columns: {master}" for master in ("local[1]", "local[2]", WORKERS)),
-    "core: local[1]",
-    "core: duckdb",
 )
 Row = dict[str, Any]
 
-CORE = """
-WITH longest AS (SELECT run, arg_max(member, to_end) AS member FROM (
-        SELECT run, member, max(end_position) AS to_end FROM recording GROUP BY ALL) GROUP BY run),
-    witness AS (SELECT r.run, r.end_position AS position, r.operation_id AS id, r.f, r.key, r.value
-        FROM recording AS r JOIN longest USING (run, member) WHERE r.operation_id IS NOT NULL),
-    joined AS (SELECT w.run, w.position, w.f, w.key, w.value, h.result, h.id IS NOT NULL AS is_asked, h.outcome,
-            h.position AS told, w.f = h.f AND w.key = h.key AND w.value = h.value AS is_equal
-        FROM witness AS w LEFT JOIN history AS h ON h.run = w.run AND h.id = w.id),
-    held AS (SELECT *,
-            last_value(CASE WHEN f = 'write' THEN value WHEN f = 'cas' AND result = 'true' THEN value->>'$[1]' END
-                IGNORE NULLS) OVER before AS last_written,
-            count(*) FILTER (WHERE f = 'append') OVER before AS appended
-        FROM joined WINDOW before AS (PARTITION BY run, key, f IN ('append', 'list') ORDER BY position
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
-SELECT count(*) FILTER (WHERE outcome = 'ok'),
-    count(*) FILTER (WHERE outcome = 'ok' AND (NOT is_equal OR told <> position
-        OR (f = 'echo' AND result <> value) OR (f = 'read' AND result <> coalesce(last_written, 'null'))
-        OR (f = 'list' AND json_array_length(result) <> appended))),
-    (SELECT count(*) FROM (SELECT 1 FROM recording WHERE kind <> 'extent' GROUP BY run, position
-        HAVING count(DISTINCT digest) > 1)),
-    (SELECT count(*) FROM history AS h WHERE outcome = 'ok' AND position IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM witness AS w WHERE w.run = h.run AND w.id = h.id))
-FROM held
-"""
+
+def key_operations(random: Random, space: int, group: str, first_id: int) -> Iterator[tuple[int, Function, Json, Json]]:
+    """The operations of one key in order, each with its result."""
+    functions = {
+        REGISTER: (Function.READ, Function.WRITE, Function.CAS),
+        LIST: (Function.APPEND, Function.LIST),
+        ECHO: (Function.ECHO,),
+    }[space]
+    model = Model()
+    for number in range(OPERATIONS_OF_A_KEY):
+        function = random.choice(functions)
+        value: Json = None
+        if function is Function.CAS:
+            value = [random.choice([model.registers.get(group), number]), number]
+        elif function not in (Function.READ, Function.LIST):
+            value = f"value {first_id + number}" if space == ECHO else first_id + number
+        result = model.apply(function, group, value)
+        yield first_id + number, function, value, list(result) if isinstance(result, list) else result
 
 
 def make_run(folder: Path, count: int) -> None:
@@ -173,38 +163,20 @@ def verdicts(judged: Iterable[Any]) -> list[str]:
     return sorted({each.verdict.text for each in judged})
 
 
-def by_spark(master: str, lake: str, what: str, whole_mib: int, folders: Sequence[Path]) -> Row:
-    """All promises in one way, the core check, or ingest."""
-    from upheaval_pipeline import judged_history, judged_logs
+def by_spark(master: str, lake: str, what: str, folders: Sequence[Path]) -> Row:
+    """Judging folders, what a lake keeps, or ingest."""
     from upheaval_pipeline.ingest import ingest
-    from upheaval_pipeline.judged_history import Witness
     from upheaval_pipeline.lake import Lake
-    from upheaval_pipeline.reach import Reach
-    from upheaval_pipeline.run_tables import RunTables, each_of_lake, of_lake
     from upheaval_pipeline.session import session
-    from upheaval_pipeline.verify import judge, verify, verify_lake
-
-    def core(tables: RunTables) -> list[str]:
-        reach = Reach(tables, judged_logs.member_ends(tables.recording).collect())
-        witness = Witness(tables, reach)
-        parts = (judged_history.by_operation(witness, reach), judged_history.results(witness))
-        rows = parts[0].union(parts[1]).union(judged_logs.difference(tables, reach)).collect()
-        witness.joined.unpersist()
-        return sorted({row.kind for row in rows if row.text is not None})
+    from upheaval_pipeline.verify import verify, verify_lake
 
     def work() -> Any:
         if what == "ingest":
-            return len(ingest(spark, folders, lake, whole_mib=whole_mib))
+            return len(ingest(spark, folders, lake))
         if what == "whole":
-            return verdicts(verify(spark, folders, whole_mib))
+            return verdicts(verify(spark, folders))
         opened = Lake(lake)
-        runs = opened.runs("runs")
-        if what == "lake":
-            return verdicts(verify_lake(spark, opened, runs))
-        if what == "columns":
-            return verdicts(each_of_lake(spark, opened, runs, judge))
-        with of_lake(spark, opened, runs) as tables:
-            return core(tables)
+        return verdicts(verify_lake(spark, opened, opened.runs("runs")))
 
     begin, before = time.monotonic(), processor_seconds()
     with session(master) as spark:
@@ -212,44 +184,16 @@ def by_spark(master: str, lake: str, what: str, whole_mib: int, folders: Sequenc
         return {**measured(work), **start}
 
 
-def by_duckdb(lake: str) -> Row:
-    import duckdb
-
-    def work() -> Any:
-        with duckdb.connect() as database:
-            database.execute("SET threads = 1")
-            for table in ("history", "recording"):
-                files = f"{lake}/{table}/batch=*/*.parquet"
-                database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{files}') WHERE _reject IS NULL")
-            judged, *bad = database.execute(CORE).fetchone() or ()
-            assert judged
-            return bad
-
-    return measured(work)
-
-
-def one(engine: str, master: str, lake: str, whole_mib: int, folders: Sequence[Path]) -> Row:
+def one(engine: str, master: str, lake: str, folders: Sequence[Path]) -> Row:
     """What one engine needs, in this process."""
     if engine == "in process":
         return in_process(folders)
-    if engine == "core: duckdb":
-        return by_duckdb(lake)
-    return by_spark(master, lake, engine.partition(":")[0], whole_mib, folders)
+    return by_spark(master, lake, engine.partition(":")[0], folders)
 
 
-def apart(engine: str, master: str, lake: Path, whole_mib: int, folders: Sequence[Path]) -> Row:
+def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
     """What one engine needs, in a process of its own."""
-    words = [
-        "--one",
-        engine,
-        "--master",
-        master,
-        "--lake",
-        str(lake),
-        "--spread-above",
-        str(whole_mib),
-        *map(str, folders),
-    ]
+    words = ["--one", engine, "--master", master, "--lake", str(lake), *map(str, folders)]
     used = before = own_seconds()
     peak = 0
     with subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True) as process:
@@ -279,7 +223,7 @@ def side_by_side(options: argparse.Namespace, folders: Sequence[Path], lake: Pat
                 settings = {**os.environ, "SPARK_WORKER_DIR": scratch, "PYSPARK_PYTHON": sys.executable}
                 workers = spark_master(Path(scratch), settings, 2, cores=1, memory="4g")
                 master = stack.enter_context(workers)
-            told = apart(engine, master, lake, options.spread_above, folders)
+            told = apart(engine, master, lake, folders)
         print(f"{engine}: {told}", file=sys.stderr, flush=True)
         found.setdefault(engine, []).append(told)
     return found
@@ -290,7 +234,6 @@ def main() -> int:
     parser.add_argument("--operations", type=int, action="append", default=[], help="of one run; may be repeated")
     parser.add_argument("--runs", type=int, action="append", default=[], help="small ones; may be repeated")
     parser.add_argument("--copies", type=int, default=1, help="of each run of --operations, judged together")
-    parser.add_argument("--spread-above", type=int, default=WHOLE_MIB, help="MiB, as of `upheaval verify`")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--engine", choices=ENGINES, action="append", help="may be repeated (default: all)")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -299,7 +242,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(one(options.one, options.master, options.lake, options.spread_above, options.folders)))
+        print(json.dumps(one(options.one, options.master, options.lake, options.folders)))
         return 0
     found: dict[str, Row] = {}
     with tempfile.TemporaryDirectory(prefix="upheaval-engines-") as name:

@@ -68,7 +68,7 @@ _MODULES = {
     "Verdict": "upheaval.checkers.verdict",
     "Workload": "upheaval.testing.cluster",
     "promise": "upheaval.model",
-    "verify_run": "upheaval.checkers.run",
+    "verify_run": "upheaval.checkers.judge",
 }
 
 

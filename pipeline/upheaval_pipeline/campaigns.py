@@ -17,7 +17,7 @@ from upheaval.campaign.campaign import SEEDS_FILE
 from upheaval.campaign.seed import SEED_FILE, Fate
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
-from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
+from upheaval_pipeline.lake import NO_PATTERNS, Entry, Lake, new_batch, writing
 from upheaval_pipeline.lake_files import totals_of, write_frame
 from upheaval_pipeline.tables import read_lines
 
@@ -115,7 +115,7 @@ def _contents(file: Path, kept: Sequence[tuple[int, str | None, str | None]]) ->
 
 def _seeds(spark: SparkSession, run: str, file: Path, kept: Sequence[tuple[int, str | None, str | None]]) -> DataFrame:
     """The rows of a campaign. A line that is no seed says so in `_reject`."""
-    reader = spark.read.schema(f"{_LINE}, {_TAKEN}").option("columnNameOfCorruptRecord", "bad")
+    reader = spark.read.schema(f"{_LINE}, {_TAKEN}").options(**NO_PATTERNS, columnNameOfCorruptRecord="bad")
     texts = spark.createDataFrame(kept, "seed bigint, schedule string, smallest string")
     lines = reader.json(str(file)).join(F.broadcast(texts), "seed", "left")
     is_bad = "bad IS NOT NULL OR seed IS NULL OR verdict IS NULL"

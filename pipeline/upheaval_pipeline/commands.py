@@ -1,4 +1,4 @@
-"""What `verify`, `measure`, `watch`, `ingest`, `query` and `ask` do on Spark. Whether Spark is there is found out
+"""What `verify`, `measure`, `ingest`, `query` and `ask` do on Spark. Whether Spark is there is found out
 before anything of it is imported.
 """
 
@@ -6,14 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from upheaval.cli import report, verify
-from upheaval.cli.parsing import SPREAD_ABOVE_MIB
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
-from upheaval.records import RunFolder, owned_folder, write_atomically
+from upheaval.records import RunFolder, write_atomically
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
 if TYPE_CHECKING:
@@ -30,18 +28,15 @@ def verify_on_spark(options: argparse.Namespace) -> int:
     require_spark()
     from upheaval_pipeline import verify as judge
     from upheaval_pipeline.lake import open_lake
-    from upheaval_pipeline.verdicts import write_verdicts
 
     for run in options.runs:
         RunFolder(run).read_manifest()
     with session(options.master or LOCAL) as spark:
         if options.lake is None:
-            judged = judge.verify(spark, options.runs, _limit(options))
+            judged = judge.verify(spark, options.runs)
         else:
             lake = open_lake(options.lake)
-            runs = _runs(lake, options)
-            judged = judge.verify_lake(spark, lake, runs, anew=options.spread_above == 0)
-            write_verdicts(lake, zip(runs, judged, strict=True))
+            judged = judge.verify_lake(spark, lake, _runs(lake, options))
     return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
 
 
@@ -64,24 +59,6 @@ def measure_on_spark(options: argparse.Namespace) -> int:
     return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
 
 
-def watch(options: argparse.Namespace) -> int:
-    """Follow a run until it has ended."""
-    run = RunFolder(options.dir)
-    run_id = run.read_manifest().run_id
-    require_spark()
-    from upheaval_pipeline.interrupts import held_back
-    from upheaval_pipeline.watch import SETTINGS, Watch, open_checkpoint
-    from upheaval_pipeline.watch_output import Lines, Objects
-
-    output = Objects() if options.json else Lines()
-    with ExitStack() as stack:
-        checkpoint = options.checkpoint or stack.enter_context(owned_folder("watch")) / "checkpoint"
-        progress = open_checkpoint(checkpoint, run_id)
-        spark = stack.enter_context(session(settings=SETTINGS))
-        interrupted = stack.enter_context(held_back())
-        return Watch(run, checkpoint, progress, output).follow(spark, interrupted).exit_status
-
-
 def ingest(options: argparse.Namespace) -> int:
     """Write run folders and campaigns to a lake."""
     require_spark()
@@ -95,7 +72,7 @@ def ingest(options: argparse.Namespace) -> int:
     campaigns = [file for file in files.values() if file is not None]
     require_different_runs(folders)
     with session(options.master or LOCAL) as spark:
-        written = ingest(spark, folders, options.lake, _say, _limit(options)) if folders else {}
+        written = ingest(spark, folders, options.lake, _say) if folders else {}
         written |= ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {}
     if options.json:
         print(json.dumps(written, indent=2))
@@ -179,11 +156,6 @@ def _as_table(answer: "Answer") -> str:
     from upheaval_pipeline.query import shown
 
     return table([list(answer.columns), *([shown(value) for value in row] for row in answer.rows)])
-
-
-def _limit(options: argparse.Namespace) -> int:
-    given: int | None = options.spread_above
-    return SPREAD_ABOVE_MIB if given is None else given
 
 
 def _runs(lake: "Lake", options: argparse.Namespace) -> list[str]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from upheaval.checkers.evidence.recordings import (
     FLAG_BEGIN,
-    FLAG_END,
     FRAME_HEADER_LENGTH,
     TYPE_DATA,
     TYPE_PAD,
@@ -67,11 +66,6 @@ class Frames:
     def begins_message(self) -> Any:
         """Which frames a message begins with; padding counts as one of its own."""
         return (self.types != TYPE_DATA) | (self.flags & FLAG_BEGIN != 0)
-
-    @property
-    def ends_message(self) -> Any:
-        """Which frames a message ends with; padding counts as one of its own."""
-        return (self.types != TYPE_DATA) | (self.flags & FLAG_END != 0)
 
     def first(self, count: int) -> "Frames":
         """The same without the frames from number `count` on, the next of which is no good."""

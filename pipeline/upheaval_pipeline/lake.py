@@ -26,6 +26,8 @@ from upheaval_pipeline.lake_files import File, footer_of
 
 FORMAT: Final = 1
 COMMITS: Final = "commits"
+NO_PATTERNS: Final = {"__globPaths__": "false"}
+"""The option of Spark's by which it takes paths as they are: `[`, `{`, `*` and `?` are characters of names."""
 _COMMITTED: Final = ".json"
 _UNFINISHED: Final = ".unfinished"
 _ROWS: Final = ".parquet"
@@ -140,7 +142,7 @@ class Lake:
         ]
         if not files:
             return spark.createDataFrame([], schema)
-        reader = spark.read.schema(f"{schema}, batch string").option("basePath", f"{self.where}/{table}")
+        reader = spark.read.schema(f"{schema}, batch string").options(**NO_PATTERNS, basePath=f"{self.where}/{table}")
         rows = reader.parquet(*(f"{self.where}/{commit.path(file)}" for commit, file in files))
         held = {(commit.batch, run) for commit, file in files for run in file.rows}
         if any(run not in batch_of for _, run in held):

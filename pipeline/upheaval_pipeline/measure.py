@@ -34,7 +34,6 @@ from upheaval_chaos.record import Proof, shown
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 from upheaval_pipeline import run_tables
-from upheaval_pipeline.judged_logs import member_ends
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.run_tables import RUNS_OF_A_JOB, RunTables
 
@@ -126,7 +125,7 @@ def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
             terms=terms[place],
             faults=faults[place],
             catch_ups=catch_ups(telling[place], extent.start),
-            snapshots=snapshot_figures(tables.runs[place].aside.controls, extent.start),
+            snapshots=snapshot_figures(tables.runs[place].controls, extent.start),
             timers=lateness(late[place]),
         )
 
@@ -152,7 +151,7 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
         return defaultdict(list)
     recording = tables.recording.where(F.col("run").isin(of_timers))
     longest = (
-        member_ends(recording)
+        _member_ends(recording)
         .groupBy("run")
         .agg(F.max(F.struct("log_end", (-F.col("member")).alias("member"))).alias("longest"))
     )
@@ -179,10 +178,23 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
     return found
 
 
+def _member_ends(recording: DataFrame) -> DataFrame:
+    """How far each member's log can be read: its pieces, as long as each one begins where the one before it ends."""
+    order = Window.partitionBy("run", "member").orderBy("from_position", "to_position")
+    follows = F.lag("end_position").over(order) == F.col("from_position")
+    extents = recording.where("kind = 'extent'").withColumn(
+        "gap", F.when(F.coalesce(follows, F.lit(True)), 0).otherwise(1)
+    )
+    gaps = F.sum("gap").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    whole = extents.withColumn("gaps", gaps).where("gaps = 0")
+    return whole.groupBy("run", "member").agg(F.max("end_position").alias("log_end"))
+
+
 def _unreadable(tables: RunTables) -> dict[int, UsageError]:
     first = tables.bad.groupBy("run", "source").agg(F.min(F.struct("member", "line", "reason")).alias("first"))
     reasons = {(run, source): reason for run, source, reason in first.select("run", "source", "first.reason").collect()}
-    return {
+    malformed = {place: UsageError(run.malformed) for place, run in enumerate(tables.runs) if run.malformed}
+    return malformed | {
         run: UsageError(reasons[run, source])
         for source in ("trace", "faults", "history")  # the last one counts
         for run in range(len(tables.runs))

@@ -38,8 +38,6 @@ class Piece:
     segment_base: int
     from_position: int
     to_position: int
-    is_whole: bool = False
-    """Whether it is known that messages begin at its ends, so that nothing before them has to be followed."""
 
     @property
     def path(self) -> Path:
@@ -82,13 +80,13 @@ def read_piece(piece: Piece) -> Content:
     """Raises `OSError` when the file cannot be read."""
     with piece.path.open("rb") as stream:
         begin: int | None = piece.from_position
-        if not piece.is_whole and _is_within_term(piece, piece.from_position):
+        if _is_within_term(piece, piece.from_position):
             term_begin = piece.from_position - piece.from_position % piece.terms.term_length
             begin = _message_begin(stream, piece, max(term_begin, piece.start_position), piece.from_position)
         if begin is None:
             return Content(None, b"")
         end: int | None = piece.to_position
-        if not piece.is_whole and piece.to_position % piece.terms.term_length:
+        if piece.to_position % piece.terms.term_length:
             end = _message_begin(stream, piece, begin, piece.to_position)
         stream.seek(begin - piece.segment_base)
         data = stream.read(max((piece.to_position if end is None else end) - begin, 0))

@@ -64,7 +64,7 @@ class Question:
 MS, SHARE, RATE = "ms", "share", "bytes a second"
 _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
-_NO_VERDICT: Final = "the lake has no verdicts: `upheaval verify --engine spark --lake LAKE` keeps them there"
+_NO_VERDICT: Final = "the lake has no runs: `upheaval ingest` judges those that it is given"
 _NOT_JUDGED: Final = f"{_NO_VERDICT}; and it has no seeds of campaigns"
 
 

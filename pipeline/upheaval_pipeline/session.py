@@ -19,12 +19,18 @@ from upheaval_chaos.programs import ENCODING, ERRORS, run_program
 from upheaval_pipeline.packages import files_of_packages
 
 JAVA_MIN = 17
-WHAT_WORKS = "`upheaval verify`, `measure` and `report` work without it"
+WHAT_WORKS = "`upheaval verify`, `measure`, `report` and `watch` work without it"
 LOCAL = "local[*]"
+LOOPBACK = "127.0.0.1"
 CONNECT_TIMEOUT_S = 5.0
 WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"
 _STANDALONE = "spark://"
+_DRIVER_HOST = "spark.driver.host"
+_ADDRESSES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+"""The variables by which people say which address and name Spark has here."""
+_OF_SHELLS = ("spark.ui.showConsoleProgress",)
+"""What Spark sets by itself where it is started from Python."""
 _POLL_S = 0.1
 _REASON_LENGTH = 300
 
@@ -53,7 +59,8 @@ def require_spark() -> None:
 def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A Spark session with our sources; ended, with everything it wrote for itself, on the way out.
 
-    `settings` are Spark's, over ours. Raises `EnvironmentFault` when the master cannot be used, or a job fails.
+    `settings` are Spark's, over ours; so are those of the user's own configuration. Raises `EnvironmentFault` when the
+    master cannot be used, or a job fails.
     """
     require_spark()
     _require_master(master)
@@ -79,19 +86,43 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
 
 def _start(scratch: Path, master: str, settings: Mapping[str, str]) -> Any:
     from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("upheaval").master(master)
-    for name, value in {**_settings(scratch, master), **settings}.items():
-        builder = builder.config(name, value)
+    ours = _settings(scratch, master)
     try:
-        with _quiet_start(scratch):
+        with _quiet_start(scratch), _addresses(ours):
+            SparkContext._ensure_initialized()
+            of_user = SparkConf()  # what the JVM was started with
+            builder = SparkSession.builder.appName("upheaval").master(master)
+            for name, value in ours.items():
+                if name in _OF_SHELLS or not of_user.contains(name):
+                    builder = builder.config(name, value)
+            for name, value in settings.items():
+                builder = builder.config(name, value)
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise EnvironmentFault(
             f"Spark does not start with master {master!r}: {_reason(error, scratch)}; {WHAT_WORKS}"
         ) from error
+
+
+@contextmanager
+def _addresses(settings: Mapping[str, str]) -> Iterator[None]:
+    """While the JVM starts, which looks up the machine's own name before it reads settings, and need not find it."""
+    host = settings.get(_DRIVER_HOST)
+    ours = {} if host is None else dict.fromkeys(_ADDRESSES, host)
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+def _is_on_loopback(master: str) -> bool:
+    return _is_local(master) or re.match(r"spark://(127\.|localhost:)", master) is not None
 
 
 def _is_local(master: str) -> bool:
@@ -175,8 +206,8 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
-    if _is_local(master) or re.match(r"spark://(127\.|localhost:)", master):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if _is_on_loopback(master) and not any(name in os.environ for name in _ADDRESSES):
+        settings |= {_DRIVER_HOST: LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return settings
 
 

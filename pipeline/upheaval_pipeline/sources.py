@@ -1,10 +1,12 @@
 """Python Data Sources: `spark.read.format("history" | "faults" | "trace" | "recording" | "protocol").load(RUN)`.
 
-Several run folders are given by the option `runs`, one a line; the column `run` is the run's id, or, with the option
-`by` = `place`, its place in that list. A history is cut into byte ranges and a recording into ranges of terms or parts
-of a term (option `piece`, in bytes), so that one run keeps many tasks busy; of many small ones, one task reads several.
+The option `runs` names several run folders, as a JSON list of texts: a name may hold any character. The column `run`
+is the run's id, or, with the option `by` = `place`, its place in that list. A history is cut into byte ranges and a
+recording into ranges of terms or parts of a term (option `piece`, in bytes), so that one run keeps many tasks busy; of
+many small ones, one task reads several.
 """
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +15,13 @@ from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes
 from pyspark.sql.types import StructType
 
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
-from upheaval_pipeline import following, tables
+from upheaval_pipeline import tables
 from upheaval_pipeline.pieces import PIECE_MIN, Piece, pieces
 from upheaval_pipeline.recorded import missing_log_row, recording_batches
 from upheaval_pipeline.tables import Row
@@ -31,7 +32,6 @@ BY, PLACE = "by", "place"
 _TASKS = 32
 TASK_MAX = 1 << 24
 """So many bytes of many parts are read by one task, one part after the other."""
-Offset = dict[str, Any]
 
 
 @dataclass
@@ -43,7 +43,6 @@ class Part:
     member: int = 0
     begin: int = 0
     end: int | None = None
-    lines_before: int = 0
     file: str = ""
     piece: Piece | None = None
     row: Row | None = None
@@ -145,7 +144,7 @@ class _TraceReader(_RowReader):
                 yield Part(str(folder), run, member, size=path.stat().st_size)
 
     def rows(self, part: Part) -> Iterator[Row]:
-        return tables.trace_rows(Path(part.folder), part.run, part.member, part.begin, part.end, part.lines_before)
+        return tables.trace_rows(Path(part.folder), part.run, part.member)
 
 
 class _ProtocolReader(_RowReader):
@@ -172,95 +171,11 @@ class _RecordingReader(_Reader):
         return recording_batches(part.piece, schema)
 
 
-class _Follower(DataSourceStreamReader):
-    """Follows a run that goes on. Parts are read as those of a batch are; what differs is how far a batch goes."""
-
-    def __init__(self, source: "RunSource", schema: StructType) -> None:
-        self.reader = source.reader_class(source, schema)
-        (self.folder,) = source.folders()
-        self.run = tables.run_id(RunFolder(self.folder))
-
-    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        return {}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        return ReadMaxBytes(following.STEP)
-
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        return self.latest(start, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
-
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        return [Parts((part,)) for part in self.parts(start, end)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self.reader.read(partition)
-
-    @abstractmethod
-    def latest(self, start: Offset, limit: int | None) -> Offset:
-        """How far can be read; of each file about `limit` bytes more than before."""
-
-    @abstractmethod
-    def parts(self, start: Offset, end: Offset) -> Iterator[Part]:
-        """What lies between two offsets."""
-
-
-class _HistoryFollower(_Follower):
-    """An offset is `bytes`: of whole lines."""
-
-    def latest(self, start: Offset, limit: int | None) -> Offset:
-        _, end, _ = following.more_lines(RunFolder(self.folder).history_file, start.get("bytes", 0), limit)
-        return {"bytes": end}
-
-    def parts(self, start: Offset, end: Offset) -> Iterator[Part]:
-        last = end["bytes"]
-        for begin in range(start.get("bytes", 0), last, HISTORY_PIECE):
-            yield Part(str(self.folder), self.run, begin=begin, end=min(begin + HISTORY_PIECE, last))
-
-
-class _TraceFollower(_Follower):
-    """An offset is, by member, where the batch begins and ends (`from`, `bytes`), and how many `lines` there were."""
-
-    def latest(self, start: Offset, limit: int | None) -> Offset:
-        found = dict(start)
-        for member in members(self.folder):
-            known = start.get(str(member), {"bytes": 0, "lines": 0})
-            begin, end, lines = following.more_lines(RunFolder(self.folder).member(member).trace, known["bytes"], limit)
-            before = known["lines"] if begin == known["bytes"] else 0
-            if end > begin:
-                found[str(member)] = {"from": begin, "before": before, "bytes": end, "lines": before + lines}
-        return found
-
-    def parts(self, start: Offset, end: Offset) -> Iterator[Part]:
-        for member, to in end.items():
-            if to != start.get(member):
-                place = (str(self.folder), self.run, int(member))
-                yield Part(*place, begin=to["from"], end=to["bytes"], lines_before=to["before"])
-
-
-class _RecordingFollower(_Follower):
-    """An offset is, by member, a position that it knows to be committed."""
-
-    def latest(self, start: Offset, limit: int | None) -> Offset:
-        run = RunFolder(self.folder)
-        found = dict(start)
-        for member, committed in following.committed_positions(run).items():
-            known = start.get(str(member), 0)
-            found[str(member)] = following.more_frames(run.member(member), known, committed, limit)
-        return found
-
-    def parts(self, start: Offset, end: Offset) -> Iterator[Part]:
-        for member, to in end.items():
-            known = start.get(member, 0)
-            for piece in following.whole_pieces(self.folder, self.run, int(member), known, to):
-                yield Part(str(self.folder), self.run, int(member), piece=piece)
-
-
 class RunSource(DataSource):
     """What the sources have in common."""
 
     columns = ""
     reader_class: type[_Reader]
-    follower_class: type[_Follower]
 
     @classmethod
     def name(cls) -> str:
@@ -275,14 +190,10 @@ class RunSource(DataSource):
         """What reads the files, in Spark's tasks."""
         return self.reader_class(self, schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """What follows the files of one run; there is none for faults and protocol traces."""
-        return self.follower_class(self, schema)
-
     def folders(self) -> list[Path]:
         """The run folders that the options name."""
-        named = self.options.get("runs") or self.options.get("path") or ""
-        return [Path(line) for line in named.splitlines() if line]
+        named = self.options.get("runs")
+        return [Path(name) for name in ([self.options["path"]] if named is None else json.loads(named))]
 
 
 class HistorySource(RunSource):
@@ -290,7 +201,6 @@ class HistorySource(RunSource):
 
     columns = tables.HISTORY
     reader_class = _HistoryReader
-    follower_class = _HistoryFollower
 
 
 class FaultsSource(RunSource):
@@ -305,7 +215,6 @@ class TraceSource(RunSource):
 
     columns = tables.TRACE
     reader_class = _TraceReader
-    follower_class = _TraceFollower
 
 
 class ProtocolSource(RunSource):
@@ -320,7 +229,6 @@ class RecordingSource(RunSource):
 
     columns = tables.RECORDING
     reader_class = _RecordingReader
-    follower_class = _RecordingFollower
 
 
 SOURCES: tuple[type[RunSource], ...] = (HistorySource, FaultsSource, TraceSource, RecordingSource)
@@ -361,7 +269,7 @@ def tasks(folders: Sequence[Path]) -> list[Task]:
 
 
 def _options(folders: Sequence[Path]) -> dict[str, str]:
-    return {"runs": "\n".join(str(folder.absolute()) for folder in folders)}
+    return {"runs": json.dumps([str(folder.absolute()) for folder in folders])}
 
 
 def _known_members(folder: Path) -> range:

@@ -30,9 +30,6 @@ Row = tuple[Any, ...]
 
 REJECT: Final = "_reject"
 """The column that says why something could not be read."""
-
-POSITION_RANGE: Final = 1 << 18
-"""So many bytes of a log are judged together; a frame belongs where its last byte lies."""
 HISTORY = (
     "run string, line long, id long, process long, f string, key string, value string, invoke_ns long, "
     "complete_ns long, outcome string, result string, position long, session long, _reject string"
@@ -61,8 +58,7 @@ RECORDING = (
 )
 RUNS = (
     "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
-    "created string, host string, converged boolean, traced string, manifest string, "
-    "aside string, scenario string"
+    "created string, host string, converged boolean, manifest string, controls string, scenario string"
 )
 REJECTS = "run string, source string, member int, line long, reason string"
 LAKE_SCHEMAS = {"runs": RUNS, "history": HISTORY, "faults": FAULTS, "trace": TRACE, "recording": RECORDING}
@@ -174,12 +170,10 @@ def _told(proof: Proof | None) -> dict[str, Any] | None:
     return None if proof is None else {"holds": proof.holds, "evidence": text(proof.evidence)}
 
 
-def trace_rows(
-    folder: Path, run: str, member: int, begin: int = 0, end: int | None = None, lines_before: int = 0
-) -> Iterator[Row]:
-    """The events of a member, of a part of its trace that begins and ends with whole lines."""
+def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
+    """The events of a member."""
     path = RunFolder(folder).member(member).trace
-    for number, entry in _entries(read_lines(path, begin, end), torn_start=TRACE_START, first=lines_before + 1):
+    for number, entry in _entries(read_lines(path), torn_start=TRACE_START):
         if isinstance(entry, FieldError):
             yield _reject(TRACE, (run, member), path, number, entry)
             continue
@@ -206,14 +200,12 @@ def _entry_row(columns: str, place: Mapping[str, Any], entry: Mapping[str, Json]
     )
 
 
-def _entries(
-    lines: _Lines, *, torn_start: bytes | None = None, first: int = 1
-) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
+def _entries(lines: _Lines, *, torn_start: bytes | None = None) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
     """The lines of a trace with their numbers: the fields of each, or what is wrong with it.
 
     A last line that its writer did not finish is left out, as everywhere, and others that begin with `torn_start`.
     """
-    for number, (_, line) in enumerate(lines, start=first):
+    for number, (_, line) in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             return
         try:

@@ -1,38 +1,58 @@
-"""The table `verdicts` of a lake: what came of the runs that were judged.
+"""The table `verdicts` of a lake: the findings on its runs, a row a promise.
 
-Of a run that is judged again the last verdict counts, and of one that was ingested again with other contents none.
-Nothing is judged here.
+`upheaval ingest` writes them, and `upheaval verify --lake` those of a newer judge. Of a run the last ones count, and of
+one that was ingested again with other contents none. Nothing is judged here.
 """
 
-from collections.abc import Iterable
-from typing import Final
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from upheaval.checkers.verdict import Report
+from upheaval.checkers.own.causes import parse_explanation
+from upheaval.checkers.promises import Promise, promise_of
+from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
+from upheaval.errors import UsageError
 from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
 from upheaval_pipeline.lake_files import write_file
 from upheaval_pipeline.tables import batches
+from upheaval_pipeline.version import digest_in, of_this_version
 from upheaval_pipeline.whole import Judged
 
 NAME: Final = "verdicts"
-ROW: Final = "a promise of a run that `upheaval verify --lake` judged, or why the run cannot be judged"
+ROW: Final = (
+    "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why the run "
+    "cannot be judged"
+)
 UNREADABLE: Final = "unreadable"
 """The verdict on a run that cannot be judged."""
-_SCHEMA: Final = "run string, run_verdict string, promise string, verdict string, detail string, late_ms long"
+_SCHEMA: Final = (
+    "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
+    "late_ms long, members array<int>, position long, operation long, explanation string"
+)
 
 
-def write_verdicts(lake: Lake, judged: Iterable[tuple[str, Judged]]) -> None:
-    """Keep what came of runs of a lake as it was when they were judged. A Spark session must be there."""
-    found = dict(judged)
-    rows = [row for run, one in found.items() for row in _rows(run, one)]
+def verdict_rows(judged: Mapping[str, Judged]) -> Iterator[pa.RecordBatch]:
+    """The rows of runs, as the table has them. A Spark session must be there."""
+    rows = (row for run, one in judged.items() for row in _rows(run, one))
+    return batches(rows, to_arrow_schema(StructType.fromDDL(_SCHEMA)))
+
+
+def write_verdicts(lake: Lake, judged: Mapping[str, Judged]) -> None:
+    """Keep what this version found about runs of a lake as it was when they were judged."""
     batch = new_batch()
     with writing(lake.where):
-        schema = to_arrow_schema(StructType.fromDDL(_SCHEMA))
-        written = write_file(lake.where, NAME, batch, batches(rows, schema))
-        entries = [Entry(run, entry.contents, {}) for run in found if (entry := lake.entry("runs", run)) is not None]
+        written = write_file(lake.where, NAME, batch, verdict_rows(judged))
+        entries = [
+            Entry(run, of_this_version(digest_in(entry.contents)), {})
+            for run in judged
+            if (entry := lake.entry("runs", run)) is not None
+        ]
         Lake(lake.where).commit(batch, [NAME], entries, [one.file for one in written])
 
 
@@ -42,16 +62,65 @@ def verdicts_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
     return lake.rows(spark, NAME, _SCHEMA, runs)
 
 
+def judged_by_this_version(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
+    """What this version of Upheaval found about runs, as far as it has judged them."""
+    known = [run for run in runs if _counts(lake, run) and _is_of_this_version(lake, run)]
+    if not known:
+        return {}
+    of_run: dict[str, list[Any]] = {}
+    for row in lake.rows(spark, NAME, _SCHEMA, known).collect():
+        of_run.setdefault(row.run, []).append(row)
+    return {run: _judged(rows) for run, rows in of_run.items()}
+
+
 def _counts(lake: Lake, run: str) -> bool:
     of, now = lake.entry(NAME, run), lake.entry("runs", run)
-    return of is not None and now is not None and of.contents == now.contents and not lake.damage(NAME, run)
+    if of is None or now is None:
+        return False
+    return digest_in(of.contents) == digest_in(now.contents) and not lake.damage(NAME, run)
 
 
-def _rows(run: str, judged: Judged) -> list[tuple[object, ...]]:
+def _is_of_this_version(lake: Lake, run: str) -> bool:
+    entry = lake.entry(NAME, run)
+    return entry is not None and entry.contents == of_this_version(digest_in(entry.contents))
+
+
+def _rows(run: str, judged: Judged) -> Iterator[tuple[object, ...]]:
     if not isinstance(judged, Report):
-        return [(run, UNREADABLE, None, UNREADABLE, str(judged), 0)]
-    told = judged.to_fields()
-    return [
-        (run, told["verdict"], str.__str__(finding.promise), finding.verdict.text, finding.detail, finding.late_ms)
-        for finding in judged.findings
-    ]
+        yield run, UNREADABLE, None, 0, None, UNREADABLE, str(judged), 0, None, None, None, None
+        return
+    start = run, judged.verdict.text, judged.run
+    for number, finding in enumerate(judged.findings):
+        explanation = None if finding.explanation is None else json.dumps(asdict(finding.explanation))
+        what = str.__str__(finding.promise), finding.verdict.text, finding.detail, finding.late_ms
+        yield *start, number, *what, list(finding.members), finding.position, finding.operation, explanation
+    for number, each in enumerate(judged.unchecked, start=len(judged.findings)):
+        yield *start, number, str.__str__(each.promise), None, each.why, 0, None, None, None, None
+
+
+def _judged(rows: Iterable[Any]) -> Judged:
+    findings: list[Finding] = []
+    not_checked: list[NotApplicable] = []
+    folder = ""
+    for row in sorted(rows, key=lambda row: row.number):
+        if row.verdict == UNREADABLE:
+            return UsageError(row.detail)
+        folder = row.folder
+        if row.verdict is None:
+            not_checked.append(NotApplicable(Promise(row.promise), row.detail))
+        else:
+            findings.append(_finding(row))
+    return Report(folder, tuple(findings), tuple(not_checked))
+
+
+def _finding(row: Any) -> Finding:
+    return Finding(
+        promise_of(row.promise),
+        Verdict[row.verdict.upper()],
+        row.detail,
+        tuple(row.members),
+        row.position,
+        row.operation,
+        row.late_ms,
+        None if row.explanation is None else parse_explanation(json.loads(row.explanation)),
+    )

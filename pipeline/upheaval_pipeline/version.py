@@ -13,3 +13,13 @@ def version() -> str:
     for path, _ in files_of_packages():
         whole.update(path.read_bytes() + b"\0")
     return whole.hexdigest()
+
+
+def of_this_version(digest: str) -> str:
+    """How a lake names what this version made of files with that digest."""
+    return f"{digest} {version()}"
+
+
+def digest_in(contents: str) -> str:
+    """The digest of the files alone."""
+    return contents.partition(" ")[0]

@@ -207,7 +207,7 @@ VIEWS: Final = (
     ),
     View(
         "judged",
-        "a run as it is that was judged from the lake: its verdict, and the promises that are not valid",
+        "a run that was judged as it is in the lake: its verdict, and the promises that are not valid",
         f"""SELECT v.run, min(v.run_verdict) AS verdict,
         array_sort(collect_set(v.promise) FILTER (WHERE v.verdict <> 'valid')) AS broken
         FROM {VERDICTS} AS v GROUP BY v.run""",

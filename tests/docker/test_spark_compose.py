@@ -83,7 +83,7 @@ def executors(engine: Client, spark: Spark) -> list[str]:
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(engine: Client, spark: Spark) -> None:
     expected = {finding.promise: finding.detail for finding in verify_run(spark.runs / "run").findings}
-    with spark.upheaval("verify", "run", "--engine", "spark", "--spread-above", "0", "--json") as judging:
+    with spark.upheaval("verify", "run", "--engine", "spark", "--json") as judging:
         wait_until(
             lambda: judging.poll() is not None or len(executors(engine, spark)) > 1,
             timeout_s=COMMAND_TIMEOUT_S,

@@ -28,8 +28,6 @@ from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.query import Answer, ask_all
 from upheaval_pipeline.question_page import page
 from upheaval_pipeline.questions import QUESTIONS, Heat
-from upheaval_pipeline.verdicts import write_verdicts
-from upheaval_pipeline.verify import verify_lake
 
 MS = 1_000_000
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "lake" / "month.ipynb"
@@ -121,9 +119,6 @@ def lake(runs: dict[str, RunFolder], tmp_path_factory: pytest.TempPathFactory, s
     folder = tmp_path_factory.mktemp("ask")
     where = str(folder / "lake")
     ingest(spark, [run.path for run in runs.values()], where)
-    opened = open_lake(where)
-    names = opened.runs("runs")
-    write_verdicts(opened, zip(names, verify_lake(spark, opened, names), strict=True))
     lines = [{**each, "detail": each["detail"] and EVIL} for each in some("2", 70, 56)]
     ingest_campaigns(spark, [written(folder / "1", some("1", 80, 48)), written(folder / "2", lines)], where)
     return where

@@ -50,7 +50,7 @@ def test_runs_of_one_ingest_share_files_and_are_replaced_one_by_one(tmp_path: Pa
     assert asked(spark, lake, sql, 9).rows == (("run-0", 40, 40), ("run-1", 40, 40), ("run-2", 42, 42))
     assert [counts[f"run-{number}"]["history"] for number in range(3)] == [40, 40, 42]
     opened = open_lake(lake)
-    assert verify_lake(spark, opened, opened.runs("runs"), anew=True) == [verify_run(folder) for folder in folders]
+    assert verify_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in folders]
 
 
 def test_bad_lines_and_files_are_rejects_that_say_where(tmp_path: Path, spark: Any) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from support.built_runs import good_run
-from support.lakes import asked, killed_at, killed_on_sight, table_files
+from support.lakes import as_of_another_version, asked, killed_at, killed_on_sight, table_files
 from upheaval.checkers.judge import verify_run
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.ingest import ingest
@@ -19,7 +19,7 @@ from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.lake_files import write_file
 from upheaval_pipeline.run_tables import why_unreadable
 from upheaval_pipeline.tables import LAKE_SCHEMAS, batches
-from upheaval_pipeline.verdicts import write_verdicts
+from upheaval_pipeline.verdicts import judged_by_this_version
 from upheaval_pipeline.verify import verify_lake
 
 RUNS = 2
@@ -48,11 +48,11 @@ def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_p
     killed_at("lake.py", "commit", "call", words)
     assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
     opened = open_lake(lake)
-    assert verify_lake(spark, opened, opened.runs("runs"), anew=True) == [verify_run(folder) for folder in old]
+    assert verify_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in old]
     killed_at("lake.py", "commit", "return", words)
     assert operations(spark, lake) == {f"run-{number}": 60 for number in range(RUNS)}
     opened = open_lake(lake)
-    assert verify_lake(spark, opened, opened.runs("runs"), anew=True) == [verify_run(folder) for folder in new]
+    assert verify_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in new]
     said: list[str] = []
     ingest(spark, new, lake, said.append)
     assert said == [f"{RUNS} of {RUNS} runs are in the lake as they are"]
@@ -73,14 +73,15 @@ def test_a_commit_that_was_not_finished_counts_for_nothing(tmp_path: Path, spark
 
 @pytest.mark.nightly
 def test_the_verdicts_of_a_judge_that_is_killed_do_not_count(tmp_path: Path, spark: Any) -> None:
-    lake = str(tmp_path / "lake")
-    ingest(spark, built(tmp_path / "runs", 40), lake)
+    lake, folders = str(tmp_path / "lake"), built(tmp_path / "runs", 40)
+    ingest(spark, folders, lake)
+    as_of_another_version(tmp_path / "lake")
     killed_at("lake.py", "commit", "call", ["verify", "--engine", "spark", "--lake", lake, "--master", "local[1]"])
-    assert asked(spark, lake, "SELECT * FROM judged", 9).rows == ()
     opened = open_lake(lake)
-    judged = verify_lake(spark, opened, opened.runs("runs"))
-    write_verdicts(opened, zip(opened.runs("runs"), judged, strict=True))
-    assert len(asked(spark, lake, "SELECT * FROM judged", 9).rows) == RUNS
+    runs = opened.runs("runs")
+    assert judged_by_this_version(spark, opened, runs) == {}
+    assert verify_lake(spark, opened, runs) == [verify_run(folder) for folder in folders]
+    assert judged_by_this_version(spark, open_lake(lake), runs).keys() == set(runs)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_no_other_run_is_kept_from_being_judged(whole: tuple[Path, Path], spark:
     kept = file.read_bytes()
     emptied(file)
     try:
-        first, second = verify_lake(spark, open_lake(str(lake)), ["run-0", "run-1"], anew=True)
+        first, second = verify_lake(spark, open_lake(str(lake)), ["run-0", "run-1"])
     finally:
         file.write_bytes(kept)
     assert isinstance(first, UsageError)
@@ -157,16 +158,16 @@ def test_a_table_that_is_gone_is_named_and_ingested_again(tmp_path: Path, spark:
     assert all(why_unreadable(open_lake(str(lake)), f"run-{number}") is None for number in range(RUNS))
 
 
-def test_bytes_that_were_changed_are_no_verdict(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("table", ["history", "verdicts"])
+def test_bytes_that_were_changed_are_no_answer(table: str, tmp_path: Path, spark: Any) -> None:
     lake = tmp_path / "lake"
     ingest(spark, built(tmp_path / "runs", 40), str(lake))
-    (file,) = table_files(lake, "history")
+    (file,) = table_files(lake, table)
     data = bytearray(file.read_bytes())
     data[len(data) // 3] ^= 0xFF
     file.write_bytes(data)
-    opened = open_lake(str(lake))
     with pytest.raises(Exception, match="hecksum"):
-        verify_lake(spark, opened, opened.runs("runs"), anew=True)
+        asked(spark, str(lake), f"SELECT * FROM {table}", 9999)
 
 
 def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: Any) -> None:

@@ -18,16 +18,12 @@ from support.built_runs import (
     session_message,
     write_log,
 )
-from upheaval.checkers.evidence.logs import described, frame_at, frame_facts
 from upheaval.checkers.evidence.recordings import RecordedLog, messages
 from upheaval.records import Function, Json, MemberFolder, encode_operation
-from upheaval_node.protocol.session_header import pack_session_header
-from upheaval_pipeline.findings import shown_frame
 from upheaval_pipeline.pieces import pieces
 from upheaval_pipeline.recorded import recording_batches
 from upheaval_pipeline.tables import RECORDING, canonical
 
-SAID = ("type", "operation_id", "f", "key", "value", "fields")
 _TYPES = {"string": pa.string(), "long": pa.int64(), "int": pa.int32(), "binary": pa.binary()}
 SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in (column.split() for column in RECORDING.split(", "))])
 
@@ -130,26 +126,6 @@ def test_what_was_overwritten_by_padding_is_no_frame(tmp_path: Path) -> None:
     frames, end, _ = linked(rows_of(tmp_path, 8192))
     assert [frame["position"] for frame in frames] == [*range(0, 3200, 160), 3200]
     assert end == TERM_LENGTH == read_in_process(tmp_path)[1]
-
-
-def test_both_ways_to_read_name_the_same_facts_of_each_frame(tmp_path: Path) -> None:
-    """By these two frames are told apart that say the same; a service's own message and fragments are among them."""
-    own = pack_session_header(3, -7, 9) + b"anything"
-    run = good_run(100, echo_length=4000)
-    run.payloads = [[*payloads, own, b"no message of the cluster" * 3] for payloads in run.payloads]
-    run.write(tmp_path)
-    rows = {row["position"]: row for row in rows_of(tmp_path, None) if row["kind"] != "extent"}
-    count = 0
-    for segment in RecordedLog(MemberFolder(tmp_path / "member-0", 0)).segments():
-        for offset in segment.offsets:
-            row = rows[segment.base + offset]
-            said = {name: row[name] for name in SAID if row[name] is not None}
-            other = shown_frame({**row, "said": said if row["flags"] & 0xC0 == 0xC0 else None})
-            assert frame_facts(segment, offset) == other.facts
-            if row["flags"] & 0xC0 == 0xC0:
-                assert described(frame_at(segment, offset)) == described(other.frame)
-            count += 1
-    assert count == len(rows) > 100
 
 
 @pytest.mark.parametrize("echo_length", [0, 4000])

@@ -25,43 +25,32 @@ def text_of(module: str) -> str:
     return (Path(next(iter(upheaval_pipeline.__path__))) / module).read_text()
 
 
-def test_a_verdict_gathers_the_ends_of_logs_and_at_its_end_evidence() -> None:
-    """In the module that puts the jobs together: what bounds them, a row a member, and where they are complete."""
-    text = text_of("verify.py")
-    calls = sorted(gathering(text), key=lambda call: call.lineno)
-    assert [call.attr for call in calls] == ["collect", "collect"]
-    assert [ast.unparse(call.value) for call in calls] == ["judged_logs.member_ends(tables.recording)", "gathered"]
-    assert text.index("gathered = evidence_of(tables, reach, witness)") < text.index("gathered.collect()")
-
-
-# Modules in which words of Spark's mean something else: arrays of numpy, and figures and answers that are no verdict.
-OTHERWISE = {
-    "columnar.py": {"take"},
-    "frames.py": {"first"},
+# What each module may bring into this process.
+GATHERED = {
+    "frames.py": {"first"},  # of numpy's
+    "recorded.py": {"take"},  # the same
     "ingest.py": {"collect"},  # how many rows a file has
     "lake_files.py": {"collect"},  # the same
-    "recorded.py": {"take"},
-    "measure.py": {"first", "collect"},
-    "query.py": {"take"},
-    "run_tables.py": {"first", "collect"},  # which runs a lake has
-    "verify.py": {"collect"},
-    "watch.py": {"collect"},  # what is to be told of a batch
-    "whole.py": {"collect"},  # a row a run
+    "measure.py": {"collect"},  # figures
+    "query.py": {"take"},  # as many rows as were asked for
+    "run_tables.py": {"collect"},  # which runs a lake has
+    "verdicts.py": {"collect"},  # a row a promise
+    "verify.py": {"collect"},  # a row a run
+    "whole.py": {"collect"},  # the same
 }
 
 
-def test_what_leads_to_a_verdict_gathers_nothing() -> None:
+def test_nothing_that_grows_with_a_run_is_gathered() -> None:
     modules = sorted(path.name for path in Path(next(iter(upheaval_pipeline.__path__))).glob("*.py"))
-    assert {"judged_logs.py", "judged_history.py", "evidence.py", *OTHERWISE} <= set(modules)
-    found = {module: set(gathering_calls(text_of(module))) - OTHERWISE.get(module, set()) for module in modules}
-    assert {module: calls for module, calls in found.items() if calls} == {}
+    found = {module: set(gathering_calls(text_of(module))) for module in modules}
+    assert {module: calls for module, calls in found.items() if calls} == GATHERED
 
 
 @pytest.mark.parametrize(
     "way", ["frame.toPandas()", "frame.where('x').collect()", "frame.first()[0]", "f(frame.take(3))"]
 )
 def test_the_rule_sees_what_it_forbids(way: str) -> None:
-    assert len(gathering_calls(text_of("judged_logs.py") + f"\n\ndef more(frame):\n    return {way}\n")) == 1
+    assert len(gathering_calls(text_of("views.py") + f"\n\ndef more(frame):\n    return {way}\n")) == 1
 
 
 @pytest.mark.parametrize(
@@ -70,11 +59,6 @@ def test_the_rule_sees_what_it_forbids(way: str) -> None:
         (["verify"], "name a run folder, or a lake"),
         (["verify", "somewhere", "--lake", "there", "--engine", "spark"], "and not both"),
         (["verify", "--lake", "there"], "add --engine spark"),
-        (["verify", "somewhere", "--spread-above", "0"], "--spread-above is for Spark: add --engine spark"),
-        (
-            ["verify", "--lake", "there", "--engine", "spark", "--spread-above", "1"],
-            "a lake keeps what ingest has judged",
-        ),
         (["measure", "somewhere", "--run", "7"], "add --lake"),
         (["verify", "nowhere", "--engine", "spark"], "has no manifest.json"),
     ],

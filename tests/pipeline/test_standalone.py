@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.built_locks import locks_run
 from support.built_runs import good_run
 from support.lakes import asked
 from support.spark_master import HOST, spark_master
@@ -122,14 +123,16 @@ def test_a_lake_and_verdicts_from_a_master(
     assert json.loads(written.stdout)["run-1"]["history"] == 400
     where = ["--engine", "spark", "--json", "--master", master]
     of_run = ["--lake", str(lake), "--run", "run-1"]
-    from_lake = upheaval("verify", *of_run, "--spread-above", "0", *where, settings=settings)
+    from_lake = upheaval("verify", *of_run, *where, settings=settings)
     assert from_lake.returncode == 0, from_lake.stderr
     assert list(lake.glob("verdicts/batch=*/*.parquet"))
     expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
     assert {f["promise"]: f["detail"] for f in json.loads(from_lake.stdout)["promises"]} == expected
     if also_from_the_run:
-        judged = upheaval("verify", str(run), *where, settings=settings)
-        assert judged.stdout == from_lake.stdout
+        locks_run("fenced_model:Locks").write(tmp_path / "own")  # whose model is code that no worker has
+        judged = upheaval("verify", str(run), str(tmp_path / "own"), *where, settings=settings)
+        expected_of_both = [verify_run(folder).to_fields() for folder in (run, tmp_path / "own")]
+        assert json.loads(judged.stdout) == json.loads(json.dumps(expected_of_both))
     assert left_over(settings) == []
 
 
@@ -151,13 +154,13 @@ def executors(settings: dict[str, str]) -> list[psutil.Process]:
 def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
     cluster: tuple[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    """Of ingest, and of the judging of what it has written."""
+    """Of ingest, which judges, and of judging alone."""
     master, settings = cluster
     run, lake = tmp_path / "run", tmp_path / "lake"
     good_run(20_000).write(run)
     expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
-    for words in (["ingest", str(run)], ["verify", "--engine", "spark", "--spread-above", "0"]):
-        command = [*words, "--lake", str(lake), "--json", "--master", master]
+    for words in (["ingest", str(run), "--lake", str(lake)], ["verify", str(run), "--engine", "spark"]):
+        command = [*words, "--json", "--master", master]
         with begun(*command, settings=settings) as job:
 
             def at_work(job: "subprocess.Popen[str]" = job) -> list[psutil.Process] | None:

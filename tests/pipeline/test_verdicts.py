@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from support.bad_runs import BAD_RUNS, copy_of_good_run
-from support.lakes import asked
+from support.lakes import as_of_another_version, asked
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.records import RunFolder
 from upheaval.scenario import load_scenario
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
-from upheaval_pipeline.verdicts import write_verdicts
+from upheaval_pipeline.verdicts import judged_by_this_version
 from upheaval_pipeline.verify import verify_lake
 
 GOOD, BAD = "7a", "7b"
@@ -47,15 +48,7 @@ def lake(folders: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory, 
     return where
 
 
-def judge(spark: Any, lake: str) -> None:
-    opened = open_lake(lake)
-    runs = opened.runs("runs")
-    write_verdicts(opened, zip(runs, verify_lake(spark, opened, runs), strict=True))
-
-
 def test_a_lake_keeps_what_came_of_its_runs(lake: str, folders: Mapping[str, Path], spark: Any) -> None:
-    assert asked(spark, lake, "SELECT * FROM judged", 10).rows == ()
-    judge(spark, lake)
     rows = dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
     good = RunFolder(folders[GOOD]).read_manifest().run_id
     assert rows == {good: "valid", BAD: "invalid"}
@@ -69,19 +62,33 @@ def test_a_lake_keeps_what_came_of_its_runs(lake: str, folders: Mapping[str, Pat
     assert flaky[5] == load_scenario(BROKEN.scenario).title
 
 
-def test_who_judges_again_replaces_it_and_a_run_that_has_changed_does_not_count(
+def verdict_rows(spark: Any, lake: str) -> Any:
+    return asked(spark, lake, "SELECT * FROM verdicts ORDER BY run, number", 1000).rows
+
+
+def test_who_judges_again_replaces_it_and_a_run_that_has_changed_has_a_new_one(
     lake: str, folders: Mapping[str, Path], spark: Any
 ) -> None:
-    judge(spark, lake)
-    first = asked(spark, lake, "SELECT * FROM verdicts ORDER BY ALL", 1000).rows
-    judge(spark, lake)
-    assert asked(spark, lake, "SELECT * FROM verdicts ORDER BY ALL", 1000).rows == first
+    first = verdict_rows(spark, lake)
+    as_of_another_version(Path(lake))
+    assert verdict_rows(spark, lake) == first
+    opened = open_lake(lake)
+    verify_lake(spark, opened, opened.runs("runs"))
+    assert verdict_rows(spark, lake) == first
+    assert judged_by_this_version(spark, open_lake(lake), [BAD]).keys() == {BAD}
     manifest = folders[BAD] / "manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "host": "another"}))
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "members": 9}))
     ingest(spark, [folders[BAD]], lake)
-    assert BAD not in dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
-    judge(spark, lake)
-    assert BAD in dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
+    assert dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)[BAD] == "invalid"
+    assert verdict_rows(spark, lake) != first
+
+
+def test_promises_that_were_not_checked_are_rows_without_a_verdict(
+    lake: str, folders: Mapping[str, Path], spark: Any
+) -> None:
+    sql = "SELECT promise, detail FROM verdicts WHERE run <> '7b' AND verdict IS NULL ORDER BY number"
+    expected = verify_run(folders[GOOD]).unchecked
+    assert asked(spark, lake, sql, 100).rows == tuple((each.promise, each.why) for each in expected)
 
 
 def test_slow_elections_come_with_their_states(lake: str, spark: Any) -> None:

@@ -133,7 +133,7 @@ def test_a_lake_of_them_says_the_same(tmp_path: Path, spark: Any) -> None:
     locks_run("fenced_promises").write(folders["promises"])
     for name, folder in folders.items():
         RunFolder(folder).write_manifest(replace(RunFolder(folder).read_manifest(), run_id=name))
-    ingest(spark, list(folders.values()), str(tmp_path / "lake"), whole_mib=0)
+    ingest(spark, list(folders.values()), str(tmp_path / "lake"))
     lake = open_lake(str(tmp_path / "lake"))
     assert list(verify_lake(spark, lake, list(folders))) == [verify_run(folder) for folder in folders.values()]
     assert [snapshot.length_ns for snapshot in measure_run(RunFolder(folders["ledger"])).snapshots] == [1]

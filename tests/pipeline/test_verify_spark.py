@@ -1,6 +1,6 @@
 """Spark and the in-process checker say the same about good runs and about every way to break one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ import pytest
 
 from support.built_runs import (
     BuiltRun,
-    LogBuilder,
     good_run,
     new_term,
     operation_index,
@@ -18,7 +17,7 @@ from support.built_runs import (
     session_message,
     trace_line,
 )
-from support.judged_runs import JudgedRun, only
+from support.judged_runs import JudgedRun
 from support.schema_versions import in_version
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
@@ -28,21 +27,16 @@ from upheaval.records import (
     Converge,
     FinalPosition,
     Function,
-    Operation,
     Outcome,
     RunFolder,
     encode_operation,
 )
 from upheaval.report import measure_run
 from upheaval_chaos.record import FaultRecord, Proof
-from upheaval_pipeline import run_tables
 from upheaval_pipeline.ingest import ingest
-from upheaval_pipeline.judged_history import Witness, spread
-from upheaval_pipeline.judged_logs import member_ends
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.measure import measure_lake
-from upheaval_pipeline.reach import Reach
-from upheaval_pipeline.verify import evidence_of, judge, verify_lake
+from upheaval_pipeline.verify import verify_lake
 
 Damage = Callable[[BuiltRun], None]
 
@@ -263,54 +257,6 @@ def test_an_operation_id_that_is_there_twice_is_the_same_error_in_both(judged: J
     assert "duplicate operation id 20" in str(judged.here)
 
 
-def eight_keys(run: BuiltRun) -> None:
-    """Reads of eight registers that nobody wrote."""
-    run.operations.clear()
-    log = LogBuilder()
-    for payloads in run.payloads:
-        payloads[:] = [new_term(0, 0)]
-    log.append(run.payloads[0][0])
-    for number in range(160):
-        payload = session_message(encode_operation(number, Function.READ, f"key-{number % 8}", None))
-        for payloads in run.payloads:
-            payloads.append(payload)
-        at = log.append(payload)
-        key = f"key-{number % 8}"
-        read = Operation(number, 0, Function.READ, key, None, number * 2, number * 2 + 1, Outcome.OK, None, at)
-        run.operations.append(read)
-
-
-def test_keys_are_judged_by_several_tasks_and_nothing_by_a_single_one(tmp_path: Path, spark: Any) -> None:
-    """Seen by the tasks themselves: which of them were given rows of which keys, in the plan that `verify` runs."""
-
-    def keys_of_task(batches: Iterator[Any]) -> Iterator[Any]:  # in here, so that it is sent with its code
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        keys = sorted({key for batch in batches for key in batch["group"].to_pylist()})
-        if keys and context is not None:
-            tasks = pa.array([context.partitionId()] * len(keys), pa.int32())
-            yield pa.RecordBatch.from_pydict({"task": tasks, "key": pa.array(keys)})
-
-    built = good_run()
-    eight_keys(built)
-    built.write(tmp_path)
-    with run_tables.of_folders(spark, [tmp_path]) as tables:
-        reach = Reach(tables, member_ends(tables.recording).collect())
-        witness = Witness(tables, reach)
-        plan = evidence_of(tables, reach, witness)._jdf.queryExecution().executedPlan().toString()
-        assert "Exchange hashpartitioning" in plan
-        assert "SinglePartition" not in plan
-        seen = spread(witness).mapInArrow(keys_of_task, "task int, key string").collect()
-        assert only(judge(tables)).verdict is Verdict.VALID
-    by_task: dict[int, set[str]] = {}
-    for row in seen:
-        by_task.setdefault(row.task, set()).add(row.key)
-    assert len(by_task) > 1
-    assert sorted(key for keys in by_task.values() for key in keys) == [f"key-{number}" for number in range(8)]
-
-
 def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) -> None:
     lake = str(tmp_path / "lake")
     good, bad = good_run(), good_run(seed=2)
@@ -324,7 +270,7 @@ def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) ->
     data[9600 + 4] = 9
     segment.write_bytes(data)
     (tmp_path / "bad" / "member-0" / "archive" / "archive.catalog").unlink()
-    ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake, whole_mib=0)
+    ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake)
     opened = open_lake(lake)
     assert opened.runs("runs") == ["run 2/x", "run-1"]
     assert list(verify_lake(spark, opened, ["run 2/x", "run-1"])) == [

@@ -1,4 +1,4 @@
-"""Runs that fit into a task are judged there by the in-process checkers, those of a lake when they are ingested."""
+"""Runs are judged in Spark's tasks by the in-process checkers, and a lake keeps what was found."""
 
 import json
 import shutil
@@ -12,34 +12,35 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.built_runs import good_run
+from support.lakes import as_of_another_version
 from upheaval.checkers.judge import verify_run
-from upheaval.cli import parsing
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.checkers.verdict import Verdict
+from upheaval.errors import UsageError
+from upheaval.records import RunFolder
+from upheaval.report import measure_run
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
-from upheaval_pipeline.run_tables import reports_of_lake
+from upheaval_pipeline.measure import measure, measure_lake
+from upheaval_pipeline.verdicts import judged_by_this_version
 from upheaval_pipeline.verify import verify, verify_lake
-from upheaval_pipeline.version import version
-from upheaval_pipeline.whole import WHOLE_MIB, _shares, that_fit
+from upheaval_pipeline.whole import _shares
+
+NAMES = ("good", "bad")
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> list[Path]:
-    """A good run, a bad one, and one with more than a mebibyte of lines."""
-    folder = tmp_path_factory.mktemp("whole")
-    runs = {"good": good_run(), "bad": good_run(seed=2), "long": good_run(echo_length=12_000)}
+def written(folder: Path) -> list[Path]:
+    """A good run and a bad one."""
+    runs = {"good": good_run(), "bad": good_run(seed=2)}
     del runs["bad"].payloads[1][60]
     for name, run in runs.items():
         run.manifest = replace(run.manifest, run_id=name)
         run.write(folder / name)
-    made = [folder / name for name in runs]
-    assert that_fit(spark, made, 1) == made[:2]
-    assert that_fit(spark, made, 0) == []
-    return made
+    return [folder / name for name in NAMES]
 
 
-def test_short_and_long_runs_are_judged_alike(folders: list[Path], spark: Any) -> None:
-    assert verify(spark, folders, whole_mib=1) == [verify_run(folder) for folder in folders]
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return written(tmp_path_factory.mktemp("whole"))
 
 
 def test_reports_bear_the_names_that_were_given(
@@ -50,47 +51,91 @@ def test_reports_bear_the_names_that_were_given(
     assert [each.run for each in verify(spark, names)] == [str(name) for name in names]  # type: ignore[union-attr]
 
 
-def test_what_a_worker_cannot_read_is_named(folders: list[Path], tmp_path: Path, spark: Any) -> None:
-    shutil.copytree(folders[0], tmp_path / "run")
-    (tmp_path / "run" / "history.jsonl").unlink()
-    (tmp_path / "run" / "history.jsonl").mkdir()
-    with pytest.raises(EnvironmentFault, match=r"cannot read .*history\.jsonl: Is a directory"):
-        verify(spark, [folders[0], tmp_path / "run"])
-
-
-def test_a_malformed_line_is_told_of_its_run_alone(folders: list[Path], tmp_path: Path, spark: Any) -> None:
+def test_what_a_worker_cannot_read_is_named_and_keeps_no_other_run_from_being_judged(
+    folders: list[Path], tmp_path: Path, spark: Any
+) -> None:
     good_run().write(tmp_path / "torn")
     with (tmp_path / "torn" / "history.jsonl").open("ab") as stream:
         stream.write(b"{\n")
-    torn, good = verify(spark, [tmp_path / "torn", folders[0]])
+    shutil.copytree(folders[0], tmp_path / "run")
+    (tmp_path / "run" / "history.jsonl").unlink()
+    (tmp_path / "run" / "history.jsonl").mkdir()
+    torn, good, unreadable = verify(spark, [tmp_path / "torn", folders[0], tmp_path / "run"])
     assert isinstance(torn, UsageError)
     assert "history.jsonl:401: not JSON" in str(torn)
     assert good == verify_run(folders[0])
+    assert isinstance(unreadable, UsageError)
+    assert str(unreadable).endswith("history.jsonl: Is a directory")
 
 
-def test_a_lake_knows_what_came_of_runs_that_were_judged_when_they_came(
-    folders: list[Path], tmp_path: Path, spark: Any
+def test_a_lake_knows_what_came_of_runs_when_their_folders_are_gone(tmp_path: Path, spark: Any) -> None:
+    folders, where = written(tmp_path), str(tmp_path / "lake")
+    expected = [verify_run(folder) for folder in folders]
+    ingest(spark, folders, where)
+    for folder in folders:
+        shutil.rmtree(folder)
+    lake = open_lake(where)
+    assert judged_by_this_version(spark, lake, NAMES) == dict(zip(NAMES, expected, strict=True))
+    assert verify_lake(spark, lake, NAMES) == expected
+
+
+def test_what_another_version_found_is_judged_again_and_never_shown(
+    tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [folder.name for folder in folders]
-    ingest(spark, folders, str(tmp_path), whole_mib=1)
-    lake = open_lake(str(tmp_path))
-    expected = dict(zip(names, map(verify_run, folders), strict=True))
-    assert reports_of_lake(spark, lake, names) == {name: expected[name] for name in ("good", "bad")}
-    assert verify_lake(spark, lake, names) == list(expected.values())
-    assert verify_lake(spark, lake, names, anew=True) == list(expected.values())
+    folders, where = written(tmp_path), str(tmp_path / "lake")
+    ingest(spark, folders, where)
+    as_of_another_version(tmp_path / "lake")
+    shutil.rmtree(folders[0])
+    gone, judged = verify_lake(spark, open_lake(where), NAMES)
+    assert isinstance(gone, UsageError)
+    assert str(gone) == (f"{where} keeps no verdict of this version on run 'good', and its folder {folders[0]} is gone")
+    assert judged == verify_run(folders[1])
+    with (folders[1] / "history.jsonl").open("ab") as stream:
+        stream.write(b"\n")
+    assert verify_lake(spark, open_lake(where), ["bad"]) == [judged]
+    as_of_another_version(tmp_path / "lake")
+    (changed,) = verify_lake(spark, open_lake(where), ["bad"])
+    assert str(changed).endswith("has changed since it was ingested: ingest it again")
 
 
-def test_what_another_version_said_does_not_count(folders: list[Path], tmp_path: Path, spark: Any) -> None:
-    ingest(spark, folders[:2], str(tmp_path))
-    (commit,) = (tmp_path / "commits").glob("*.json")
-    commit.write_text(commit.read_text().replace(version(), "0" * len(version())))
-    lake = open_lake(str(tmp_path))
-    assert reports_of_lake(spark, lake, ["good", "bad"]) == {}
-    assert verify_lake(spark, lake, ["good", "bad"]) == [verify_run(folder) for folder in folders[:2]]
+ODD_NAMES = (
+    "a\nb",
+    "a\u2028b",
+    "a\u0085b",
+    "a\x1cb",
+    "a\rb",
+    "a b",
+    "a[1]",
+    "{a,b}",
+    "a*",
+    "a?",
+    "a%20b",
+    "a\\b",
+    " ",
+    "é",
+)
 
 
-def test_the_option_has_the_default_of_the_judge() -> None:
-    assert parsing.SPREAD_ABOVE_MIB == WHOLE_MIB
+def test_runs_and_lakes_may_have_any_name(tmp_path: Path, spark: Any) -> None:
+    """An invalid run is after each of them, and is itself called so."""
+    folders = []
+    for number, name in enumerate(ODD_NAMES):
+        run = good_run(120, seed=number)
+        if number % 2:
+            del run.payloads[1][60]
+        run.manifest = replace(run.manifest, run_id=name)
+        run.write(tmp_path / "runs" / name)
+        folders.append(tmp_path / "runs" / name)
+    expected = [verify_run(folder) for folder in folders]
+    assert [report.verdict for report in expected] == [Verdict.VALID, Verdict.INVALID] * (len(folders) // 2)
+    assert verify(spark, folders) == expected
+    figures = [measure_run(RunFolder(folder)) for folder in folders]
+    assert list(measure(spark, folders)) == figures
+    where = str(tmp_path / "lake [1]{l,m}*?%20\u2028\n" / "lake")
+    ingest(spark, folders, where)
+    lake = open_lake(where)
+    assert verify_lake(spark, lake, list(ODD_NAMES)) == expected
+    assert list(measure_lake(spark, lake, list(ODD_NAMES))) == figures
 
 
 @given(st.lists(st.integers(0, 1 << 40), max_size=50), st.integers(1, 20))

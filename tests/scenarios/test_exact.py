@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.execution.exact_run import ExactResult, run_exact
+from upheaval.records import RunFolder
 from upheaval.scenario import ExactScript, exact_names, find_exact, parse_exact
 
 
@@ -22,22 +24,22 @@ def run(text: str, folder: Path, seed: int = 1) -> ExactResult:
     return run_exact(parse_exact(text, name="test", where="test"), seed, folder, lambda _: None)
 
 
-def finding(result: ExactResult, promise: Promise, message: str = "") -> tuple[Verdict, str]:
-    findings = (each for each in result.result.report.findings if each.promise is promise and message in each.detail)
-    found = next(findings)
-    return found.verdict, found.detail
+def finding(result: ExactResult, promise: Promise) -> tuple[Verdict, str]:
+    only = result.result.report.finding(promise)
+    return only.verdict, only.detail
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 12))])
 def test_follower_offline_is_the_worked_example_of_the_documents(tmp_path: Path, seed: int) -> None:
     done = run_exact(follower_offline(), seed, tmp_path / "run", lambda _: None)
     assert done.result.verdict is Verdict.VALID, done.result.to_json()
-    assert finding(done, Promise.AS_EXPECTED, "NewLeadershipTerm") == (
+    assert verify_run(tmp_path / "run") == done.result.report
+    assert finding(done, Promise.ENOUGH_TRAFFIC)[1].endswith("0 unknown: all that the script asks for")
+    assert finding(done, Promise.AS_EXPECTED) == (
         Verdict.VALID,
+        "CanvassPosition: 1 messages, field by field; RequestVote: 1 messages, field by field; "
         "NewLeadershipTerm: 22 messages, field by field",
     )
-    assert finding(done, Promise.AS_EXPECTED, "CanvassPosition")[0] is Verdict.VALID
-    assert finding(done, Promise.AS_EXPECTED, "RequestVote")[0] is Verdict.VALID
     assert [line.split("|")[6] for line in done.lines[-4:]] == ["logPosition=6496"] * 3 + ["logPosition=6592"]
     assert all("isStartup=" in line and "commitPosition" not in line for line in done.lines[2:])
 
@@ -92,10 +94,26 @@ def test_messages_as_expected_are_valid(tmp_path: Path) -> None:
 )
 def test_any_other_message_is_a_broken_promise(tmp_path: Path, text: str, reason: str) -> None:
     done = run(text, tmp_path)
-    verdict, detail = finding(done, Promise.AS_EXPECTED, "RequestVote")
+    verdict, detail = finding(done, Promise.AS_EXPECTED)
     assert verdict is Verdict.INVALID
     assert reason in detail
     assert done.result.verdict is Verdict.INVALID
+    assert verify_run(tmp_path) == done.result.report
+    assert main(["verify", str(tmp_path)]) == 1
+
+
+def test_messages_that_no_protocol_trace_shows_are_unknown(tmp_path: Path) -> None:
+    run(short(), tmp_path)
+    RunFolder(tmp_path).member(2).protocol_files()[0].unlink()
+    found = verify_run(tmp_path).finding(Promise.AS_EXPECTED)
+    assert (found.verdict, found.detail) == (Verdict.UNKNOWN, "the protocol trace of member 2 is missing")
+
+
+def test_a_script_that_sends_nothing_has_too_little_traffic(tmp_path: Path) -> None:
+    text = "\n".join(line for line in short().splitlines() if not line.startswith(("client", "wait")))
+    done = run(text.replace("expect", "wait follows member-1\nexpect"), tmp_path)
+    assert finding(done, Promise.ENOUGH_TRAFFIC)[0] is Verdict.UNKNOWN
+    assert done.result.verdict is Verdict.UNKNOWN
 
 
 def test_a_script_that_does_not_get_to_its_end_is_unknown(tmp_path: Path) -> None:
@@ -107,28 +125,37 @@ def test_a_script_that_does_not_get_to_its_end_is_unknown(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("begin", "test:1: unknown statement 'begin'"),
-        ("kill member-7", "test:1: unknown member 'member-7'"),
+        ("begin", "test:1:1: unknown statement 'begin'"),
+        ("kill member-7", "test:1:6: unknown member-7: this cluster has 3 members"),
         (
             "kill membre-1",
-            "test:1: unknown member 'membre-1': use member-0 to member-2; did you mean 'member-1'?",
+            "test:1:6: unknown target 'membre-1': use member-N; did you mean 'member-1'?",
         ),
         (
             "wait sent NewLeadershipTrem from=member-0 to=member-1",
-            "test:1: unknown message 'NewLeadershipTrem'; did you mean 'NewLeadershipTerm'?",
+            "test:1:11: unknown message 'NewLeadershipTrem': use one of CanvassPosition, RequestVote, Vote, NewL",
         ),
-        ("kill member-²", "test:1: unknown member 'member-²'"),
-        (f"client fill {'9' * 5000}", "test:1: position must be a number"),
-        ("client fill x", "test:1: position must be a number, not 'x'"),
-        ("start member-0 follower=1", "test:1: unknown option 'follower'"),
-        ("wait sent Nothing from=member-0 to=member-1", "test:1: unknown message 'Nothing'"),
-        ("wait sent Vote to=member-1", "test:1: unknown member ''"),
-        ("expect Vote\n a line", "test:2: the expected messages are not followed by `end`"),
-        ("expect Vote mask\nend", "test:1: option 'mask' needs a value"),
-        ("promise everything", "test:1: unknown promise 'everything'"),
-        ("client open now", "test:1: unexpected 'now'"),
-        ("exact members=0", "test:1: write `exact members=N`"),
-        ("title t", "test:1: the script expects no message"),
+        (
+            "wait sent Vote from=member-0 to=member-1 candidateTerm=1",
+            "test:1:42: unknown option 'candidateTerm': use one of from, to, candidateTermId, ",
+        ),
+        (
+            "expect Vote mask=vote,candidateTermID\nend",
+            "test:1:18: unknown field 'candidateTermID': use one of candidateTermId, ",
+        ),
+        ("kill member-²", "test:1:6: unknown target 'member-²'"),
+        (f"client fill {'9' * 5000}", "test:1:13: position must be a number"),
+        ("client fill x", "test:1:13: position must be a number from 1 to 1000000000, not 'x'"),
+        ("start member-0 follower=1", "test:1:16: unknown option 'follower': use one of leader"),
+        ("wait sent Nothing from=member-0 to=member-1", "test:1:11: unknown message 'Nothing'"),
+        ("wait sent Vote to=member-1", "test:1:16: write from=member-N and to=member-N"),
+        ("expect Vote\n a line", "test:1:8: the expected messages are not followed by `end`"),
+        ("expect Vote mask\nend", "test:1:13: option mask needs a value: mask=VALUE"),
+        ("promise everything", "test:1:9: unknown promise 'everything'"),
+        ("client open now", "test:1:13: unexpected 'now'"),
+        ("exact members=0", "test:1:7: members must be a number from 1"),
+        ("exact members=10", "test:1:7: a cluster has 1 to 9 members, not 10"),
+        ("title t", "test:1:1: the script expects no message"),
     ],
 )
 def test_errors_name_the_line(wrong: str, message: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.saboteur import Sabotage, Saboteur
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -60,6 +61,7 @@ def perform(name: str, folder: Path, stage_type: type[SimulatedStage] = Simulate
 def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Path) -> None:
     result = perform(name, tmp_path)
     assert result.verdict is Verdict.VALID, result.report.findings
+    assert verify_run(tmp_path) == result.report
     records = list(RunFolder(tmp_path).read_faults())
     assert len(records) == sum(isinstance(step, Inject) for step in load_scenario(name).steps)
     assert all(record.heal_end_ns is not None for record in records)

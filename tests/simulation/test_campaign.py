@@ -28,6 +28,7 @@ from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, WRONG_BYTES, draw_swarm
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
@@ -239,6 +240,13 @@ def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
     run._judge()
     assert (run.outcome.verdict, run.outcome.promise) == ("unknown", Promise.FOLDER_JUDGED)
     assert "history.jsonl:1" in run.outcome.detail
+    run._fail(Verdict.INVALID, Promise.LINEARIZABLE, "a result is wrong")
+    run._judge()
+    assert run.outcome.promise == Promise.LINEARIZABLE
+    assert [line.split(":")[0] for line in run.outcome.to_fields()["findings"]] == [
+        f"unknown, {Promise.FOLDER_JUDGED.sentence}",
+        f"invalid, {Promise.LINEARIZABLE.sentence}",
+    ]
 
 
 @pytest.mark.pure

@@ -1,6 +1,6 @@
-"""Runs that Spark judges by columns, in one job for many tests: what it and the in-process checker say of each."""
+"""Runs that Spark judges, in one job for many tests: what it and the in-process checker say of each."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,7 +44,7 @@ def _job(spark: Any, builds: Sequence[Build]) -> list[JudgedRun | Exception]:
             Path(name) / str(number): _built(Path(name) / str(number), build) for number, build in enumerate(builds)
         }
         folders = [folder for folder, failure in built.items() if failure is None]
-        judged = dict(zip(folders, verify(spark, folders, whole_mib=0), strict=True))
+        judged = dict(zip(folders, verify(spark, folders), strict=True))
         return [failure or JudgedRun(judged[folder], _here(folder)) for folder, failure in built.items()]
 
 
@@ -62,11 +62,3 @@ def _here(folder: Path) -> Report | UsageError:
         return verify_run(folder)
     except UsageError as error:
         return error
-
-
-def only(judged: Iterable[Report | UsageError]) -> Report:
-    """What came of a single run. Raises the error when it could not be judged."""
-    (one,) = judged
-    if isinstance(one, UsageError):
-        raise one
-    return one

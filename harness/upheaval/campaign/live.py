@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.schedules import draw_schedule, kind_of
-from upheaval.campaign.seed import Fate, FaultCounts, fields_of
+from upheaval.campaign.seed import Fate, FaultCounts, fields_of, finding_line
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import EnvironmentFault
@@ -69,7 +69,7 @@ class LiveOutcome:
     def told(self) -> list[str]:
         """Of each promise that is not valid what it is and why."""
         return [
-            f"{each.verdict.text}, {each.promise.sentence}: {each.evidence}"
+            finding_line(each.verdict, each.promise, each.evidence)
             for each in self.report.findings
             if each.verdict is not Verdict.VALID
         ]

@@ -80,14 +80,22 @@ def fields_of(faults: FaultCounts) -> dict[str, Json]:
     return {kind: {fate.value: faults[kind][fate] for fate in Fate} for kind in sorted(faults)}
 
 
+def finding_line(verdict: Verdict, promise: AnyPromise, evidence: str) -> str:
+    """A finding in the line of its seed."""
+    return f"{verdict.text}, {promise.sentence}: {' '.join(evidence.split())}"
+
+
 @dataclass(slots=True)
 class SeedOutcome:
-    """How one seed went. `promise` (its id) and `detail` say what was broken; `verdict` is valid when nothing was."""
+    """How one seed went. `promise` (its id) and `detail` are of the worst finding, `findings` are all that are not
+    valid; `verdict` is valid when there are none.
+    """
 
     swarm: Swarm
     verdict: str = Verdict.VALID.text
     promise: str = ""
     detail: str = ""
+    findings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     """Simulated."""
     processor_seconds: float = 0.0
@@ -138,6 +146,7 @@ class SeedOutcome:
             "verdict": self.verdict,
             "promise": self.promise,
             "detail": self.detail,
+            "findings": list(self.findings),
             "inconclusive": self.is_inconclusive,
             "simulated_seconds": round(self.seconds, 3),
             "processor_seconds": round(self.processor_seconds, 3),
@@ -272,8 +281,10 @@ class SeedRun:
         for finding in self.report.findings:
             self._fail(finding.verdict, finding.promise, finding.evidence)
         companion = self.swarm.variations.companion
-        if companion is not None and companion.is_restored and self.outcome.is_valid:
-            self._restore(companion.config.name)
+        is_restored = companion is not None and companion.is_restored and self.outcome.is_valid
+        if companion is not None and is_restored and not self._restore(companion.config.name):
+            # The restore wrote down that it failed.
+            self.report = verify_folder(run)
 
     def _prove_variations(self, run: RunFolder) -> None:
         drawn = self.swarm.variations
@@ -295,8 +306,11 @@ class SeedRun:
             self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, detail)
             add_failure(self.cluster.run, Failure(Promise.AS_DRAWN, detail))
 
-    def _restore(self, name: str) -> None:
-        """Another cluster begins with what the node beside the members has, serves, and is judged as a whole."""
+    def _restore(self, name: str) -> bool:
+        """Another cluster begins with what the node beside the members has, serves, and is judged as a whole.
+
+        Whether it was valid.
+        """
         scenario, path = self.swarm.restored(), self.cluster.run.path
         try:
             origin = examine(path / name)
@@ -315,13 +329,17 @@ class SeedRun:
             report = verify_run(stage.run.path)
         except HarnessError as error:
             self._note(Variation.RESTORE, Proof(False, " ".join(str(error).split())))
-            return
+            return False
         for finding in report.findings:
             self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}")
-        self._note(Variation.RESTORE, Proof(self.outcome.is_valid, report.finding(Promise.BACKED_UP).detail))
+        is_valid = report.verdict is Verdict.VALID
+        self._note(Variation.RESTORE, Proof(is_valid, report.finding(Promise.BACKED_UP).detail))
+        return is_valid
 
     def _fail(self, verdict: Verdict, promise: AnyPromise, detail: str) -> None:
-        outcome = self.outcome
+        outcome, line = self.outcome, finding_line(verdict, promise, detail)
+        if verdict is not Verdict.VALID and line not in outcome.findings:
+            outcome.findings.append(line)
         if verdict > Verdict[outcome.verdict.upper()]:
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
 

@@ -23,6 +23,7 @@ class Source(StrEnum):
     CONTROLS = "controls.jsonl"
     CONSENSUS = "consensus.jsonl"
     TRACES = "trace.jsonl"
+    PROTOCOL = "protocol.jsonl"
     OUTPUT = "*.log"
     ARCHIVES = "archive"
     CLUSTER = "cluster"

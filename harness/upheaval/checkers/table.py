@@ -26,6 +26,7 @@ from upheaval.checkers.liveness.progress import PROGRESS
 from upheaval.checkers.liveness.unexplained import UNEXPLAINED
 from upheaval.checkers.protocol.answers import ANSWERS
 from upheaval.checkers.protocol.endings import ENDINGS_CHECKER
+from upheaval.checkers.protocol.expected import EXPECTED
 from upheaval.checkers.protocol.identities import IDENTITIES
 from upheaval.checkers.protocol.leader_claims import LEADERS
 from upheaval.checkers.protocol.log_entries import LOG_ENTRIES
@@ -39,6 +40,7 @@ from upheaval.checkers.states.snapshots import SNAPSHOTS
 
 CHECKERS: Final[tuple[Checker, ...]] = (
     FAILURES,
+    EXPECTED,
     CONVERGENCE,
     TRAFFIC,
     FAULTS,

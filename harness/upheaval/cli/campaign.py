@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.canary import run_canary
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, keep_seed
 from upheaval.campaign.seeds import parse_seeds
@@ -41,6 +42,8 @@ def campaign(options: argparse.Namespace) -> int:
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name
+    if options.canary and (planted is not None or options.dir is not None or options.service is not None):
+        raise UsageError("--canary plants a bug of its own in our node: leave out --planted, --dir and --service")
     own = own_code(options.service, options.user, options.model)
     if own is not None:
         # Every seed would say it otherwise.
@@ -85,6 +88,11 @@ def _several(options: argparse.Namespace, seeds: range, planted: str | None, own
         # Also of one that is interrupted.
         line.end()
         print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
+    if options.canary:
+        canary = run_canary(ordered, options.workers)
+        print(canary, file=sys.stderr, flush=True)
+        if canary.found is None:
+            return Verdict.UNKNOWN.exit_status
     if options.shrink and summary.failed:
         failed = summary.failed[0]
         _shrink(SeedOrigin(failed.swarm.seed, planted, own), failed, folder / f"seed-{failed.swarm.seed}-smallest")
@@ -134,7 +142,9 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""
     promise = promise_of(outcome.promise).sentence
-    return f"seed {seed}: {outcome.verdict}, {promise}: {outcome.detail}\n  again: {again}{left}"
+    worst = f"{outcome.verdict}, {promise}: {outcome.detail}"
+    others = "".join(f"\n  also: {line}" for line in outcome.findings if line != worst)
+    return f"seed {seed}: {worst}{others}\n  again: {again}{left}"
 
 
 def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:

@@ -142,5 +142,10 @@ def _add_campaign(commands: Commands) -> None:
         help="stop at the first seed that fails, and make it smaller as long as it does",
     )
     campaign.add_argument(
+        "--canary",
+        action="store_true",
+        help="run seeds with a planted bug, too, drawn by the first seed: one that is not found is a failure",
+    )
+    campaign.add_argument(
         "--planted", type=bug, metavar="BUG", help="use a test build with this bug; stop when a seed finds it"
     )

@@ -1,5 +1,5 @@
 """The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `watch`, `trace`,
-`logs`, `ingest`, `query`, `ask`.
+`logs`, `tamper`, `ingest`, `query`, `ask`.
 """
 
 import argparse
@@ -12,12 +12,10 @@ from upheaval.cli.parsing import (
     LOG_LEVELS,
     NOTATIONS,
     QUESTIONS,
-    SPREAD_ABOVE_MIB,
     Commands,
     above_zero,
     add_cluster,
     add_json,
-    from_zero,
     moment,
     question,
 )
@@ -32,7 +30,6 @@ def add_commands(commands: Commands) -> None:
     verify.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     add_json(verify)
     _add_lake(verify)
-    _add_spread(verify)
     _add_check(commands)
     report = commands.add("report", "write one run as an HTML page", lazy("upheaval.cli.report:report"))
     report.add_argument("run", type=Path, metavar="RUN", help="the run folder")
@@ -56,6 +53,7 @@ def add_commands(commands: Commands) -> None:
     _add_watch(commands)
     _add_trace(commands)
     _add_logs(commands)
+    _add_tamper(commands)
     ingest = commands.add(
         "ingest",
         "write run folders and campaigns to a lake of Parquet tables (Spark)",
@@ -71,7 +69,6 @@ def add_commands(commands: Commands) -> None:
     ingest.add_argument("--lake", required=True, help="folder or address of the lake")
     add_json(ingest)
     _add_master(ingest)
-    _add_spread(ingest)
     query = commands.add(
         "query", "ask a lake in SQL: its tables, and views of them (Spark)", lazy("upheaval_pipeline.commands:query")
     )
@@ -130,16 +127,10 @@ def _add_check(commands: Commands) -> None:
 def _add_watch(commands: Commands) -> None:
     watch = commands.add(
         "watch",
-        "follow a run while it goes on, and say what is broken so far (Spark)",
-        lazy("upheaval_pipeline.commands:watch"),
+        "follow a run while it goes on, say what is broken so far, and judge it when it is over",
+        lazy("upheaval.cli.watch:watch"),
     )
     add_cluster(watch)
-    watch.add_argument(
-        "--checkpoint",
-        type=Path,
-        metavar="DIR",
-        help="keep there how far it is, so that it goes on after its own end (default: a temporary folder)",
-    )
     add_json(watch, "print one object a line")
     watch.set_defaults(ends_with_reader=True)
 
@@ -172,18 +163,24 @@ def _add_logs(commands: Commands) -> None:
     logs.set_defaults(ends_with_reader=True)
 
 
+def _add_tamper(commands: Commands) -> None:
+    tamper = commands.add(
+        "tamper",
+        "forge copies of valid runs in every way of a set of edits, and count what the verdict does not notice",
+        lazy("upheaval.cli.tamper:tamper"),
+    )
+    tamper.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of valid runs; they are not changed")
+    tamper.add_argument("--only", action="append", metavar="NAME", help="only this edit; may be repeated")
+    tamper.add_argument(
+        "--every-run",
+        action="store_true",
+        help="try each edit on every run that has what it changes, not only on the first; the worst outcome counts",
+    )
+    add_json(tamper)
+
+
 def _add_master(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="Spark master (default local[*])")
-
-
-def _add_spread(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--spread-above",
-        type=from_zero,
-        metavar="MIB",
-        help="judge runs with more lines than this by columns, spread over many tasks, and others as a whole, each in "
-        f"a task that takes seven times as much memory (Spark; default {SPREAD_ABOVE_MIB}; 0: all by columns)",
-    )
 
 
 def _add_lake(parser: argparse.ArgumentParser) -> None:

@@ -15,10 +15,5 @@ def require_one_place(options: argparse.Namespace, folders: Sequence[Path]) -> N
         raise UsageError("a lake is read by Spark: add --engine spark")
     if options.master is not None and options.engine != "spark":
         raise UsageError("--master is Spark's: add --engine spark")
-    spread_above = getattr(options, "spread_above", None)
-    if spread_above is not None and options.engine != "spark":
-        raise UsageError("--spread-above is for Spark: add --engine spark")
-    if spread_above and options.lake is not None:
-        raise UsageError("a lake keeps what ingest has judged: --spread-above 0 judges its runs anew, by columns")
     if options.lake is None and options.run_id is not None:
         raise UsageError("--run names a run of a lake: add --lake")

@@ -33,7 +33,6 @@ QUESTIONS: Final = (
     "failures",
     "slow-elections",
 )
-SPREAD_ABOVE_MIB: Final = 256
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
@@ -175,13 +174,6 @@ def above_zero(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
-
-
-def from_zero(text: str) -> int:
-    """A number of things, or none."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"expected a number from 0 on, got {text!r}")
-    return int(text)
 
 
 def question(text: str) -> str:

@@ -104,7 +104,7 @@ def _run(bug: KnownBug, version: str, runtime: str, tries: int, folder: Path | N
 
 
 def _row(done: Tries) -> list[str]:
-    others = ", ".join(each.sentence for each in done.others) or done.unclear
+    others = "; ".join((*(each.sentence for each in done.others), *done.unclear))
     numbers = map(str, (done.tries, done.caught, done.valid))
     return [str(done.bug.issue), done.version, *numbers, done.bug.promise.sentence, others]
 
@@ -119,7 +119,7 @@ def _fields(done: Tries) -> dict[str, object]:
         "valid": done.valid,
         "promise": done.bug.promise,
         "others": list(done.others),
-        "unclear": done.unclear,
+        "unclear": list(done.unclear),
         "verdict": done.verdict.text,
     }
 

@@ -1,38 +1,24 @@
-"""Runs an exact script on the simulated runtime, and compares what was sent with what was expected.
+"""Runs an exact script on the simulated runtime, and judges the run folder that it left, as of every run.
 
-Leaves a run folder like every run, with the script in it, so that it can be run again.
+The script is in the folder, too, so that it can be run again.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.unchecked import left_out
-from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.checkers.protocol.expected import sent_messages
 from upheaval.errors import UnknownOutcome
-from upheaval.execution.run import RESULT_FILE, ScenarioResult, read_result
-from upheaval.records import (
-    Choice,
-    Entry,
-    Failure,
-    RunFolder,
-    add_failure,
-    chosen,
-    read_entries,
-    read_text,
-    seed_lines,
-    write_atomically,
-)
+from upheaval.execution.run import ScenarioResult, read_result
+from upheaval.records import Failure, RunFolder, add_failure, read_text, seed_lines
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
-from upheaval.scenario import SIMULATED, ExactScript, ExactStep, Expected, exact_script as script, is_exact, parse_exact
+from upheaval.scenario import SIMULATED, ExactScript, ExactStep, exact_script as script, is_exact, parse_exact
 from upheaval.system import is_caught_up
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
@@ -76,17 +62,8 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
         performer.cluster.write()
         if failure is not None:
             add_failure(run, failure)
-    findings = [_compare(run, expected) for expected in wanted.expected]
-    whole = verify_run(folder)
-    wanted_promises = (Promise.RUN_ENDED, *wanted.promises)
-    findings += [finding for finding in whole.findings if finding.promise in wanted_promises]
-    findings += left_out(wanted.promises, whole.unchecked)
-    unchecked = tuple(each for each in whole.unchecked if each.promise is Promise.RUN_ENDED)
-    report = Report(whole.run, tuple(findings), unchecked)
-    result = ScenarioResult(wanted.name, SIMULATED, seed, report, performer.digest())
-    write_atomically(RunFolder(folder).scenario_file, wanted.text)
-    write_atomically(folder / RESULT_FILE, result.to_json())
-    lines = [line for expected in wanted.expected for line in seed_lines(_sent(run, expected))]
+    result = ScenarioResult.of(wanted, run, runtime=SIMULATED, seed=seed, digest=performer.digest())
+    lines = [line for expected in wanted.expected for line in seed_lines(sent_messages(run, expected))]
     return ExactResult(result, tuple(lines))
 
 
@@ -95,31 +72,6 @@ def exact_of_run(folder: Path) -> ExactScript | None:
     path = RunFolder(folder).scenario_file
     content = read_text(path) if path.is_file() else ""
     return parse_exact(content, name=read_result(folder).scenario, where=str(path)) if is_exact(content) else None
-
-
-def _sent(run: RunFolder, expected: Expected) -> Iterator[tuple[int, Entry]]:
-    members = frozenset(() if expected.source is None else (expected.source,))
-    entries = chosen(read_entries(run), Choice(members, frozenset((expected.message,))))
-    sent = ((ns, entry) for ns, entry in entries if entry.event == TraceKind.SEND)
-    return islice(sent, expected.first)
-
-
-def _compare(run: RunFolder, expected: Expected) -> Finding:
-    found = [_canonical(line) for line in seed_lines(_sent(run, expected), masked=expected.masked)]
-    wanted = [_canonical(line) for line in expected.lines]
-    for number, (line, other) in enumerate(zip(found, wanted, strict=False), start=1):
-        if line != other:
-            detail = f"{expected.message}: message {number} is {line!r}, expected was {other!r}"
-            return Finding(Promise.AS_EXPECTED, Verdict.INVALID, detail)
-    if len(found) != len(wanted):
-        detail = f"{expected.message}: {len(found)} messages were sent, {len(wanted)} were expected"
-        return Finding(Promise.AS_EXPECTED, Verdict.INVALID, detail)
-    return Finding(Promise.AS_EXPECTED, Verdict.VALID, f"{expected.message}: {len(found)} messages, field by field")
-
-
-def _canonical(line: str) -> str:
-    """Without the spaces that put values under each other."""
-    return " ".join(line.replace("|", " | ").split())
 
 
 class _Performer:
@@ -131,6 +83,7 @@ class _Performer:
             folder=run,
             traces_protocol=True,
         )
+        self.cluster.demanded, self.cluster.expected = wanted.promises, wanted.expected
         self._process, self._client = self.cluster.start_client()
 
     def digest(self) -> str:

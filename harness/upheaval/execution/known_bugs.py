@@ -125,7 +125,7 @@ def known_bugs(issues: Sequence[int]) -> tuple[KnownBug, ...]:
 class Tries:
     """What the tries of one bug on one version showed: how often its promise was broken, and all were valid.
 
-    `others` are the promises that were broken besides, `unclear` says of the last other try why it was neither.
+    `others` are the promises that were broken besides; `unclear` is what was neither valid nor broken, of all tries.
     """
 
     bug: KnownBug
@@ -134,7 +134,7 @@ class Tries:
     caught: int
     valid: int
     others: tuple[AnyPromise, ...] = ()
-    unclear: str = ""
+    unclear: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -149,20 +149,19 @@ class Tries:
 def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: Sequence[str] = ()) -> Tries:
     """From the reports of the runs, and why others left none."""
     broken = [[each.promise for each in one.findings if each.verdict is Verdict.INVALID] for one in reports]
-    others = dict.fromkeys(promise for found in broken for promise in found if promise != bug.promise)
-    unclear = [one for one in reports if one.verdict not in (Verdict.VALID, Verdict.INVALID)]
-    whys = [
-        f"{each.promise.sentence}: {each.detail}"
-        for one in unclear[-1:]
+    others = dict.fromkeys(promise for promises in broken for promise in promises if promise != bug.promise)
+    unclear = {
+        f"{each.promise.sentence}: {each.detail}": None
+        for one in reports
         for each in one.findings
-        if each.verdict is one.verdict
-    ]
+        if each.verdict not in (Verdict.VALID, Verdict.INVALID)
+    }
     return Tries(
         bug,
         version,
         len(reports) + len(failures),
-        sum(bug.promise in found for found in broken),
+        sum(bug.promise in promises for promises in broken),
         sum(one.verdict is Verdict.VALID for one in reports),
         tuple(others),
-        next(iter((*reversed(failures), *whys)), ""),
+        tuple(dict.fromkeys((*failures, *unclear))),
     )

@@ -35,7 +35,7 @@ class LiveStage:
         self._spec = replace(scenario.cluster, planted=planted)
         self._runtime = runtime
         self._workload = replace(scenario.workload, seed=seed)
-        self._planned_faults, self._planned_commands = scenario.planned_faults, scenario.planned_commands
+        self._scenario = scenario
         self._seed = seed
         self._means = next((fault.means for fault in scenario.link_faults), None)
         self._system = system_named(self._spec.system)
@@ -67,8 +67,9 @@ class LiveStage:
             self.run.read_manifest(),
             seed=self._seed,
             workload=self._workload.to_json(),
-            planned_faults=self._planned_faults,
-            planned_commands=self._planned_commands,
+            planned_faults=self._scenario.planned_faults,
+            planned_commands=self._scenario.planned_commands,
+            demanded=self._scenario.promises,
         )
         self.run.write_manifest(manifest)
         if self._means is None:

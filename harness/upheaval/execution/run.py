@@ -1,6 +1,6 @@
-"""Runs a scenario on a stage and judges it: the promises of its run folder, and whether its faults were proved.
+"""Runs a scenario on a stage, and judges the run folder that it left.
 
-Leaves the scenario and the result in the run folder, so that the run can be replayed.
+The scenario and the result are in the folder, too, so that the run can be replayed.
 """
 
 import json
@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.promises import OwnPromise, Promise
-from upheaval.checkers.unchecked import left_out
-from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.sent_messages import SentMessage, SentMessages
@@ -31,6 +30,7 @@ from upheaval.scenario import (
     AskFor,
     Begin,
     End,
+    ExactScript,
     GiveCommand,
     Heal,
     Inject,
@@ -56,13 +56,6 @@ from upheaval_node.types import MS, S
 
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
-ALWAYS_JUDGED: Final = (
-    Promise.FAULTS_PROVED,
-    Promise.ADMIN_COMMANDS_PROVED,
-    Promise.SERVICES_RAISED_NOTHING,
-    Promise.RUN_ENDED,
-    Promise.TASKS_PASSED,
-)
 
 Say = Callable[[str], None]
 
@@ -78,6 +71,24 @@ class ScenarioResult:
     digest: str | None
     planted: str | None = None
     own: OwnCode | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario | ExactScript,
+        run: RunFolder,
+        *,
+        runtime: str,
+        seed: int,
+        digest: str | None,
+        planted: str | None = None,
+        own: OwnCode | None = None,
+    ) -> "ScenarioResult":
+        """What the folder of a run is judged to be, as `upheaval verify` does; scenario and result are added to it."""
+        write_atomically(run.scenario_file, scenario.text)
+        result = cls(scenario.name, runtime, seed, verify_run(run.path), digest, planted, own)
+        write_atomically(run.path / RESULT_FILE, result.to_json())
+        return result
 
     @property
     def verdict(self) -> Verdict:
@@ -99,7 +110,7 @@ class ScenarioResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldResult:
+class StoredResult:
     """What is read back of the file of a result."""
 
     scenario: str
@@ -130,61 +141,28 @@ def run_scenario(
         if error.exit_status != CommandStatus.UNKNOWN:
             raise
         add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
-    digest = stage.digest()
-    report = judge(scenario, stage.run)
-    result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted, own)
-    write_atomically(stage.run.scenario_file, scenario.text)
-    write_atomically(stage.run.path / RESULT_FILE, result.to_json())
-    return result
+    return ScenarioResult.of(
+        scenario, stage.run, runtime=runtime, seed=seed, digest=stage.digest(), planted=planted, own=own
+    )
 
 
-def judge(scenario: Scenario, run: RunFolder) -> Report:
-    """The findings on the scenario's promises, on its faults and on whether it got to its end, from the run folder.
-
-    A run that did not get to its end leaves what could not be seen unknown; what it broke before stays broken.
-    """
-    whole = verify_run(run.path)
-    wanted = {*ALWAYS_JUDGED, *(scenario.promises or (finding.promise for finding in whole.findings))}
-    if scenario.cluster.model:
-        own = (each.promise for each in whole.findings if isinstance(each.promise, OwnPromise))
-        wanted |= {Promise.LINEARIZABLE, *own}
-    findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
-    # Nothing else says as much.
-    findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)
-    findings += left_out(scenario.promises, whole.unchecked)
-    judged = {finding.promise for finding in findings}
-    unchecked = (each for each in whole.unchecked if not scenario.promises or each.promise in wanted - judged)
-    return Report(whole.run, tuple(findings), tuple(unchecked))
-
-
-def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
-    """A fault that was planned and not done was not proved either."""
-    if finding.promise != Promise.FAULTS_PROVED or finding.verdict is not Verdict.VALID:
-        return finding
-    planned = len(scenario.planned_faults)
-    done = sum(1 for _ in run.read_faults())
-    if done >= planned:
-        return finding
-    return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"{planned} faults were planned, {done} were done")
-
-
-def read_origin(folder: Path) -> tuple[Scenario, ToldResult]:
+def read_origin(folder: Path) -> tuple[Scenario, StoredResult]:
     """The scenario that made a run folder, and what it gave. Raises `UsageError` for a folder that none has made."""
     scenario_file, result_file = RunFolder(folder).scenario_file, folder / RESULT_FILE
     if not scenario_file.is_file() or not result_file.is_file():
         raise UsageError(f"{folder} is not a run of a scenario: it has no {scenario_file.name} and {RESULT_FILE}")
-    told = read_result(folder)
-    return parse_scenario(jsonfields.read_text(scenario_file), name=told.scenario, where=str(scenario_file)), told
+    stored = read_result(folder)
+    return parse_scenario(jsonfields.read_text(scenario_file), name=stored.scenario, where=str(scenario_file)), stored
 
 
-def read_result(folder: Path) -> ToldResult:
+def read_result(folder: Path) -> StoredResult:
     """Of a run of a scenario, exact or not. Raises `UsageError` for a file that says it otherwise."""
     path = folder / RESULT_FILE
-    told = jsonfields.read_file(ToldResult, path)
+    stored = jsonfields.read_file(StoredResult, path)
     # A new run folder is named after it.
-    if told.scenario in ("", ".", "..") or "/" in told.scenario or "\0" in told.scenario:
-        raise UsageError(f"{path}: field 'scenario' must be the name of a scenario, not {told.scenario!r}")
-    return told
+    if stored.scenario in ("", ".", "..") or "/" in stored.scenario or "\0" in stored.scenario:
+        raise UsageError(f"{path}: field 'scenario' must be the name of a scenario, not {stored.scenario!r}")
+    return stored
 
 
 def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None = None) -> None:
@@ -264,14 +242,14 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
 def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -> None:
     wanted = SentMessage(step, roster_of(target), driver.victim, driver.last_event_ns)
     sent = SentMessages(target.run, target.member_ids)
-    found: list[TraceEvent] = []
+    meant: list[TraceEvent] = []
 
     def is_sent() -> bool:
-        found.extend(event for event in sent.more() if wanted.is_meant(event))
-        return bool(found)
+        meant.extend(event for event in sent.more() if wanted.is_meant(event))
+        return bool(meant)
 
     target.wait_until(is_sent, STEP_TIMEOUT_S, str(wanted))
-    driver.last_event_ns = min(event.ns for event in found)
+    driver.last_event_ns = min(event.ns for event in meant)
     say(f"{wanted} is sent")
 
 

@@ -320,6 +320,7 @@ class SimulatedStage(SimulatedTarget):
             traces_protocol=traces_protocol,
         )
         cluster.planned_faults, cluster.planned_commands = scenario.planned_faults, scenario.planned_commands
+        cluster.demanded = scenario.promises
         super().__init__(cluster)
 
     # --- the run ---

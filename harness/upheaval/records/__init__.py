@@ -92,6 +92,7 @@ from upheaval.records.run_folder import (
     Components as Components,
     ControlRecord as ControlRecord,
     Converge as Converge,
+    Expected as Expected,
     Failure as Failure,
     FinalPosition as FinalPosition,
     Manifest as Manifest,

@@ -68,6 +68,20 @@ class Failure:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The messages of one name that an exact script says are sent, in the notation of the documents (`protocol_view`).
+
+    Only those of the member `source`, and only the `first`, if these are not None. Values of `masked` fields are `*`.
+    """
+
+    message: str
+    masked: tuple[str, ...]
+    source: int | None
+    first: int | None
+    lines: tuple[str, ...]
+
+
 OWN_SYSTEM: Final = "upheaval"
 """The system under test that is the node of this repository."""
 
@@ -109,7 +123,9 @@ class Manifest:
     planned_commands: tuple[str, ...] = ()
     """The admin commands that its scenario gives, as they stand in `controls.jsonl`."""
     demanded: tuple[str, ...] = ()
-    """The promises that the run is there to judge, by id: each is unknown where it gave no occasion to."""
+    """The ids of the promises that its scenario demands: one that cannot be checked is unknown."""
+    expected: tuple[Expected, ...] = ()
+    """The messages that its exact script expects."""
     converge: Converge | None = None
     failures: tuple[Failure, ...] = ()
     """What no other file of the run shows."""

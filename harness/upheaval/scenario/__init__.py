@@ -6,15 +6,14 @@ Runs nothing.
 from upheaval.scenario.exact_script import (
     ExactScript as ExactScript,
     ExactStep as ExactStep,
-    Expected as Expected,
     exact_names as exact_names,
     find_exact as find_exact,
     is_exact as is_exact,
     parse_exact as parse_exact,
 )
 from upheaval.scenario.recorded import recorded_scenario as recorded_scenario
+from upheaval.scenario.statements import ScenarioError as ScenarioError
 from upheaval.scenario.text import (
-    ScenarioError as ScenarioError,
     load_scenario as load_scenario,
     parse_scenario as parse_scenario,
     scenario_names as scenario_names,

@@ -1,26 +1,24 @@
 """An exact script as a value and as a text: steps that decide everything, and the messages that must come of them.
 
 Unlike a scenario it has no load: who leads, what a client sends and when are given, so that every message of the run
-can be written down beforehand. It runs on the simulated runtime only. docs/scenarios.md describes the text. Whatever is
-wrong with it is a `UsageError` that begins with `FILE:LINE`. This module runs nothing.
+can be written down beforehand. It runs on the simulated runtime only. docs/scenarios.md describes the text. This
+module runs nothing.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
-from upheaval.checkers.promises import Promise, promise_named
-from upheaval.errors import UsageError
-from upheaval.records import MEMBERS_MAX
-from upheaval.scenario.values import LIBRARY, SUFFIX, read_library_text
-from upheaval_node.protocol_trace import MESSAGE_NAMES
-from upheaval_node.suggestions import did_you_mean
+from upheaval.records import MEMBERS_MAX, Expected
+from upheaval.scenario.statements import SUFFIX, Options, Statement, Text, read_library_text
+from upheaval.scenario.values import LIBRARY
+from upheaval_chaos.target import MESSAGES
+from upheaval_node.protocol.describe import MESSAGE_NAMES, field_names
 
 EXACT_LIBRARY: Final = LIBRARY / "exact"
 MARK: Final = "exact"
-"""The first statement of an exact script."""
-NUMBER_DIGITS: Final = 18
+"""The statement of an exact script that no scenario has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class ClientFill:
 
 @dataclass(frozen=True, slots=True)
 class ClientClose:
-    """The client closes its session; nobody waits for it."""
+    """The client closes its session; the script does not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +77,12 @@ class WaitFollows:
     member: int
 
 
+_CLIENT: Final[Mapping[str, Callable[[Statement], "ExactStep"]]] = {
+    "open": lambda line: ClientOpen(),  # noqa: ARG005 - as all that read an action
+    "fill": lambda line: ClientFill(line.take_number("position")),
+    "close": lambda line: ClientClose(),  # noqa: ARG005
+}
 ExactStep = Start | Kill | ClientOpen | ClientFill | ClientClose | WaitLog | WaitSent | WaitFollows
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The messages of one name that are to be sent, in the notation of the seeds.
-
-    Only those of the member `source`, and only the `first`, if these are not None.
-    """
-
-    message: str
-    masked: frozenset[str]
-    source: int | None
-    first: int | None
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,169 +98,91 @@ class ExactScript:
     promises: tuple[str, ...]
 
 
-class _Parser:
-    """Reads one text line by line."""
+class _Reader:
+    """Reads all statements of one text."""
 
     def __init__(self, text: str, where: str) -> None:
-        self._lines = text.split("\n")
-        self._where = where
-        self._number = 0
-        self._words: list[str] = []
+        self._content = text
+        self._text = Text(text, where)
         self._title = ""
         self._members = 3
-        self._steps: list[ExactStep] = []
-        self._texts: list[str] = []
+        self._steps: list[tuple[str, ExactStep]] = []
         self._expected: list[Expected] = []
         self._promises: list[str] = []
-        self._statements: Mapping[str, Callable[[], None]] = {
+        self._language: Mapping[str, Callable[[Statement], None]] = {
             "title": self._read_title,
             MARK: self._read_mark,
             "start": self._read_start,
-            "kill": lambda: self._steps.append(Kill(self._take_members())),
-            "client": self._read_client,
-            "wait": self._read_wait,
-            "promise": self._read_promise,
+            "kill": lambda line: self._add(line, Kill(self._take_members(line))),
+            "client": lambda line: self._add(line, line.take_from("action of a client", _CLIENT)(line)),
+            "wait": lambda line: self._add(line, line.take_from("condition", self._conditions)(line)),
+            "promise": lambda line: self._promises.append(line.take_promise()),
             "expect": self._read_expect,
         }
+        self._conditions: Mapping[str, Callable[[Statement], ExactStep]] = {
+            "log": lambda line: WaitLog(line.take_number("position")),
+            "sent": self._read_sent,
+            "follows": lambda line: WaitFollows(line.member(line.take_word("member"), self._members)),
+        }
 
-    def parse(self, name: str) -> ExactScript:
-        text = "\n".join(self._lines)
-        while self._number < len(self._lines):
-            self._words = self._lines[self._number].partition("#")[0].split()
-            self._number += 1
-            if self._words:
-                statement, known = " ".join(self._words), len(self._steps)
-                self._statements[self._take_one_of("statement", tuple(self._statements))]()
-                if self._words:
-                    self._fail(f"unexpected {self._words[0]!r}")
-                self._texts += [statement] * (len(self._steps) - known)
+    def script(self, name: str) -> ExactScript:
+        self._text.read_by(self._language)
         if not self._title:
-            self._fail("the script has no title")
+            self._text.fail("the script has no title")
         if not self._expected:
-            self._fail("the script expects no message, so it shows nothing")
-        steps = tuple(zip(self._texts, self._steps, strict=True))
-        return ExactScript(name, self._title, text, self._members, steps, tuple(self._expected), tuple(self._promises))
+            self._text.fail("the script expects no message, so it shows nothing")
+        lists = tuple(self._steps), tuple(self._expected), tuple(self._promises)
+        return ExactScript(name, self._title, self._content, self._members, *lists)
 
-    def _fail(self, message: str) -> NoReturn:
-        raise UsageError(f"{self._where}:{self._number}: {message}")
+    def _add(self, line: Statement, step: ExactStep) -> None:
+        self._steps.append((str(line), step))
 
-    def _take(self, what: str) -> str:
-        if not self._words:
-            self._fail(f"{what} is missing")
-        return self._words.pop(0)
+    def _take_members(self, line: Statement) -> tuple[int, ...]:
+        return tuple(line.member(word, self._members) for word in line.take_word("members").split(","))
 
-    def _take_one_of(self, what: str, choices: tuple[str, ...]) -> str:
-        word = self._take(what)
-        if word not in choices:
-            self._fail(f"unknown {what} {word!r}: use one of {', '.join(choices)}{did_you_mean(word, choices)}")
-        return word
+    def _member_of(self, line: Statement, options: Options, name: str) -> int | None:
+        return line.member(options.values[name], self._members) if name in options else None
 
-    def _take_number(self, what: str) -> int:
-        return self._as_number(self._take(what), what)
+    def _read_title(self, line: Statement) -> None:
+        self._title = line.take_rest("title")
 
-    def _as_number(self, word: str, what: str) -> int:
-        if not word.isascii() or not word.isdigit() or len(word) > NUMBER_DIGITS:
-            self._fail(f"{what} must be a number, not {word!r}")
-        return int(word)
+    def _read_mark(self, line: Statement) -> None:
+        self._members = line.take_options(("members",)).number("members", 3)
+        if self._members > MEMBERS_MAX:
+            line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {self._members}")
 
-    def _as_member(self, word: str) -> int:
-        prefix, _, digits = word.rpartition("-")
-        if prefix != "member" or digits not in map(str, range(self._members)):
-            hint = did_you_mean(word, (f"member-{each}" for each in range(self._members)))
-            self._fail(f"unknown member {word!r}: use member-0 to member-{self._members - 1}{hint}")
-        return int(digits)
+    def _read_start(self, line: Statement) -> None:
+        members = self._take_members(line)
+        options = line.take_options(("leader",))
+        self._add(line, Start(members, self._member_of(line, options, "leader")))
 
-    def _take_members(self) -> tuple[int, ...]:
-        return tuple(self._as_member(word) for word in self._take("members").split(","))
+    def _read_sent(self, line: Statement) -> WaitSent:
+        message = line.take_one_of("message", MESSAGES)
+        ends = ("from", "to")
+        options = line.take_options((*ends, *field_names(MESSAGES[message])))
+        source, target = (self._member_of(line, options, end) for end in ends)
+        if source is None or target is None:
+            line.fail("write from=member-N and to=member-N")
+        return WaitSent(message, source, target, options.rest(ends))
 
-    def _take_options(self) -> dict[str, str]:
-        options: dict[str, str] = {}
-        while self._words:
-            name, equals, value = self._words.pop(0).partition("=")
-            if not equals or not value:
-                self._fail(f"option {name!r} needs a value: NAME=VALUE")
-            options[name] = value
-        return options
-
-    def _take_rest(self) -> str:
-        rest, self._words = " ".join(self._words), []
-        return rest
-
-    def _read_title(self) -> None:
-        self._title = self._take_rest()
-
-    def _read_mark(self) -> None:
-        options = self._take_options()
-        self._members = self._as_number(options.pop("members", "3"), "members")
-        if options or not 1 <= self._members <= MEMBERS_MAX:
-            self._fail(f"write `{MARK} members=N`, with 1 to {MEMBERS_MAX} members")
-
-    def _read_start(self) -> None:
-        members = self._take_members()
-        options = self._take_options()
-        leader = options.pop("leader", None)
-        if options:
-            self._fail(f"unknown option {next(iter(options))!r}: use leader=member-N")
-        self._steps.append(Start(members, None if leader is None else self._as_member(leader)))
-
-    def _read_client(self) -> None:
-        match self._take_one_of("action of a client", ("open", "fill", "close")):
-            case "open":
-                self._steps.append(ClientOpen())
-            case "fill":
-                self._steps.append(ClientFill(self._take_number("position")))
-            case _:
-                self._steps.append(ClientClose())
-
-    def _read_wait(self) -> None:
-        match self._take_one_of("condition", ("log", "sent", "follows")):
-            case "log":
-                self._steps.append(WaitLog(self._take_number("position")))
-            case "follows":
-                self._steps.append(WaitFollows(self._as_member(self._take("member"))))
-            case _:
-                message = self._take_message()
-                options = self._take_options()
-                source, target = (self._as_member(options.pop(end, "")) for end in ("from", "to"))
-                self._steps.append(WaitSent(message, source, target, tuple(options.items())))
-
-    def _take_message(self) -> str:
-        message = self._take("message")
-        if message not in MESSAGE_NAMES:
-            self._fail(f"unknown message {message!r}{did_you_mean(message, MESSAGE_NAMES)}")
-        return message
-
-    def _read_promise(self) -> None:
-        text = self._take_rest()
-        promise = promise_named(text)
-        if promise is None:
-            self._fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}{did_you_mean(text, Promise)}")
-        self._promises.append(promise)
-
-    def _read_expect(self) -> None:
+    def _read_expect(self, line: Statement) -> None:
         """The lines that follow, up to `end`, as they stand."""
-        message = self._take_message()
-        options = self._take_options()
-        first = options.pop("first", None)
-        source = self._as_member(options.pop("from")) if "from" in options else None
-        masked = frozenset(options.pop("mask", "").split(",")) - {""}
-        if options:
-            self._fail(f"unknown option {next(iter(options))!r}: use mask=FIELD,FIELD, from=member-N and first=N")
-        lines: list[str] = []
-        while self._number < len(self._lines) and self._lines[self._number].strip() != "end":
-            if self._lines[self._number].strip():
-                lines.append(self._lines[self._number].strip())
-            self._number += 1
-        if self._number == len(self._lines):
-            self._fail("the expected messages are not followed by `end`")
-        self._number += 1
-        count = None if first is None else self._as_number(first, "first")
-        self._expected.append(Expected(message, masked, source, count, tuple(lines)))
+        message = line.take_one_of("message", sorted(MESSAGE_NAMES))
+        options = line.take_options(("mask", "from", "first"))
+        masked = options.values["mask"].split(",") if "mask" in options else []
+        if message in MESSAGES:
+            for field in masked:
+                line.one_of(field, "field", field_names(MESSAGES[message]))
+        lines = self._text.take_block("end")
+        if lines is None:
+            line.fail("the expected messages are not followed by `end`")
+        source, first = self._member_of(line, options, "from"), options.number("first") or None
+        self._expected.append(Expected(message, tuple(field.text for field in masked), source, first, lines))
 
 
 def parse_exact(text: str, *, name: str, where: str) -> ExactScript:
-    """The script that a text states. Raises `UsageError` with `where` and the line."""
-    return _Parser(text, where).parse(name)
+    """The script that a text states. Raises `UsageError` with `where`, line and column."""
+    return _Reader(text, where).script(name)
 
 
 def exact_names() -> list[str]:
@@ -292,4 +203,4 @@ def find_exact(name: str) -> ExactScript | None:
 
 def is_exact(text: str) -> bool:
     """Whether a text says of itself that it is an exact script."""
-    return any(line.split()[:1] == [MARK] for line in text.split("\n"))
+    return any(statement.first == MARK for statement in Text(text, "").statements())

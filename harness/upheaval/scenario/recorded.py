@@ -5,16 +5,17 @@ statement, with the time and the number of acknowledged operations at which it w
 runs nothing.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from upheaval.errors import UsageError
 from upheaval.records import Outcome, RunFolder
+from upheaval.scenario.statements import Text
 from upheaval.scenario.text import parse_scenario
 from upheaval.scenario.values import Scenario
 from upheaval_node.types import MS
 
-# What a recorded schedule has in common with the scenario that it comes from.
-_KEPT = ("title", "cluster", "workload", "promise")
+_HEAD: Final = ("title", "cluster", "workload")
+"""What stands above the steps of a recorded schedule, as in the scenario that it comes from; its promises are below."""
 
 
 class _Event(NamedTuple):
@@ -25,9 +26,9 @@ class _Event(NamedTuple):
 
 def recorded_scenario(origin: Scenario, run: RunFolder) -> Scenario:
     """Raises `UsageError` when the run holds faults that no scenario made."""
-    lines = [line for line in origin.text.splitlines() if line.split("#")[0].split()[:1] in [[word] for word in _KEPT]]
-    head = [line for line in lines if line.split()[0] != "promise"]
-    promises = [line for line in lines if line.split()[0] == "promise"]
+    statements = list(Text(origin.text, origin.name).statements())
+    head = [each.code for each in statements if each.first in _HEAD]
+    promises = [each.code for each in statements if each.first == "promise"]
     text = "\n".join([*head, *_steps(run), *promises, ""])
     return parse_scenario(text, name=origin.name, where=f"the recorded schedule of {run.path}")
 

@@ -1,13 +1,12 @@
 """A scenario as a value: a cluster, a load, steps that wait and break and heal, and the promises that must hold.
 
-The same value runs on every runtime. This module knows neither its text (`scenario_text`) nor how it is run.
+The same value runs on every runtime. This module knows neither its text (`scenario.text`) nor how it is run.
 """
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from upheaval.cluster import needs_closing_snapshot
-from upheaval.errors import UsageError
 from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
@@ -18,7 +17,6 @@ from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 
 LIBRARY = Path(__file__).parents[1] / "scenarios"
-SUFFIX = ".scenario"
 SIMULATED, PROCESS, DOCKER = "simulated", "process", "docker"
 RUNTIMES = (SIMULATED, PROCESS, DOCKER)
 # A user whose leader is gone opens another session, and its old ones stay until they time out.
@@ -176,14 +174,6 @@ Step = (
 )
 
 
-def read_library_text(path: Path) -> str:
-    """What a file of the library, or one like it, says. Raises `UsageError`."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
-
-
 @dataclass(frozen=True, slots=True)
 class OwnCode:
     """A service in the place of that of a scenario, and who asks it.
@@ -200,7 +190,7 @@ class OwnCode:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario. Empty `promises` stand for all that the checkers know."""
+    """One scenario. `promises` are those of which it demands that they can be checked."""
 
     name: str
     title: str

@@ -21,6 +21,14 @@ def manifest(*, converged: bool) -> Manifest:
     return Manifest("run", "process", 3, "test", 1, converge=Converge(converged, 9, ()))
 
 
+def test_a_fault_that_was_planned_and_not_done_was_not_proved() -> None:
+    planned = replace(manifest(converged=True), planned_faults=("first", "second", "second"))
+    done = [replace(HEALED, name=name) for name in ("first", "second")]
+    found = faults_proved(done, planned)
+    assert (found.verdict, found.detail) == (Verdict.UNKNOWN, "planned and not done: fault 'second'")
+    assert faults_proved([*done, done[1]], planned).verdict is Verdict.VALID
+
+
 @pytest.mark.parametrize(
     ("faults", "converged", "verdict", "text"),
     [

@@ -62,13 +62,19 @@ def test_tries_are_counted_by_what_they_showed() -> None:
     done = tries_of(BUG, BUG.bad, [CAUGHT, OTHER, FINE, UNCLEAR, UNCLEAR])
     assert (done.tries, done.caught, done.valid) == (5, 1, 1)
     assert done.others == (Promise.APPLIED_ONCE,)
-    assert done.unclear == f"{Promise.ENOUGH_TRAFFIC.sentence}: why"
+    assert done.unclear == (f"{Promise.ENOUGH_TRAFFIC.sentence}: why",)
+
+
+def test_what_is_unknown_beside_a_broken_promise_is_reported() -> None:
+    unknown = Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, "not healed")
+    done = tries_of(BUG, BUG.bad, [Report("run", (*CAUGHT.findings, unknown)), FINE])
+    assert (done.caught, done.unclear) == (1, (f"{Promise.FAULTS_PROVED.sentence}: not healed",))
 
 
 def test_a_run_that_left_no_report_is_a_try_and_says_why() -> None:
     done = tries_of(BUG, BUG.good[0], [FINE, UNCLEAR], ["no port", "member 1 does not start"])
     assert (done.tries, done.caught, done.valid) == (4, 0, 1)
-    assert done.unclear == "member 1 does not start"
+    assert done.unclear == ("no port", "member 1 does not start", f"{Promise.ENOUGH_TRAFFIC.sentence}: why")
     assert done.verdict is Verdict.UNKNOWN
 
 

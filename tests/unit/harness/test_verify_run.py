@@ -19,7 +19,7 @@ from support.built_runs import (
 )
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Verdict
+from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import (
     Converge,
@@ -433,3 +433,36 @@ def _start_of(payloads: list[bytes], operation_id: int) -> int:
     for payload in payloads[: index + 1]:
         log.append(payload)
     return log.position - len(log.blocks[-1])
+
+
+def demanded(folder: Path, *promises: str) -> Report:
+    """The report on a good run whose scenario demands these promises."""
+    good = good_run()
+    good.write(folder)
+    RunFolder(folder).write_manifest(replace(good.manifest, demanded=promises))
+    return verify_run(folder)
+
+
+def test_a_demand_takes_no_finding_away(tmp_path: Path) -> None:
+    whole = demanded(tmp_path / "whole")
+    report = demanded(tmp_path / "demanding", Promise.LINEARIZABLE, Promise.STATES_AGREE)
+    (missing,) = set(report.findings) - set(whole.findings)
+    assert (missing.promise, missing.verdict) == (Promise.STATES_AGREE, Verdict.UNKNOWN)
+    assert [each for each in report.findings if each is not missing] == list(whole.findings)
+    assert [each for each in whole.unchecked if each.promise is not missing.promise] == list(report.unchecked)
+
+
+def test_every_promise_that_is_demanded_has_a_finding(tmp_path: Path) -> None:
+    report = demanded(tmp_path, *Promise)
+    assert {finding.promise for finding in report.findings} == set(Promise)
+    assert report.unchecked == ()
+    assert report.finding(Promise.RUN_ENDED).verdict is Verdict.VALID
+    assert report.finding(Promise.TEST_PASSED).verdict is Verdict.UNKNOWN
+
+
+def test_a_demand_of_a_later_version_is_unknown(tmp_path: Path) -> None:
+    found = demanded(tmp_path, "moon-is-round").finding(Promise.RUN_ENDED)
+    assert (found.verdict, found.detail) == (
+        Verdict.UNKNOWN,
+        "the manifest demands promise 'moon-is-round', which this version does not know",
+    )

@@ -38,8 +38,11 @@ def converged(manifest: Manifest) -> Finding:
     return Finding(Promise.RUN_CONVERGED, Verdict.VALID, f"{manifest.members} members at position {min(positions)}")
 
 
-def enough_traffic(operations: Iterable[Operation]) -> Finding:
-    """Whether there were enough acknowledged operations to judge by."""
+def enough_traffic(operations: Iterable[Operation], *, is_script: bool = False) -> Finding:
+    """Whether there were enough acknowledged operations to judge by.
+
+    An exact script decides how many there are: all of them were acknowledged, and there is one.
+    """
     unknown = 0
     counts = dict.fromkeys(Function, 0)
     for operation in operations:
@@ -48,6 +51,8 @@ def enough_traffic(operations: Iterable[Operation]) -> Finding:
     acknowledged = sum(counts.values())
     shown = ", ".join(f"{count} {function}" for function, count in counts.items() if count)
     detail = f"{acknowledged} acknowledged operations ({shown or 'none'}), {unknown} unknown"
+    if is_script and acknowledged and not unknown:
+        return Finding(Promise.ENOUGH_TRAFFIC, Verdict.VALID, f"{detail}: all that the script asks for")
     if acknowledged < ACKNOWLEDGED_MIN:
         return Finding(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN, f"{detail}: at least {ACKNOWLEDGED_MIN} are needed")
     return Finding(Promise.ENOUGH_TRAFFIC, Verdict.VALID, detail)
@@ -60,5 +65,5 @@ TRAFFIC: Final = Checker(
     "traffic",
     (Promise.ENOUGH_TRAFFIC,),
     frozenset((Source.HISTORY,)),
-    lambda evidence: [enough_traffic(evidence.operations)],
+    lambda evidence: [enough_traffic(evidence.operations, is_script=bool(evidence.manifest.expected))],
 )

@@ -15,15 +15,17 @@ _VERDICTS: Final[Mapping[Promise, Verdict]] = {
     Promise.RUN_ENDED: Verdict.UNKNOWN,
     Promise.AS_DRAWN: Verdict.UNKNOWN,
     Promise.FOLDER_JUDGED: Verdict.UNKNOWN,
-    Promise.AS_EXPECTED: Verdict.INVALID,
     Promise.INVARIANTS: Verdict.INVALID,
     Promise.TASKS_PASSED: Verdict.INVALID,
     Promise.TEST_PASSED: Verdict.INVALID,
 }
+_WRITTEN: Final = (Promise.RUN_ENDED, Promise.TASKS_PASSED)
+"""Of which every run of a scenario writes a failure down, so that one that is demanded holds without one."""
 
 
 def check_failures(evidence: Evidence) -> Iterator[Result]:
     """A finding on each promise of which the manifest has a failure."""
+    demanded = evidence.manifest.demanded
     details: dict[Promise, list[str]] = {promise: [] for promise in _VERDICTS}
     for failure in evidence.manifest.failures:
         promise = promise_named(failure.promise)
@@ -32,9 +34,15 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
         else:
             detail = f"the manifest has a failure of {failure.promise!r}, which this version does not know"
             details[Promise.RUN_ENDED].append(detail)
+    for identifier in demanded:
+        if promise_named(identifier) is None:
+            detail = f"the manifest demands promise {identifier!r}, which this version does not know"
+            details[Promise.RUN_ENDED].append(detail)
     for promise, named in details.items():
         if named:
             yield Finding(promise, _VERDICTS[promise], "; ".join(named))
+        elif promise in _WRITTEN and promise in demanded:
+            yield Finding(promise, Verdict.VALID, "the manifest has no failure of it")
         else:
             yield NotApplicable(promise, "the manifest has no failure of it")
 

@@ -3,6 +3,7 @@
 This module knows no fault; it reads proofs.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -17,14 +18,17 @@ from upheaval_chaos.record import FaultRecord
 
 
 def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
-    """Unknown when one was not proved, or not healed in a run of which nothing shows that all members were well again.
+    """Unknown when one was not proved, or planned and not done, or not healed in a run of which nothing shows that all
+    members were well again.
 
     A run that converged shows it: every member lived and stood at the same position at its end. A drawn fault that
     nothing showed counts for nothing.
     """
     shown = []
+    undone = Counter(manifest.planned_faults)
     has_converged = manifest.converge is not None and manifest.converge.reached
     for fault in faults:
+        undone.subtract((fault.name,))
         said = f"{fault.what} of {fault.where}: {fault.evidence}"
         if fault.was_unseen:
             shown.append(said)
@@ -35,6 +39,9 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
             said = f"{fault.what} of {fault.where} was not healed"
             return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
         shown.append(said)
+    if missing := +undone:
+        names = ", ".join(map(repr, sorted(missing)))
+        return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"planned and not done: fault {names}")
     return Finding(Promise.FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
 
 

@@ -46,7 +46,7 @@ def acknowledged_not_lost(
     for operation in operations:
         if operation.outcome is Outcome.OK:
             acknowledged += 1
-            what = _what_is_wrong(operation, log.get(operation.id), bounds)
+            what = what_is_wrong(operation, log.get(operation.id), bounds)
             broken += what is not None
             first = first or what
     if first is None:
@@ -58,7 +58,7 @@ def acknowledged_not_lost(
     )
 
 
-def _what_is_wrong(
+def what_is_wrong(
     operation: Operation, entry: LogEntry | None, bounds: LogBounds
 ) -> tuple[str, LogEntry | Operation] | None:
     """Of an operation that was answered: what, and on which position the finding is."""

@@ -37,10 +37,10 @@ def _claims(run: RunFolder, manifest: Manifest, logs: ComparedLogs) -> Iterator[
         folder = run.member(member_id)
         if folder.trace.exists():
             for event in folder.read_trace():
-                yield from _traced_claim(member_id, event)
+                yield from traced_claims(member_id, event)
 
 
-def _traced_claim(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
+def traced_claims(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
     """A member that says that it leads a term, whatever the event is, or a leader's message that names its sender."""
     fields = event.fields
     term = fields.get("leadership_term_id")

@@ -20,6 +20,7 @@ from upheaval.records import (
     ConnectAttempt,
     ControlRecord,
     Converge,
+    Expected,
     FinalPosition,
     Json,
     Manifest,
@@ -277,6 +278,8 @@ class SimulatedCluster:
         """Of the load's operations: above those of what the cluster was restored from."""
         self.planned_faults: tuple[str, ...] = ()
         self.planned_commands: tuple[str, ...] = ()
+        self.demanded: tuple[str, ...] = ()
+        self.expected: tuple[Expected, ...] = ()
         self.faults: list[FaultRecord] = []
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
@@ -512,6 +515,8 @@ class SimulatedCluster:
                 workload=self._workload,
                 planned_faults=self.planned_faults,
                 planned_commands=self.planned_commands,
+                demanded=self.demanded,
+                expected=self.expected,
                 converge=self.converged,
             )
         )

@@ -1,0 +1,42 @@
+"""The canary of a campaign: one planted bug, drawn by its first seed, that its seeds and its judge must find.
+
+Thousands of valid seeds show nothing when the judge or the draws have gone blind; a bug that is known to be there tells
+whether they have. The judge reads nothing that names the bug.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from upheaval.campaign.campaign import run_campaign
+from upheaval.campaign.seed import SeedOutcome
+from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
+
+SEEDS_MAX: Final = 100
+"""So many seeds have to show the bug."""
+_EASY: Final = tuple(bug for bug in CATALOGUE if bug.seed <= SEEDS_MAX // 5)
+"""Bugs that a fifth of these show, so that one that is not found means something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The bug, how many seeds were tried, and what found it: None when none did."""
+
+    bug: PlantedBug
+    tried: int
+    found: SeedOutcome | None
+
+    def __str__(self) -> str:
+        what = f"canary: planted bug {self.bug.name}"
+        if self.found is None:
+            return f"{what} was not found in {self.tried} seeds: what this campaign calls valid shows nothing"
+        return f"{what} was found by seed {self.found.swarm.seed}, {self.found.promise}: {self.found.detail}"
+
+
+def run_canary(seeds: Sequence[int], workers: int = 1) -> Canary:
+    """Run the seeds with a planted bug until one finds it."""
+    bug = Random(f"canary {seeds[0]}").choice(_EASY)
+    tried = seeds[:SEEDS_MAX]
+    summary = run_campaign(tried, workers=workers, planted=bug.name, until=lambda outcome: not outcome.is_valid)
+    return Canary(bug, summary.seeds, summary.failed[0] if summary.failed else None)

@@ -1,0 +1,62 @@
+"""The promise that members sent what an exact script expects: by the messages in the manifest and the protocol traces.
+
+This module knows no script.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import Choice, Entry, Expected, RunFolder, chosen, read_entries, seed_lines
+from upheaval_node.trace_kinds import TraceKind
+
+
+def check_expected(evidence: Evidence) -> Iterable[Result]:
+    """One result on all messages that are expected."""
+    run, manifest = evidence.run, evidence.manifest
+    if not manifest.expected:
+        return [NotApplicable(Promise.AS_EXPECTED, "no script says which messages to expect")]
+    missing = tuple(each for each in range(manifest.members) if not run.member(each).protocol_files())
+    if missing:
+        why = f"the protocol trace of member {missing[0]} is missing"
+        return [Finding(Promise.AS_EXPECTED, Verdict.UNKNOWN, why, members=missing)]
+    compared = [(expected, _difference(run, expected)) for expected in manifest.expected]
+    different = [f"{expected.message}: {difference}" for expected, difference in compared if difference]
+    if different:
+        return [Finding(Promise.AS_EXPECTED, Verdict.INVALID, "; ".join(different))]
+    equal = [f"{expected.message}: {len(expected.lines)} messages, field by field" for expected in manifest.expected]
+    return [Finding(Promise.AS_EXPECTED, Verdict.VALID, "; ".join(equal))]
+
+
+def sent_messages(run: RunFolder, expected: Expected) -> Sequence[tuple[int, Entry]]:
+    """The messages of that name that were sent, in order, as far as they are compared.
+
+    Raises `UsageError` for a malformed trace.
+    """
+    members = frozenset(() if expected.source is None else (expected.source,))
+    entries = chosen(read_entries(run), Choice(members, frozenset((expected.message,))))
+    sent = ((ns, entry) for ns, entry in entries if entry.event == TraceKind.SEND)
+    return list(islice(sent, expected.first))
+
+
+def _difference(run: RunFolder, expected: Expected) -> str:
+    """The first one; empty for none."""
+    masked = frozenset(expected.masked)
+    sent = [_canonical(line) for line in seed_lines(sent_messages(run, expected), masked=masked)]
+    wanted = [_canonical(line) for line in expected.lines]
+    for number, (line, other) in enumerate(zip(sent, wanted, strict=False), start=1):
+        if line != other:
+            return f"message {number} is {line!r}, expected was {other!r}"
+    return "" if len(sent) == len(wanted) else f"{len(sent)} messages were sent, {len(wanted)} were expected"
+
+
+def _canonical(line: str) -> str:
+    """Without the spaces that put values under each other."""
+    return " ".join(line.replace("|", " | ").split())
+
+
+EXPECTED: Final = Checker("expected-messages", (Promise.AS_EXPECTED,), frozenset((Source.PROTOCOL,)), check_expected)

@@ -1,0 +1,99 @@
+"""`upheaval watch`: what is broken so far of a run that goes on, and the verdict when it is over.
+
+Findings, faults and notes are lines with the time, or objects of JSON; how far it is is drawn over in place.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from upheaval.checkers.verdict import Finding, Report
+from upheaval.cli.progress import ProgressLine
+from upheaval.cli.verify import print_report
+from upheaval.records import RunFolder
+from upheaval.watch.output import Status
+from upheaval.watch.watch import Watch
+
+_STATUS_EVERY_S: Final = 1.0
+_LINES_EVERY_S: Final = 30.0
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Follow a run until it is over; returns the exit status."""
+    return Watch(RunFolder(options.dir), Objects() if options.json else Lines()).follow().exit_status
+
+
+class Lines:
+    """For people."""
+
+    def __init__(self) -> None:
+        self._line = ProgressLine(_LINES_EVERY_S)
+
+    def finding(self, finding: Finding) -> None:
+        """Its promise by the id, which says how it is looked up, and the evidence."""
+        self._say(f"{finding.verdict.text}: {finding.promise}: {finding.detail}{_about(finding)}")
+
+    def fault(self, text: str) -> None:
+        """On a line of its own."""
+        self._say(f"fault: {text}")
+
+    def note(self, text: str) -> None:
+        """On a line of its own."""
+        self._say(text)
+
+    def status(self, status: Status) -> None:
+        """In place, where standard error is a terminal."""
+        self._line.show(str(status))
+
+    def end(self, report: Report, followed: int) -> None:
+        """The report, as `upheaval verify` prints it."""
+        self._say(f"the run is over, {followed} operations followed")
+        print_report(report)
+
+    def _say(self, text: str) -> None:
+        self._line.end()
+        print(f"{datetime.now():%H:%M:%S.%f}"[:-3], text, flush=True)  # noqa: DTZ005 - the reader's own time
+
+
+class Objects:
+    """For programs."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def finding(self, finding: Finding) -> None:
+        """As `upheaval verify --json` has it."""
+        self._say("finding", finding.to_fields())
+
+    def fault(self, text: str) -> None:
+        """As it is."""
+        self._say("fault", {"text": text})
+
+    def note(self, text: str) -> None:
+        """As it is."""
+        self._say("note", {"text": text})
+
+    def status(self, status: Status) -> None:
+        """Once a second."""
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + _STATUS_EVERY_S
+            self._say("status", status.to_fields())
+
+    def end(self, report: Report, followed: int) -> None:
+        """The last object: the report, as `upheaval verify --json` has it."""
+        self._say("end", {**report.to_fields(), "followed": followed})
+
+    def _say(self, kind: str, fields: Mapping[str, Any]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        print(json.dumps({"kind": kind, "time": now, **fields}), flush=True)
+
+
+def _about(finding: Finding) -> str:
+    """The fields that its line may not have."""
+    members = ", ".join(map(str, finding.members))
+    about = [("operation", finding.operation), ("position", finding.position), ("members", members or None)]
+    texts = [f"{name} {value}" for name, value in about if value is not None]
+    return f" ({', '.join(texts)})" if texts else ""

@@ -1,0 +1,247 @@
+"""A text as statements, which both languages consist of: one a line, words between spaces, `#` begins a comment.
+
+A language is a table from the first word of a statement to what reads the rest. Whatever is wrong is a `UsageError`
+that begins with `FILE:LINE:COLUMN`. This module knows no statement but those that both languages have.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+from upheaval.checkers.promises import Promise, promise_named
+from upheaval.errors import UsageError
+from upheaval_node.suggestions import did_you_mean
+
+SUFFIX: Final = ".scenario"
+DIGITS_MAX: Final = 10
+NUMBER_MAX: Final = 1_000_000_000
+_WORD: Final = re.compile(r"\S+")
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+
+T = TypeVar("T")
+
+
+class ScenarioError(UsageError):
+    """Something is wrong with the text; `message` says what, without the place."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(f"{place}: {message}")
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, or a part of one, and the column where it begins."""
+
+    text: str
+    column: int
+
+    def split(self, separator: str) -> "list[Word]":
+        """The parts between separators."""
+        words, column = [], self.column
+        for part in self.text.split(separator):
+            words.append(Word(part, column))
+            column += len(part) + len(separator)
+        return words
+
+
+class Statement:
+    """The words of one line, taken one after the other."""
+
+    def __init__(self, where: str, number: int, content: str) -> None:
+        self._place = f"{where}:{number}"
+        self.code = content.partition("#")[0].rstrip()
+        self._words = [Word(match.group(), match.start() + 1) for match in _WORD.finditer(self.code)]
+        self._next = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._words)
+
+    def __str__(self) -> str:
+        return " ".join(word.text for word in self._words)
+
+    @property
+    def first(self) -> str:
+        """The word that says what the statement is."""
+        return self._words[0].text
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are words that were not taken."""
+        return self._next < len(self._words)
+
+    def fail(self, message: str, at: Word | None = None) -> NoReturn:
+        """Point at a word, the last one taken if none is given."""
+        word = at or self._words[max(self._next - 1, 0)]
+        raise ScenarioError(f"{self._place}:{word.column}", message)
+
+    def take_word(self, what: str) -> Word:
+        """The next word."""
+        if not self.has_more:
+            self.fail(f"{what} is missing", Word("", len(self.code) + 1))
+        self._next += 1
+        return self._words[self._next - 1]
+
+    def take(self, what: str) -> str:
+        """The text of the next word."""
+        return self.take_word(what).text
+
+    def take_one_of(self, what: str, choices: Collection[str]) -> str:
+        """The next word, which is one of these."""
+        return self.one_of(self.take_word(what), what, choices)
+
+    def take_from(self, what: str, table: Mapping[str, T]) -> T:
+        """What the table has for the next word."""
+        return table[self.take_one_of(what, table)]
+
+    def take_number(self, what: str) -> int:
+        """The next word as a number."""
+        return self.number(self.take_word(what), what)
+
+    def take_name(self, what: str) -> str:
+        """The next word, which may be the name of something."""
+        word = self.take(what)
+        if not _NAME.fullmatch(word):
+            self.fail(f"{what} {word!r}: use small letters, digits and hyphens")
+        return word
+
+    def take_rest(self, what: str) -> str:
+        """Everything up to the end of the line or the comment, as it stands."""
+        first = self.take_word(what)
+        self._next = len(self._words)
+        return self.code[first.column - 1 :]
+
+    def take_promise(self) -> Promise:
+        """The rest of the line as the id or the sentence of a promise."""
+        first = self._words[self._next] if self.has_more else None
+        text = self.take_rest("promise")
+        promise = promise_named(text)
+        if promise is None:
+            self.fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}{did_you_mean(text, Promise)}", first)
+        return promise
+
+    def take_options(self, allowed: Collection[str]) -> "Options":
+        """The rest of the line as `name=value`."""
+        values: dict[str, Word] = {}
+        while self.has_more:
+            word = self.take_word("option")
+            name, separator, value = word.text.partition("=")
+            if name not in allowed:
+                known = f"use one of {', '.join(allowed)}" if allowed else "there are none here"
+                self.fail(f"unknown option {name!r}: {known}{did_you_mean(name, allowed)}")
+            if not separator or not value:
+                self.fail(f"option {name} needs a value: {name}=VALUE")
+            if name in values:
+                self.fail(f"duplicate option {name}")
+            values[name] = Word(value, word.column)
+        return Options(self, values)
+
+    def one_of(self, word: Word, what: str, choices: Collection[str]) -> str:
+        """The text of a word that is one of these."""
+        if word.text not in choices:
+            hint = did_you_mean(word.text, choices)
+            self.fail(f"unknown {what} {word.text!r}: use one of {', '.join(choices)}{hint}", word)
+        return word.text
+
+    def number(self, word: Word, what: str, least: int = 1) -> int:
+        """A word as a number."""
+        is_number = word.text.isascii() and word.text.isdigit() and len(word.text) <= DIGITS_MAX
+        if not is_number or not least <= int(word.text) <= NUMBER_MAX:
+            self.fail(f"{what} must be a number from {least} to {NUMBER_MAX}, not {word.text!r}", word)
+        return int(word.text)
+
+    def member(self, word: Word, members: int, others: Collection[str] = ()) -> int:
+        """A word as the id of one of so many members; `others` are what else the word may be."""
+        prefix, _, digits = word.text.rpartition("-")
+        if prefix != "member" or not digits.isascii() or not digits.isdigit() or len(digits) > DIGITS_MAX:
+            hint = did_you_mean(word.text, (*others, *(f"member-{each}" for each in range(members))))
+            known = f"one of {', '.join(others)}, member-N" if others else "member-N"
+            self.fail(f"unknown target {word.text!r}: use {known}{hint}", word)
+        if int(digits) >= members:
+            self.fail(f"unknown {word.text}: this cluster has {members} members", word)
+        return int(digits)
+
+    def finish(self) -> None:
+        """Raises `ScenarioError` when there are more words."""
+        if self.has_more:
+            self.fail(f"unexpected {self.take('word')!r}")
+
+    def checked(self, make: Callable[[], T]) -> T:
+        """What `make` makes; a value that refuses its parameters is an error of this line."""
+        try:
+            return make()
+        except UsageError as error:
+            self.fail(str(error), self._words[0])
+
+
+class Options:
+    """The options of a statement. What is wrong with a value is an error that points at its option."""
+
+    def __init__(self, statement: Statement, values: Mapping[str, Word]) -> None:
+        self._statement = statement
+        self.values = values
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def text(self, name: str, otherwise: str = "") -> str:
+        """The value as it is written."""
+        return self.values[name].text if name in self.values else otherwise
+
+    def number(self, name: str, otherwise: int = 0, *, least: int = 1) -> int:
+        """The value as a number."""
+        return self._statement.number(self.values[name], name, least) if name in self.values else otherwise
+
+    def one_of(self, name: str, choices: Collection[str], otherwise: str = "") -> str:
+        """The value, which is one of these."""
+        return self._statement.one_of(self.values[name], name, choices) if name in self.values else otherwise
+
+    def rest(self, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
+        """The others, as they are written."""
+        return tuple((name, word.text) for name, word in self.values.items() if name not in taken)
+
+
+class Text:
+    """A text whose statements are read one after the other."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self._lines = text.split("\n")
+        self._where = where
+        self._next = 0
+
+    def statements(self) -> Iterator[Statement]:
+        """Those that are left, empty lines not among them."""
+        while self._next < len(self._lines):
+            self._next += 1
+            statement = Statement(self._where, self._next, self._lines[self._next - 1])
+            if statement:
+                yield statement
+
+    def read_by(self, language: Mapping[str, Callable[[Statement], None]]) -> None:
+        """Each statement by what the table has for its first word."""
+        for statement in self.statements():
+            statement.take_from("statement", language)(statement)
+            statement.finish()
+
+    def take_block(self, end: str) -> tuple[str, ...] | None:
+        """The lines up to one that is `end`, without empty ones; None when there is no such line."""
+        lines = [line.strip() for line in self._lines[self._next :]]
+        if end not in lines:
+            return None
+        block = lines[: lines.index(end)]
+        self._next += len(block) + 1
+        return tuple(filter(None, block))
+
+    def fail(self, message: str) -> NoReturn:
+        """Point at the last line: something is missing in the whole text."""
+        raise ScenarioError(f"{self._where}:{len(self._lines)}:1", message)
+
+
+def read_library_text(path: Path) -> str:
+    """What a file of the library, or one like it, says. Raises `UsageError`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,137 @@
+"""A copy of a run folder that edits change: its JSON files as values, its binary files as bytes.
+
+This module knows the names of files, and nothing of what is in recordings.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.records import (
+    MemberFolder,
+    RunFolder,
+    companion_folders,
+    data_extents,
+    load_companions,
+    seal,
+)
+from upheaval.records.companions import COMPANIONS_FILE
+
+Line = dict[str, Any]
+
+HISTORY: Final = "history.jsonl"
+FAULTS: Final = "faults.jsonl"
+CONTROLS: Final = "controls.jsonl"
+SESSIONS: Final = "sessions.jsonl"
+ATTEMPTS: Final = "attempts.jsonl"
+MANIFEST: Final = "manifest.json"
+COMPANIONS: Final = COMPANIONS_FILE
+
+
+class Lacking(Exception):
+    """The run does not have what an edit changes; the message says what."""
+
+
+def need(evidence: object, what: str) -> None:
+    """Raise `Lacking` unless there is some."""
+    if not evidence:
+        raise Lacking(what)
+
+
+class RunCopy:
+    """The files of one run. Whatever is read is meant to be changed and put back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder = RunFolder(path)
+
+    @cached_property
+    def members(self) -> range:
+        """The ids of the members."""
+        return range(self.folder.read_manifest().members)
+
+    def node_folders(self) -> list[MemberFolder]:
+        """Of the members, then of the companions."""
+        beside = [MemberFolder(path, -1, path.name) for path in companion_folders(self.path)]
+        return [*(self.folder.member(member) for member in self.members), *beside]
+
+    def companion(self, kind: str) -> MemberFolder:
+        """The first companion of a kind."""
+        names = [config.name for config in load_companions(self.path) if config.kind == kind]
+        need(names, f"no {kind}")
+        return MemberFolder(self.path / names[0], -1, names[0])
+
+    def lines(self, name: str) -> list[Line]:
+        """Of a file with an object a line."""
+        path = self.path / name
+        need(path.exists(), f"no {name}")
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        need(lines, f"nothing in {name}")
+        return lines
+
+    def put_lines(self, name: str, lines: Iterable[Line]) -> None:
+        """Replace a file with an object a line."""
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[list[Line]]:
+        """The lines of a file, which are put back."""
+        lines = self.lines(name)
+        yield lines
+        self.put_lines(name, lines)
+
+    def trace(self, member: int) -> AbstractContextManager[list[Line]]:
+        """The trace of a member, to be changed in a `with`."""
+        return self.changing(f"member-{member}/trace.jsonl")
+
+    @contextmanager
+    def changing_object(self, name: str) -> Iterator[Line]:
+        """The object of a JSON file, which is put back."""
+        path = self.path / name
+        need(path.exists(), f"no {name}")
+        fields: Line = json.loads(path.read_text(encoding="utf-8"))
+        yield fields
+        path.write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+
+    def manifest(self) -> AbstractContextManager[Line]:
+        """The manifest, to be changed in a `with`."""
+        return self.changing_object(MANIFEST)
+
+    def each_trace(self, change: Callable[[int, list[Line]], None]) -> None:
+        """Change the trace of every member."""
+        for member in self.members:
+            with self.trace(member) as lines:
+                change(member, lines)
+
+    def seal_anew(self) -> None:
+        """Break the seal and make it again."""
+        self.folder = RunFolder(self.path)
+        self.folder.unseal()
+        seal(self.folder)
+
+
+def copy_run(source: Path, target: Path) -> RunCopy:
+    """Copy a run folder with the holes of its files."""
+    shutil.copytree(source, target, copy_function=_copy_sparse, dirs_exist_ok=True)
+    return RunCopy(target)
+
+
+def _copy_sparse(source: str, target: str) -> None:
+    with Path(source).open("rb", buffering=0) as reader, Path(target).open("wb", buffering=0) as writer:
+        length = os.fstat(reader.fileno()).st_size
+        writer.truncate(length)
+        for begin, end in data_extents(reader.fileno(), length):
+            os.pwrite(writer.fileno(), os.pread(reader.fileno(), end - begin, begin), begin)
+
+
+def put_bytes(path: Path, content: bytes) -> None:
+    """Replace a file; zeros at its end become a hole."""
+    with path.open("wb", buffering=0) as writer:
+        writer.write(content.rstrip(b"\0"))
+        writer.truncate(len(content))

@@ -1,0 +1,146 @@
+"""Tries edits on run folders: what the verdict makes of each."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.errors import UsageError
+from upheaval.tamper.edit import Edit
+from upheaval.tamper.run_copy import Lacking, copy_run
+
+
+class Outcome(StrEnum):
+    """Of an edit, from good to bad; of several runs the worst counts."""
+
+    DOES_NOT_APPLY = "does not apply"
+    """No run has what the edit changes."""
+    NOTICED = "noticed"
+    """The verdict is invalid, it is unknown for a promise that the edit names, or a file is refused as malformed."""
+    UNKNOWN = "unknown"
+    """The verdict is unknown for other reasons."""
+    WRONG = "valid although wrong"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of an edit: of the run where it came off worst, the finding that decides; without one, why."""
+
+    edit: Edit
+    outcome: Outcome
+    run: Path | None = None
+    finding: Finding | None = None
+    why: str = ""
+    runs: int = 0
+    """On how many it was tried."""
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {
+            "edit": self.edit.name,
+            "forges": self.edit.forges,
+            "must_notice": list(self.edit.promises),
+            "outcome": self.outcome,
+            "run": None if self.run is None else str(self.run),
+            "finding": None if self.finding is None else self.finding.to_fields(),
+            "why": self.why,
+            "runs": self.runs,
+        }
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many edits had each outcome."""
+
+    counts: dict[Outcome, int]
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> "Score":
+        """Of all of them."""
+        return cls({outcome: sum(trial.outcome is outcome for trial in trials) for outcome in Outcome})
+
+    @property
+    def text(self) -> str:
+        """One line, the outcomes that count first."""
+        shown = (Outcome.NOTICED, Outcome.UNKNOWN, Outcome.WRONG, Outcome.DOES_NOT_APPLY)
+        counts = ", ".join(f"{self.counts[outcome]} {outcome}" for outcome in shown)
+        return f"{sum(self.counts.values())} edits: {counts}"
+
+    @property
+    def exit_status(self) -> int:
+        """What the command ends with: 1 for any edit that is valid although wrong, 3 when none applied."""
+        if self.counts[Outcome.WRONG]:
+            return Verdict.INVALID.exit_status
+        is_tried = self.counts[Outcome.NOTICED] + self.counts[Outcome.UNKNOWN] > 0
+        return (Verdict.VALID if is_tried else Verdict.UNKNOWN).exit_status
+
+
+def refuse_unfit(runs: Sequence[Path]) -> None:
+    """Raise `UsageError` for a run that is not valid, as it is and after a copy was sealed anew."""
+    for path in runs:
+        _require_valid(path, verify_run(path), "")
+        with TemporaryDirectory(prefix="tamper-") as name:
+            copy = copy_run(path, Path(name) / "run")
+            copy.seal_anew()
+            _require_valid(path, verify_run(copy.path), " once it is sealed anew")
+
+
+def _require_valid(path: Path, report: Report, when: str) -> None:
+    if report.verdict is not Verdict.VALID:
+        finding = report.worst_first[0]
+        raise UsageError(f"{path} is {report.verdict.text}{when}, expected a valid run: {finding.to_lines()[0]}")
+
+
+def try_edits(
+    runs: Sequence[Path], edits: Sequence[Edit], show: Callable[[str], None], *, everywhere: bool = False
+) -> Iterator[Trial]:
+    """One trial an edit, on the first run that has what it changes, or on each of them; `show` gets how far it is."""
+    for number, edit in enumerate(edits):
+        show(f"{number} of {len(edits)} edits, {edit.name}")
+        trials: list[Trial] = []
+        lacking: list[str] = []
+        for path in runs:
+            trial = try_edit(path, edit)
+            if trial.outcome is Outcome.DOES_NOT_APPLY:
+                lacking.append(trial.why)
+                continue
+            trials.append(trial)
+            if not everywhere:
+                break
+        if trials:
+            worst = max(trials, key=lambda trial: tuple(Outcome).index(trial.outcome))
+            yield replace(worst, runs=len(trials))
+        else:
+            yield Trial(edit, Outcome.DOES_NOT_APPLY, why="; ".join(dict.fromkeys(lacking)))
+
+
+def try_edit(path: Path, edit: Edit) -> Trial:
+    """On a copy of one run."""
+    with TemporaryDirectory(prefix="tamper-") as name:
+        copy = copy_run(path, Path(name) / "run")
+        try:
+            edit.change(copy)
+        except Lacking as lacking:
+            return Trial(edit, Outcome.DOES_NOT_APPLY, path, why=str(lacking))
+        copy.seal_anew()
+        try:
+            return _trial(path, edit, verify_run(copy.path))
+        except UsageError as error:
+            return Trial(edit, Outcome.NOTICED, path, why=f"refused: {error}".replace(f"{copy.path}/", ""))
+
+
+def _trial(path: Path, edit: Edit, report: Report) -> Trial:
+    bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
+    named = [finding for finding in bad if finding.promise in edit.promises]
+    if report.verdict is Verdict.VALID:
+        return Trial(edit, Outcome.WRONG, path)
+    if report.verdict is Verdict.INVALID:
+        worst = [finding for finding in bad if finding.verdict is Verdict.INVALID]
+        return Trial(edit, Outcome.NOTICED, path, next((each for each in worst if each in named), worst[0]))
+    if named:
+        return Trial(edit, Outcome.NOTICED, path, named[0])
+    return Trial(edit, Outcome.UNKNOWN, path, bad[0])

@@ -1,0 +1,38 @@
+"""The canary of a campaign: a night in which the judge finds nothing, not even what was planted, is no good night."""
+
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.canary import run_canary
+from upheaval.cli.main import main
+from upheaval_chaos.exit_status import CommandStatus
+
+UPHEAVAL = Path(__file__).parents[2] / "harness" / "upheaval"
+
+
+def test_a_canary_is_found_and_named() -> None:
+    canary = run_canary(range(1, 30))
+    assert canary.found is not None
+    assert str(canary).startswith(f"canary: planted bug {canary.bug.name} was found by seed ")
+
+
+def test_a_campaign_whose_canary_is_not_found_shows_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of seeds that do not show the bug that the first one draws."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["campaign", "--seeds", "3..3", "--canary"]) == CommandStatus.UNKNOWN
+    assert "was not found in 1 seeds" in capsys.readouterr().err
+
+
+def test_a_canary_is_planted_in_our_node_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["campaign", "--seeds", "1..2", "--canary", "--planted", "vote-not-persisted"]) == 2
+    assert "--canary plants a bug of its own" in capsys.readouterr().err
+
+
+def test_no_checker_reads_which_bug_was_planted() -> None:
+    sources = [path for folder in ("checkers", "records") for path in (UPHEAVAL / folder).rglob("*.py")]
+    readers = [path.name for path in sources if ".planted" in path.read_text(encoding="utf-8")]
+    assert sources
+    assert readers == []
