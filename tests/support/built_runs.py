@@ -105,7 +105,7 @@ class BuiltRun:
             run.member(member_id).trace.write_text("".join(line + "\n" for line in [*lines, *ending]))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
-            run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
+            run.write_manifest(replace(self.manifest, converge=Converge(True, CONVERGED_NS, members)))
         for fault in self.faults:
             run.add_fault(fault)
         with run.history_writer() as history:
@@ -186,6 +186,8 @@ def session_open(session_id: int = 1, term: int = 0) -> bytes:
     return cm.SCHEMA.encode(cm.SessionOpenEvent(term, 7, session_id, 1000, 3, "aeron:tcp?endpoint=a:1", b""))
 
 
+CONVERGED_NS = 10**12
+"""When the final positions of a run were read."""
 START_LINE = '{"ts":1,"component":"all","event":"process-start"}'
 """What the trace of each process begins with."""
 
@@ -201,10 +203,10 @@ def end_lines(position: int, terms: Mapping[int, int], ns: int = 1) -> list[str]
 
 
 def end_processes(run: RunFolder) -> None:
-    """The process of each member tells that it has ended in order."""
+    """The process of each member tells that it has ended in order, after the run converged."""
     for member_id in range(run.read_manifest().members):
         with run.member(member_id).trace.open("a") as trace:
-            trace.write('{"ts":2,"component":"all","event":"process-end","status":0}\n')
+            trace.write(f'{{"ts":{CONVERGED_NS + 1},"component":"all","event":"process-end","status":0}}\n')
 
 
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:

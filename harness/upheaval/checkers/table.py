@@ -24,10 +24,12 @@ from upheaval.checkers.liveness.leaderless import LEADERLESS
 from upheaval.checkers.liveness.log_time import TIME
 from upheaval.checkers.liveness.progress import PROGRESS
 from upheaval.checkers.liveness.unexplained import UNEXPLAINED
+from upheaval.checkers.protocol.answers import ANSWERS
 from upheaval.checkers.protocol.endings import ENDINGS_CHECKER
 from upheaval.checkers.protocol.expected import EXPECTED
 from upheaval.checkers.protocol.identities import IDENTITIES
 from upheaval.checkers.protocol.leader_claims import LEADERS
+from upheaval.checkers.protocol.log_entries import LOG_ENTRIES
 from upheaval.checkers.protocol.protocol import PROTOCOL
 from upheaval.checkers.services.ledger import LEDGER_CHECKER
 from upheaval.checkers.services.raised import RAISED
@@ -50,11 +52,13 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     FINAL_POSITIONS,
     EQUAL_LOGS,
     ACKNOWLEDGED,
+    ANSWERS,
     APPLIED_ONCE,
     LINEARIZABLE,
     HISTORY,
     SESSIONS,
     TERMS,
+    LOG_ENTRIES,
     CLIENTS,
     CLIENT_TIMES,
     SERVICE_MESSAGES,

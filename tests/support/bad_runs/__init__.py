@@ -8,7 +8,9 @@ from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
 from support.bad_runs.client_times import CLIENT_TIMES
 from support.bad_runs.clients import CLIENTS
+from support.bad_runs.committed import COMMITTED
 from support.bad_runs.joining import JOINING
+from support.bad_runs.log_entries import LOG_ENTRIES
 from support.bad_runs.named import NAMED
 from support.bad_runs.positions import POSITIONS
 from support.bad_runs.protocol import PROTOCOL
@@ -33,6 +35,8 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *UNEXPLAINED,
     *RAISED,
     *JOINING,
+    *COMMITTED,
+    *LOG_ENTRIES,
     *WINDOWS,
 )
 

@@ -140,6 +140,19 @@ def _plan(run: Path, commands: list[str]) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "planned_commands": commands}))
 
 
+def the_history_lacks_operations_in_the_middle(run: Path) -> None:
+    _keep(run / "history.jsonl", lambda number, _: not 100 <= number < 103)
+
+
+def the_history_lacks_its_beginning(run: Path) -> None:
+    _keep(run / "history.jsonl", lambda _, line: json.loads(line)["id"] >= 8)
+
+
+def the_history_lacks_what_was_not_answered(run: Path) -> None:
+    assert '"outcome":"unknown"' in (run / "history.jsonl").read_text()
+    _keep(run / "history.jsonl", lambda _, line: '"outcome":"unknown"' not in line)
+
+
 # --- what nothing explains ---
 
 
@@ -167,6 +180,28 @@ def a_member_crashed_before_it_was_killed(run: Path) -> None:
 
 def a_killed_member_died_of_a_signal_when_it_was_back(run: Path) -> None:
     _add(run, 0, "@end", event="process-end", status=139, reason="")
+
+
+def _end(run: Path, member: int, status: int) -> None:
+    """In its first term, and a new process goes on."""
+    _add(run, member, '"leadership_term_id":0,"log_position":6', event="process-start", version="0")
+    _add(run, member, '"event":"process-start","version":"0"', event="process-end", status=status, reason="")
+
+
+def a_follower_ended_in_order_and_went_on(run: Path) -> None:
+    _end(run, 1, 0)
+
+
+def a_leader_ended_slowly_and_went_on(run: Path) -> None:
+    _end(run, 0, 8)
+
+
+def a_member_ended_in_order_before_the_run_did(run: Path) -> None:
+    _add(run, 2, '"leadership_term_id":1,"log_position":', event="process-end", status=0, reason="")
+
+
+def the_order_was_given_to_another_member(run: Path) -> None:
+    the_kill_was_of_another_member(run)
 
 
 def an_isolated_member_failed(run: Path) -> None:
@@ -232,6 +267,9 @@ def _raised(damage: Callable[[Path], None], *says: str) -> BadRun:
 
 
 ABSENT = (
+    _absent(the_history_lacks_operations_in_the_middle, "history.jsonl does not have operation id=", "and 2 after it"),
+    _absent(the_history_lacks_its_beginning, "history.jsonl does not have operation id=0 and 7 after it"),
+    _absent(the_history_lacks_what_was_not_answered, "history.jsonl does not have operation id="),
     _absent(a_trace_is_gone, "member-1/trace.jsonl is missing"),
     _absent(a_trace_is_empty, "member-1/trace.jsonl", "start of 'all'"),
     _absent(a_trace_lost_its_beginning, "member-2/trace.jsonl:1"),
@@ -261,6 +299,10 @@ ABSENT = (
     _absent(only_the_commands_tell_of_snapshots, "member-0/cluster/recording.log", "controls.jsonl", scenario=ORDERED),
 )
 UNEXPLAINED = (
+    _unexplained(a_follower_ended_in_order_and_went_on, "member-1/trace.jsonl:", "with status 0, and nothing told it"),
+    _unexplained(a_leader_ended_slowly_and_went_on, "member-0/trace.jsonl:", "with status 8, and nothing told it"),
+    _unexplained(a_member_ended_in_order_before_the_run_did, "member-2/trace.jsonl:", "and nothing told it to"),
+    _unexplained(the_order_was_given_to_another_member, "of member 0 ended with status 0", scenario="leader-stopped"),
     _unexplained(a_member_crashed_and_was_started_again, "member-1/trace.jsonl:1", "member 1", "started again"),
     _unexplained(a_process_ended_with_a_signal, "member-1/trace.jsonl:", "status 139"),
     _unexplained(a_process_ended_by_a_defect_long_before_the_fault, "member-0/trace.jsonl:", "status 1"),

@@ -161,7 +161,8 @@ def test_stalls_and_ends_of_processes_explain_errors_for_a_while(
     stalled = [line(1), {**line(20, "loop-stall"), "stall_ns": S}]
     assert judged(tmp_path / "stall", erring(second), stalled) is verdict
     restarted = [line(1), {**line(18, "process-end"), "status": 0}, line(20)]
-    assert judged(tmp_path / "restart", erring(second), restarted) is verdict
+    stop = FaultRecord("stop", "member-1", 17 * S, 18 * S, 20 * S, 20 * S, members=(1,))
+    assert judged(tmp_path / "restart", erring(second), restarted, fault=stop) is verdict
     ended = [line(1), {**line(20, "process-end"), "status": 0}]
     assert judged(tmp_path / "ended", erring(second), ended) is Verdict.VALID
     assert judged(tmp_path / "alone", erring(second), [line(1)]) is Verdict.UNKNOWN

@@ -8,19 +8,34 @@ says is judged elsewhere.
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
 from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.recordings import named_snapshots, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.term_facts import TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import LOST_EVENTS, SPLIT, STANDBY, Manifest, RunFolder, companion_folders, read_origin
+from upheaval.records import (
+    LOST_EVENTS,
+    OWN_SYSTEM,
+    SPLIT,
+    STANDBY,
+    FinalPosition,
+    Manifest,
+    Outcome,
+    RunFolder,
+    companion_folders,
+    read_origin,
+)
 from upheaval_node.files import layout
 
 _MEMBER: Final = re.compile(r"member-(\d+)")
@@ -29,14 +44,25 @@ _SPLIT: Final = frozenset({"archive", "consensus", "service-0"})
 
 
 def check_absence(
-    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], asked: Iterable[int] = ()
+    run: RunFolder,
+    manifest: Manifest,
+    traces: Sequence[TraceFacts],
+    asked: Iterable[int] = (),
+    answered: Mapping[int, int] = MappingProxyType({}),
+    missing: MissingIds | None = None,
 ) -> Finding:
-    """Unknown when something is not there. `asked` are the positions at which the log asks members for a snapshot."""
+    """Unknown when something is not there.
+
+    `asked` are the positions at which the log asks members for a snapshot, `answered` by leadership term the last
+    position of which a client had an answer; `missing` are ids of operations that a complete history has.
+    """
     try:
         _require_folders(run, manifest)
         for facts in traces:
             _require_trace(facts, manifest)
         _require_terms(run, manifest, traces)
+        _require_messages(manifest, traces, answered, losses_of(run, manifest).replaced)
+        _require_ids(run, manifest, missing)
         _require_planned(run, manifest)
         _require_snapshots(run, manifest, traces)
         _require_asked(asked, manifest, taken_snapshots(run, manifest, traces))
@@ -101,6 +127,66 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
             if term not in told:
                 detail = f"no trace tells of term {term}, which recording logs have from position {base}"
                 raise _missing(detail, position=base)
+
+
+def _require_messages(
+    manifest: Manifest, traces: Sequence[TraceFacts], answered: Mapping[int, int], replaced: Collection[int]
+) -> None:
+    """Who leads says what is committed, who follows what it has recorded, and hears the other: in each term in which
+    an answer came, and in the last one of a run that converged.
+    """
+    if manifest.system != OWN_SYSTEM or manifest.members < 2 or not any(map(_has_led, traces)):
+        # Without a leader in any trace nothing can be asked of one.
+        return
+    for term, position in sorted(answered.items()):
+        leader = next((facts for facts in traces if term in facts.terms and facts.terms[term].leads), None)
+        if leader is None or leader.member_id in replaced:
+            continue
+        if leader.terms[term].sent.highest < 0:
+            detail = f"{leader.name} has no CommitPosition that was sent in term {term}, which committed {position}"
+            raise _missing(detail, leader.member_id, position=position)
+        others = [facts for facts in traces if facts is not leader]
+        silent = [facts for facts in others if not _has_reported(facts, term) and facts.member_id not in replaced]
+        if len(others) - len(silent) < quorum_of(manifest.members) - 1:
+            detail = f"{silent[0].name} has no AppendPosition that was sent in term {term}, which committed {position}"
+            raise _missing(detail, *(facts.member_id for facts in silent), position=position)
+    for final in finals_of(manifest):
+        if final.member_id < len(traces):
+            _require_last_messages(traces[final.member_id], final)
+
+
+def _has_led(facts: TraceFacts) -> bool:
+    return any(known.leads for known in facts.terms.values())
+
+
+def _has_reported(facts: TraceFacts, term: int) -> bool:
+    """Who catches up names the term that it has come to in the log, which may be an earlier one."""
+    return facts.has_caught_up or (term in facts.terms and facts.terms[term].appended.highest >= 0)
+
+
+def _require_last_messages(facts: TraceFacts, final: FinalPosition) -> None:
+    term, position = final.leadership_term_id, final.commit_position
+    last = f"the run ended at {position} in term {term}"
+    known = facts.terms.get(term, TermFacts())
+    if known.leads:
+        if known.sent.highest < position:
+            detail = f"{facts.name} has no CommitPosition of {position} that was sent: {last}"
+            raise _missing(detail, facts.member_id, position=position)
+        return
+    if max(known.heard.highest, known.announced.highest) < position:
+        detail = f"{facts.name} has no CommitPosition of {position} that was received: {last}"
+        raise _missing(detail, facts.member_id, position=position)
+    if known.appended.highest < position:
+        detail = f"{facts.name} has no AppendPosition of {position} that was sent: {last}"
+        raise _missing(detail, facts.member_id, position=position)
+
+
+def _require_ids(run: RunFolder, manifest: Manifest, missing: MissingIds | None) -> None:
+    """Only of a run that converged is it known that its load had ended."""
+    if missing is not None and finals_of(manifest):
+        more = f" and {missing.count - 1} after it" if missing.count > 1 else ""
+        detail = f"{run.history_file.name} does not have operation id={missing.first}{more}, between others of its load"
+        raise Broken(Verdict.UNKNOWN, detail, operation=missing.first)
 
 
 def _named_terms(run: RunFolder, manifest: Manifest, end: int) -> Iterator[tuple[int, int]]:
@@ -212,12 +298,24 @@ def _require_asked(asked: Iterable[int], manifest: Manifest, taken: TakenSnapsho
 def _check(evidence: Evidence) -> Iterable[Finding]:
     log = evidence.whole_log
     asked = () if log is None else log.events.snapshots
-    return [check_absence(evidence.run, evidence.manifest, evidence.traces, asked)]
+    origin = read_origin(evidence.run.path)
+    entries = () if log is None else log.entries
+    missing: MissingIds | None = None
+    if origin is None or log is not None:
+        restored = [entry.id for entry in entries if origin is not None and entry.position <= origin.position]
+        missing = missing_ids(evidence.operations, evidence.manifest, restored)
+    answered: dict[int, int] = {}
+    for entry in entries:
+        operation = evidence.by_id.get(entry.id)
+        if operation is not None and operation.outcome is Outcome.OK:
+            answered[entry.term] = max(entry.position, answered.get(entry.term, -1))
+    return [check_absence(evidence.run, evidence.manifest, evidence.traces, asked, answered, missing)]
 
 
 ABSENCE: Final = Checker(
     "absence",
     (Promise.EVIDENCE_COMPLETE,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
+    | {Source.HISTORY},
     _check,
 )

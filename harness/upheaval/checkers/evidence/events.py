@@ -5,6 +5,7 @@ Gathered by whoever reads the log, judged by `sessions`, `timers`, `ledger` and 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from upheaval.records import Credit
@@ -74,6 +75,8 @@ class ServiceMessage:
     number: int
     timestamp: int
     credit: Credit | None = None
+    requests: int = 0
+    """How many messages of clients the log has before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,37 @@ class StrayEntry:
     position: int
     term: int
     due: int | None
+
+
+class EntryKind(StrEnum):
+    """The kinds of entries that only a leader of an active cluster appends, in the words of findings."""
+
+    OPEN = "a session opens"
+    MESSAGE = "a client's message"
+    CLOSE = "a session closes"
+    TIMER = "a timer fires"
+    SERVICE_MESSAGE = "a service's message"
+
+
+OF_CLIENTS: Final = (EntryKind.OPEN, EntryKind.MESSAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendedEntry:
+    """An entry of an active cluster that the log has while the cluster is suspended; `since` is where that begins."""
+
+    kind: EntryKind
+    position: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrangeEntry:
+    """An entry that is none of a log. `name` is that of the message, None for one that the schema does not have."""
+
+    position: int
+    template_id: int
+    name: str | None
 
 
 @dataclass(slots=True)
@@ -132,7 +166,18 @@ class LogEvents:
     """How many entries say of which leadership term they are."""
     stray: StrayEntry | None = None
     """The first one that is of another term than its place."""
+    entries: int = 0
+    """How many entries there are, of whatever kind."""
+    requests: int = 0
+    """How many messages of clients."""
+    strange: list[StrangeEntry] = field(default_factory=list)
+    """The first entry that is none of a log, and the first one that nobody knows."""
+    suspensions: int = 0
+    """How often the log suspends the cluster."""
+    while_suspended: dict[EntryKind, SuspendedEntry] = field(default_factory=dict)
+    """Of each kind the first entry that the log has while the cluster is suspended."""
     _term: int | None = None
+    _suspended_at: int | None = None
 
     def add_term(self, kind: str, position: int, term: int, *, begins: bool = False) -> None:
         """Take the term of an entry, in log order; of one that `begins` the term, it has to be later than the last."""
@@ -143,6 +188,26 @@ class LogEvents:
             self.stray = StrayEntry(kind, position, term, due)
         if begins:
             self._term = term
+
+    def add_action(self, position: int, action: int, flags: int) -> None:
+        """Take a ClusterActionRequest, in log order."""
+        if asks_members(action, flags):
+            self.snapshots.append(position)
+        elif action == ClusterAction.SUSPEND and self._suspended_at is None:
+            self._suspended_at = position
+            self.suspensions += 1
+        elif action == ClusterAction.RESUME:
+            self._suspended_at = None
+
+    def add_active(self, kind: EntryKind, position: int) -> None:
+        """Take an entry that only an active cluster has, in log order."""
+        if self._suspended_at is not None and kind not in self.while_suspended:
+            self.while_suspended[kind] = SuspendedEntry(kind, position, self._suspended_at)
+
+    def add_strange(self, position: int, template_id: int, name: str | None) -> None:
+        """Take an entry that is none of a log."""
+        if not any((each.name is None) == (name is None) for each in self.strange):
+            self.strange.append(StrangeEntry(position, template_id, name))
 
     def session(self, session_id: int) -> SessionFacts:
         """What is known of a session; made when it is met for the first time."""

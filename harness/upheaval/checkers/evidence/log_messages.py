@@ -13,6 +13,7 @@ from upheaval_node.protocol.message import Message
 
 OLDEST_VERSION: Final = 7
 _VERSION: Final = slice(6, 8)
+_TEMPLATE: Final = slice(2, 4)
 
 
 def is_session_message(content: Buffer) -> bool:
@@ -22,6 +23,11 @@ def is_session_message(content: Buffer) -> bool:
     ):
         return False
     return len(content) >= session_header.LENGTH
+
+
+def template_id(content: Buffer) -> int:
+    """Of which template its header says that it is."""
+    return int.from_bytes(content[_TEMPLATE], "little")
 
 
 def decode_message(content: Buffer) -> Message | None:

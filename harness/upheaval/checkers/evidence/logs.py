@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
-from upheaval.checkers.evidence.events import LogEvents, ServiceMessage, TimerFired, asks_members
-from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval.checkers.evidence.events import EntryKind, LogEvents, ServiceMessage, TimerFired
+from upheaval.checkers.evidence.log_messages import decode_message, is_session_message, template_id
 from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, bounds_of
 from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.history.calls import CallEntry, shown_digest
@@ -371,10 +371,11 @@ def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = 
         if isinstance(decoded, cm.NewLeadershipTermEvent):
             witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
         if is_proof:
-            _read_event(decoded, end, witness.events)
+            _read_event(decoded, message, end, witness.events)
 
 
-def _read_event(event: object, end: int, events: LogEvents) -> None:
+def _read_event(event: object, message: bytes, end: int, events: LogEvents) -> None:
+    events.entries += 1
     if isinstance(event, TIMED_EVENTS):
         events.add_time(event.leadership_term_id, end, event.timestamp)
         begins = isinstance(event, cm.NewLeadershipTermEvent)
@@ -386,26 +387,38 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
             facts = events.session(event.cluster_session_id)
             facts.add_open(end, event.leadership_term_id)
             facts.principals.append(event.encoded_principal)
+            events.add_active(EntryKind.OPEN, end)
         case cm.SessionCloseEvent():
             facts = events.session(event.cluster_session_id)
             facts.add_close(end, int(event.close_reason), event.leadership_term_id, event.timestamp)
+            events.add_active(EntryKind.CLOSE, end)
         case cm.TimerEvent():
             events.timers.append(TimerFired(end, event.correlation_id, event.timestamp))
+            events.add_active(EntryKind.TIMER, end)
         case cm.ClusterActionRequest():
-            if asks_members(event.action, event.flags):
-                events.snapshots.append(end)
+            events.add_action(end, event.action, event.flags)
+        case cm.MembershipChangeEvent():
+            # Aeron wrote them when clusters could change their members.
+            pass
+        case _:
+            events.add_strange(end, template_id(message), None if event is None else type(event).__name__)
 
 
 def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
     payload = message[session_header.LENGTH :]
     term_id, session_id, timestamp = session_header.unpack_session_header(message)
-    witness.events.add_time(term_id, end, timestamp)
-    witness.events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term_id)
+    events = witness.events
+    events.entries += 1
+    events.add_time(term_id, end, timestamp)
+    events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term_id)
     if session_id < 0:
         credit = decode_credit(payload)
-        witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
+        events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit, events.requests))
+        events.add_active(EntryKind.SERVICE_MESSAGE, end)
         return
-    witness.events.session(session_id).add_message(end, term_id, timestamp)
+    events.requests += 1
+    events.session(session_id).add_message(end, term_id, timestamp)
+    events.add_active(EntryKind.MESSAGE, end)
     try:
         operation_id, function, key, value = decode_operation(payload)
     except DecodeError:

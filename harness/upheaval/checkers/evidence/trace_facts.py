@@ -6,6 +6,7 @@ Pure facts; this module knows no promise.
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS
@@ -32,7 +33,9 @@ class ProcessLife:
     booted_ms: int | None = None
     """When the clock of `last_ns` was 0, by the wall clock; None when its last line has no such time."""
     is_told_to_end: bool = False
-    """Whether its cluster was ending."""
+    """Whether its cluster was ending, or its member in order."""
+    cluster_end_ns: int | None = None
+    """When its consensus module began to end with the cluster."""
     has_started: bool = False
     """Whether it came as far as an election."""
     end_line: int = 0
@@ -94,6 +97,10 @@ class TraceFacts:
     stalls: list[tuple[int, int]] = field(default_factory=list)
     """From when to when each stall that was told lasted."""
     folder: str = ""
+    terms: dict[int, TermFacts] = field(default_factory=dict)
+    """By leadership term, when it led, and the positions that it sent and heard."""
+    has_caught_up: bool = False
+    """Whether it ever reported a position while it read an earlier part of a leader's log."""
 
     @property
     def name(self) -> str:
@@ -119,10 +126,12 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
     raised = _RaisedTold(facts)
     running: dict[str, ProcessLife] = {}
     snapshots = _SnapshotsTold(facts)
+    terms = TermReader()
     for event in folder.read_trace():
         if LOST_EVENTS in event.fields and facts.lost is None:
             facts.lost = event
         component = str(event.fields.get("component", ""))
+        terms.add(facts.member_id, event)
         if event.event == TraceKind.PROCESS_START:
             before = running.get(component)
             if before is not None:
@@ -141,6 +150,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
         snapshots.add(event)
         if event.event == TraceKind.SERVICE_RAISED:
             raised.add(event)
+    facts.terms, facts.has_caught_up = terms.terms, terms.has_caught_up
     return facts
 
 
@@ -159,6 +169,8 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         life.has_started = True
     elif event.event in _ENDS_WITH_CLUSTER or event.fields.get("new") == _TERMINATING:
         life.is_told_to_end = True
+        if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
+            life.cluster_end_ns = event.ns
 
 
 def _add(facts: TraceFacts, event: TraceEvent) -> None:

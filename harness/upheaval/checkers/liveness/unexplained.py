@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import SERVICE_ERROR
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import FORCED_END, Manifest, RunFolder, companion_folders
+from upheaval.records import ENDINGS, FORCED_END, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
@@ -27,6 +28,8 @@ _FAILED: Final = 1
 """With which a simulated process ends by whatever failure, and a real one by a defect."""
 _IN_ORDER: Final = frozenset({0, 8})
 """Told to end; 8 took too long and was cut short."""
+_ORDERS: Final = frozenset({"stop", "restart"})
+"""The kinds of faults that tell processes to end."""
 _OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})
 """Ends that the machine explains, or who configured the member: no configuration, address, disk or place for it."""
 _OF_MEMBER: Final = frozenset({6, 7, 9})
@@ -75,11 +78,12 @@ class _Window:
 def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
     """One finding: the worst of what is not explained."""
     windows = [*(_window(fault) for fault in run.read_faults()), *_forced_ends(run)]
+    orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
     lives = [life for facts in traces for life in facts.lives]
     found = [
         *_tracebacks(run, manifest),
-        *(broken for life in lives if (broken := _unexplained_end(life, lives, manifest, windows))),
+        *(broken for life in lives if (broken := _unexplained_end(life, lives, manifest, windows, orders))),
         *(
             broken
             for facts in traces
@@ -112,11 +116,26 @@ def _forced_ends(run: RunFolder) -> Iterator[_Window]:
             yield _Window(MemberFaultKind.KILL, members, None, control.begin_ns, control.end_ns)
 
 
+def _orders(run: RunFolder) -> Iterator[_Window]:
+    """What tells processes to end: faults, forced ends, which begin so, and commands that end the cluster."""
+    for fault in run.read_faults():
+        if fault.what in _ORDERS:
+            yield _window(fault)
+    for control in run.read_controls():
+        if control.what in (*ENDINGS, FORCED_END):
+            members = tuple(int(member) for member in control.members if member.isdigit())
+            yield _Window(control.what, members, None, control.begin_ns, control.end_ns)
+
+
 # --- ends ---
 
 
 def _unexplained_end(
-    life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, windows: Iterable[_Window]
+    life: ProcessLife,
+    lives: Sequence[ProcessLife],
+    manifest: Manifest,
+    windows: Iterable[_Window],
+    orders: Iterable[_Window],
 ) -> Broken | None:
     who = f"member-{life.member_id}/trace.jsonl"
     whose = f"process {life.component!r} of member {life.member_id}"
@@ -142,7 +161,7 @@ def _unexplained_end(
             return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,))
         return Broken(Verdict.INVALID, detail, members=(life.member_id,))
     if life.status in _IN_ORDER:
-        return None
+        return _unordered_end(life, lives, manifest, orders)
     detail = f"{who}:{life.end_line}: {whose} ended with status {life.status}, and no fault explains it"
     verdict = Verdict.UNKNOWN if life.status in _OF_ENVIRONMENT else Verdict.INVALID
     is_simulated = manifest.runtime == _SIMULATED and life.status == _FAILED
@@ -152,6 +171,34 @@ def _unexplained_end(
     if can_be_explained and (life.is_told_to_end or any(_lasts(hit, life.last_ns) for hit in hits)):
         return None
     return Broken(verdict, detail, members=(life.member_id,))
+
+
+def _unordered_end(
+    life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, orders: Iterable[_Window]
+) -> Broken | None:
+    """One that ended as if it had been told to, before the run did.
+
+    Who ends a whole cluster writes nothing down, and a campaign writes down only those ends that all members came to.
+    """
+    end_ns = completed_ns(manifest)
+    is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)
+    if is_over or _ends_with_cluster(life, lives) or _is_rebooted(life):
+        return None
+    given = (order for order in orders if life.member_id in order.members)
+    if any(order.begin_ns <= life.last_ns <= order.end_ns + _GRACE_NS for order in given):
+        return None
+    if life.next_ns is not None and _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
+        return None
+    who = f"member-{life.member_id}/trace.jsonl:{life.end_line}"
+    whose = f"process {life.component!r} of member {life.member_id}"
+    detail = f"{who}: {whose} ended with status {life.status}, and nothing told it to"
+    return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+
+
+def _ends_with_cluster(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
+    """Whether the consensus module of its member, in whichever process, was ending with its cluster."""
+    ends = (each.cluster_end_ns for each in lives if each.member_id == life.member_id)
+    return any(end_ns is not None and end_ns <= life.last_ns <= end_ns + _GRACE_NS for end_ns in ends)
 
 
 def _is_refused(life: ProcessLife) -> bool:

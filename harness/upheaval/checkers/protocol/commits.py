@@ -21,6 +21,9 @@ _LONG_AGO_NS: Final = -(1 << 62)
 _OF_OLD_LOG: Final = ("LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT")
 """Election states of a leader that has not opened its term: the log that it was elected with is committed and read."""
 
+_NAMES_COMMIT: Final = "FOLLOWER_READY"
+"""The election state of a follower that joins with its commit position, and may have recorded more."""
+
 
 @dataclass(slots=True)
 class _Report:
@@ -45,6 +48,8 @@ class _Member:
     latest: dict[int, _Report] = field(default_factory=dict)
     heard: dict[tuple[int, int], Mark] = field(default_factory=dict)
     """By leader and term: the highest position that it was told is committed."""
+    reported: dict[int, Mark] = field(default_factory=dict)
+    """By term: the highest position that it reported in this start."""
 
 
 class CommitRules:
@@ -112,13 +117,26 @@ class CommitRules:
     def _on_send(self, member: _Member, event: MemberEvent) -> None:
         match event.fields.get("message"):
             case "AppendPosition":
-                key = event.member_id, event.integer("leadership_term_id")
-                self._reported[key] = max(self._reported.get(key, _NONE), event.integer("log_position"))
+                self._on_reported(member, event, event.integer("leadership_term_id"), event.integer("log_position"))
             case "CommitPosition":
                 self._on_commit_sent(member, event, event.integer("leadership_term_id"), event.integer("log_position"))
             case "NewLeadershipTerm":
                 self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
                 self._require_committed(member, event, event.integer("commit_position"))
+
+    def _on_reported(self, member: _Member, event: MemberEvent, term: int, position: int) -> None:
+        """What a follower has recorded of one term's log stays there as long as it lives."""
+        key = event.member_id, term
+        self._reported[key] = max(self._reported.get(key, _NONE), position)
+        known = member.reported.get(term)
+        if known is None or position > known.position:
+            member.reported[term] = Mark(position, event.place)
+        elif position < known.position and member.state != _NAMES_COMMIT:
+            detail = (
+                f"the position that member {event.member_id} reported in term {term} went back from {known.position} "
+                f"({known.place}) to {position}"
+            )
+            raise event.invalid(detail, position=position)
 
     def _on_receive(self, member: _Member, event: MemberEvent) -> None:
         match event.fields.get("message"):

@@ -15,7 +15,9 @@ from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.stalls import excused
 from upheaval.checkers.history.witness import LogEntry
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.services import shipped
 from upheaval.checkers.services.requests_and_events import judge_in_log_order, require_answer
+from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Result, Verdict
 from upheaval.records import LEDGER, Function, Json, Operation, Outcome
 from upheaval_node.service.services.ledger import INITIAL_BALANCE, MAX_ACCOUNTS, MAX_AMOUNT
@@ -124,7 +126,9 @@ class _Judge:
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     events = log.events
-    found = judge_ledger(evidence.by_id, log.entries, events.service_messages, events.time_unit)
+    is_asked = any(entry.f in LEDGER for entry in log.entries)
+    messages = events.service_messages if is_asked or shipped.LEDGER in services_of(evidence.manifest) else ()
+    found = judge_ledger(evidence.by_id, log.entries, messages, events.time_unit)
     return excused(found, lambda: evidence.stall)
 
 

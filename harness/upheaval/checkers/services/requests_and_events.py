@@ -51,8 +51,9 @@ class Judge(Protocol[E_contra]):
 def judge_in_log_order(
     promise: Promise, judge: Judge[E], requests: Sequence[LogEntry], events: Iterable[E], time_unit: int
 ) -> list[Result]:
-    """One result. Both are in log order, their timestamps in `time_unit`."""
-    if not requests:
+    """One result. Both are in log order, their timestamps in `time_unit`; events without requests are judged, too."""
+    events = list(events)
+    if not requests and not events:
         return [NotApplicable(promise, "no client asked the service anything")]
     moments: list[tuple[int, int]] = []
     both: list[Iterable[LogEntry | E]] = [requests, events]

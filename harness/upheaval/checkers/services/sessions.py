@@ -4,14 +4,16 @@ This module knows nothing of files; it gets facts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import ServiceMessage, SessionFacts
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.services.shipped import LEDGER, OFFERING, TALLY, is_shipped, services_of
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval_node.protocol.cluster_messages import CloseReason
+from upheaval_node.service.services.tally import MESSAGES_AN_OFFER
 
 _REASONS: Final = {int(reason): reason.name for reason in CloseReason}
 _SERVICE_SHIFT: Final = 56
@@ -56,8 +58,12 @@ def _broken(facts: SessionFacts) -> tuple[int, str] | None:
     return None
 
 
-def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Result]:
-    """Each service's messages are numbered one after the other, none is missing and none is there again."""
+def judge_service_messages(messages: Iterable[ServiceMessage], services: Sequence[str] = ()) -> list[Result]:
+    """Each service's messages are numbered one after the other, none is missing and none is there again.
+
+    `services` are the names of the run's services by their ids, none where they are not known. A shipped one offered
+    each of its messages.
+    """
     last: dict[int, int] = {}
     count = 0
     for message in messages:
@@ -69,6 +75,10 @@ def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Result]:
             what = "is there again" if message.number <= before else f"comes after message {before - first}"
             detail = f"message {number} of service {service_id} at position {message.position} {what}"
             return [Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.INVALID, detail, position=message.position)]
+        why = _why_not_offered(message, service_id, number, services)
+        if why:
+            detail = f"message {number} of service {service_id} at position {message.position} {why}"
+            return [Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.INVALID, detail, position=message.position)]
         last[service_id] = message.number
         count += 1
     if not count:
@@ -76,6 +86,25 @@ def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Result]:
     return [
         Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.VALID, f"{count} messages of {len(last)} services, in order")
     ]
+
+
+def _why_not_offered(message: ServiceMessage, service_id: int, number: int, services: Sequence[str]) -> str:
+    """Why the service that it names cannot have offered the message; empty when it may have."""
+    if not services:
+        return ""
+    if service_id >= len(services):
+        return f"is of no service: each member runs {len(services)}"
+    name = services[service_id]
+    if is_shipped(name) and name not in OFFERING:
+        return f"was not offered by it: {name} offers none"
+    if name == LEDGER and message.credit is None:
+        return f"was not offered by it: it is no second step of a transfer, and {name} offers nothing else"
+    if name == TALLY and number * MESSAGES_AN_OFFER > message.requests:
+        return (
+            f"was not offered by it: {name} offers one for {MESSAGES_AN_OFFER} messages of clients, and the log has "
+            f"{message.requests} before it"
+        )
+    return ""
 
 
 SESSIONS: Final = Checker(
@@ -88,5 +117,8 @@ SERVICE_MESSAGES: Final = Checker(
     "service-messages",
     (Promise.SERVICE_MESSAGES_ONCE,),
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    of_whole_log((Promise.SERVICE_MESSAGES_ONCE,), lambda _, log: judge_service_messages(log.events.service_messages)),
+    of_whole_log(
+        (Promise.SERVICE_MESSAGES_ONCE,),
+        lambda evidence, log: judge_service_messages(log.events.service_messages, services_of(evidence.manifest)),
+    ),
 )

@@ -22,6 +22,7 @@ from upheaval.checkers.evidence.stalls import excused
 from upheaval.checkers.history.witness import LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.requests_and_events import judge_in_log_order, require_answer
+from upheaval.checkers.services.shipped import are_shipped, services_of
 from upheaval.checkers.verdict import Broken, Result, Verdict, raise_latest
 from upheaval.records import OWN_SYSTEM, TIMERS, Function, Json, Operation, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
@@ -200,7 +201,12 @@ def _broken(event: TimerFired, detail: str, late_ms: int = 0) -> Broken:
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     events = log.events
     elections = () if evidence.manifest.system == OWN_SYSTEM else events.times.values()
-    found = judge_timers(evidence.by_id, log.entries, events.timers, events.time_unit, elections)
+    fired: Sequence[TimerFired] = events.timers
+    if not are_shipped(services_of(evidence.manifest)):
+        # Of all others a service of the user's own may have scheduled them.
+        scheduled = {entry.id for entry in log.entries if entry.f is Function.SCHEDULE}
+        fired = [each for each in fired if each.timer_id in scheduled]
+    found = judge_timers(evidence.by_id, log.entries, fired, events.time_unit, elections)
     return excused(found, lambda: evidence.stall)
 
 

@@ -1,0 +1,200 @@
+"""The promise that answers are of committed entries: each comes from the leader of its entry's term, after the commit.
+
+By the monotonic clock that clients and members of a host share. A leader traces a CommitPosition before it sends it,
+and its services read no further than its own commit position, which rises after that; with no member connected it
+sends none, and the reports of a quorum stand for it. A client takes the time before it offers a request and after it
+has the answer. So nothing here needs a margin. This module knows no files.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.term_facts import Lead, Moment, TermFacts
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
+from upheaval.records import OWN_SYSTEM, Outcome
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import MS
+
+_PROMISE: Final = Promise.ANSWERED_WHEN_COMMITTED
+_DEATHS: Final = frozenset({"kill", "power-cut"})
+"""Those that are over when they are put in; of others only the next start shows that a process had ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An operation that was answered: its entry, and when it was invoked and complete."""
+
+    id: int
+    position: int
+    term: int
+    invoke_ns: int
+    complete_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Leader:
+    """Who led a term; `lead` ends no later than its process was surely gone."""
+
+    member_id: int
+    lead: Lead
+    facts: TermFacts
+
+
+def judge_answers(
+    answers: Iterable[Answer],
+    traces: Sequence[TraceFacts],
+    deaths: Mapping[int, Sequence[tuple[int, int]]],
+    incomplete: Mapping[int, str],
+) -> Result:
+    """One result. `answers` are in log order, `traces` those of all members.
+
+    `deaths` are, by member, from when to when it was made to die, by a fault after which it was seen to be gone;
+    `incomplete` are members whose traces may lack lines, and why.
+    """
+    judge = _Judge(traces, deaths)
+    count = 0
+    for answer in answers:
+        count += 1
+        try:
+            judge.take(answer)
+        except Broken as broken:
+            finding = broken.finding(_PROMISE)
+            why = next((incomplete[each] for each in finding.members if each in incomplete), "")
+            detail = f"{finding.detail}; {why}" if why else finding.detail
+            verdict = Verdict.UNKNOWN if why else finding.verdict
+            return Finding(_PROMISE, verdict, detail, finding.members, finding.position, finding.operation)
+    if not count:
+        return NotApplicable(_PROMISE, "no operation that the log shows was answered")
+    if not judge.judged:
+        return NotApplicable(_PROMISE, "no trace shows who led the terms of the operations that were answered")
+    return Finding(_PROMISE, Verdict.VALID, judge.shown())
+
+
+class _Judge:
+    def __init__(self, traces: Sequence[TraceFacts], deaths: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        self.judged = 0
+        self._traces = traces
+        self._unled = 0
+        self._leaders = {
+            term: _Leader(facts.member_id, _lead(facts.terms[term].leads, deaths.get(facts.member_id, ())), each)
+            for facts in traces
+            for term, each in facts.terms.items()
+            if each.leads
+        }
+
+    def take(self, answer: Answer) -> None:
+        """The next one. Raises `Broken`."""
+        leader = self._leaders.get(answer.term)
+        if leader is None:
+            self._unled += 1
+            return
+        self.judged += 1
+        who, lead = f"member {leader.member_id}", leader.lead
+        where = f"member-{leader.member_id}/trace.jsonl:{lead.line}"
+        if answer.complete_ns < lead.begin_ns:
+            early = _ms(lead.begin_ns - answer.complete_ns)
+            what = f"was complete {early} before {who} began to lead term {answer.term} ({where})"
+            raise _broken(answer, leader, answer.complete_ns, what)
+        if answer.invoke_ns > lead.end_ns:
+            late = _ms(answer.invoke_ns - lead.end_ns)
+            what = (
+                f"was invoked {late} after {who} had ceased to lead term {answer.term} ({where}), of which its entry is"
+            )
+            raise _broken(answer, leader, answer.invoke_ns, what)
+        if len(self._traces) > 1:
+            self._require_committed(answer, leader)
+
+    def _require_committed(self, answer: Answer, leader: _Leader) -> None:
+        moments = list(self._commits(answer, leader))
+        if not moments:
+            what = f"was answered, and no trace shows that its position was committed in term {answer.term}"
+            raise _broken(answer, leader, answer.complete_ns, what, Verdict.UNKNOWN)
+        committed, member_id = min(moments, key=lambda each: each[0].ns)
+        if answer.complete_ns < committed.ns:
+            early = _ms(committed.ns - answer.complete_ns)
+            where = f"member-{member_id}/trace.jsonl:{committed.line}"
+            what = f"was complete {early} before any trace shows that its position was committed ({where})"
+            raise _broken(answer, leader, answer.complete_ns, what)
+
+    def _commits(self, answer: Answer, leader: _Leader) -> Iterator[tuple[Moment, int]]:
+        """What shows that the position was committed, each with whose line it is."""
+        for facts in self._traces:
+            known = facts.terms.get(answer.term)
+            for steps in () if known is None else (known.sent, known.heard):
+                moment = steps.first_from(answer.position)
+                if moment is not None:
+                    yield moment, facts.member_id
+        reports = (steps.first_from(answer.position) for steps in leader.facts.reports.values())
+        reached = sorted((each for each in reports if each is not None), key=lambda each: each.ns)
+        needed = quorum_of(len(self._traces)) - 1
+        if len(reached) >= needed:
+            yield reached[needed - 1], leader.member_id
+
+    def shown(self) -> str:
+        """What the verdict rests on."""
+        of_many = "after its position was committed, " if len(self._traces) > 1 else ""
+        detail = f"{self.judged} answers, each {of_many}while a member led the term of its entry or later"
+        return f"{detail}; {self._unled} of terms that no trace shows a leader of" if self._unled else detail
+
+
+def _lead(leads: Sequence[Lead], deaths: Iterable[tuple[int, int]]) -> Lead:
+    """The whole time in which a member led a term."""
+    begin_ns = leads[0].begin_ns
+    ends = (end_ns for death_ns, end_ns in deaths if death_ns >= begin_ns)
+    return Lead(begin_ns, leads[0].line, min([leads[-1].end_ns, *ends]))
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / MS:.3f} ms"
+
+
+def _broken(answer: Answer, leader: _Leader, ns: int, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
+    detail = f"operation id={answer.id} at position {answer.position} {what}, at {ns} ns"
+    return Broken(verdict, detail, members=(leader.member_id,), position=answer.position, operation=answer.id)
+
+
+def _answers(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
+    by_id = evidence.by_id
+    for entry in log.entries:
+        operation = by_id.get(entry.id)
+        if operation is not None and operation.outcome is Outcome.OK and operation.complete_ns is not None:
+            yield Answer(entry.id, entry.position, entry.term, operation.invoke_ns, operation.complete_ns)
+
+
+def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
+    """Of members whose module was seen to be gone."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for fault in faults:
+        is_gone = fault.inject_proof is not None and fault.inject_proof.holds
+        if is_gone and fault.what in _DEATHS and fault.component in (None, *OF_MODULE):
+            for member_id in fault.members:
+                found.setdefault(member_id, []).append((fault.inject_begin_ns, fault.inject_end_ns))
+    return found
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:
+    manifest, traces = evidence.manifest, evidence.traces
+    if manifest.system != OWN_SYSTEM:
+        return [NotApplicable(_PROMISE, f"members of {manifest.system} do not trace when they commit")]
+    absent = next((facts.member_id for facts in traces if not facts.is_there), None)
+    if absent is not None:
+        return [trace_missing(_PROMISE, absent)]
+    incomplete = dict.fromkeys(losses_of(evidence.run, manifest).replaced, "the member was replaced")
+    incomplete |= {facts.member_id: f"{facts.name} lost lines" for facts in traces if facts.lost is not None}
+    return [judge_answers(_answers(evidence, log), traces, _deaths(evidence.faults), incomplete)]
+
+
+ANSWERS: Final = Checker(
+    "answers",
+    (_PROMISE,),
+    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    of_whole_log((_PROMISE,), _check),
+)

@@ -1,0 +1,74 @@
+"""The promises about which entries a log has: of kinds that a cluster appends, and none of clients while suspended.
+
+From what the log itself says. This module knows nothing of files.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.evidence.events import OF_CLIENTS, EntryKind, LogEvents
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import OWN_SYSTEM
+
+
+def judge_kinds(events: LogEvents, unreadable: tuple[int, str] | None = None) -> list[Result]:
+    """One result: invalid for a message of another stream, unknown for one of a template that this schema lacks.
+
+    `unreadable` is where the first message ends that cannot be read, and why.
+    """
+    promise = Promise.ENTRIES_KNOWN
+    for entry in sorted(events.strange, key=lambda each: each.name is None):
+        if entry.name is not None:
+            detail = f"the entry at position {entry.position} is a {entry.name}, which no log has"
+            return [Finding(promise, Verdict.INVALID, detail, position=entry.position)]
+        detail = f"the entry at position {entry.position} is of unknown template {entry.template_id}"
+        return [Finding(promise, Verdict.UNKNOWN, detail, position=entry.position)]
+    if unreadable is not None:
+        position, why = unreadable
+        detail = f"the entry at position {position} cannot be read: {why}"
+        return [Finding(promise, Verdict.UNKNOWN, detail, position=position)]
+    if not events.entries:
+        return [NotApplicable(promise, "the log has no entry")]
+    return [Finding(promise, Verdict.VALID, f"{events.entries} entries, each of a kind that a cluster appends")]
+
+
+def judge_suspensions(events: LogEvents, kinds: Sequence[EntryKind]) -> list[Result]:
+    """One result: no entry of these kinds lies after one that suspends the cluster, and before one that resumes it."""
+    promise = Promise.SUSPENDED_TAKES_NOTHING
+    if not events.suspensions:
+        return [NotApplicable(promise, "the log does not suspend the cluster")]
+    found = [entry for kind, entry in events.while_suspended.items() if kind in kinds]
+    if not found:
+        detail = f"suspended {events.suspensions} times, and nothing was appended meanwhile"
+        return [Finding(promise, Verdict.VALID, detail)]
+    first = min(found, key=lambda each: each.position)
+    detail = f"{first.kind} at position {first.position}, where the log has the cluster suspended from {first.since} on"
+    return [Finding(promise, Verdict.INVALID, detail, position=first.position)]
+
+
+def _check(evidence: Evidence) -> Iterable[Result]:
+    log = evidence.logs.witness
+    if log is None:
+        yield NotApplicable(Promise.ENTRIES_KNOWN, evidence.why_no_log)
+    else:
+        yield from judge_kinds(log.events, log.unreadable)
+    yield from _check_suspensions(evidence)
+
+
+# Of Aeron only what its clients send is known to wait.
+_check_suspensions: Final = of_whole_log(
+    (Promise.SUSPENDED_TAKES_NOTHING,),
+    lambda evidence, log: judge_suspensions(
+        log.events, tuple(EntryKind) if evidence.manifest.system == OWN_SYSTEM else OF_CLIENTS
+    ),
+)
+
+LOG_ENTRIES: Final = Checker(
+    "log-entries",
+    (Promise.ENTRIES_KNOWN, Promise.SUSPENDED_TAKES_NOTHING),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    _check,
+)
