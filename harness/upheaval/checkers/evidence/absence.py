@@ -218,6 +218,7 @@ def _check(evidence: Evidence) -> Iterable[Finding]:
 ABSENCE: Final = Checker(
     "absence",
     (Promise.EVIDENCE_COMPLETE,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
+    | {Source.ORIGIN},
     _check,
 )
