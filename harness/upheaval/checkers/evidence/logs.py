@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
-from upheaval.checkers.evidence.events import LogEvents, ServiceMessage, TimerFired, asks_members
+from upheaval.checkers.evidence.events import LogEvents, ServiceMessage, TimerFired, asks_members, asks_standbys
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
 from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, bounds_of
 from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
@@ -394,6 +394,8 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
         case cm.ClusterActionRequest():
             if asks_members(event.action, event.flags):
                 events.snapshots.append(end)
+            elif asks_standbys(event.action, event.flags):
+                events.standby_snapshots.append(end)
 
 
 def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
