@@ -132,7 +132,7 @@ class Manifest:
     failures: tuple[Failure, ...] = ()
     """What no other file of the run shows."""
     written: tuple[str, ...] = ()
-    """Files of records that were there, empty, when the run began: one that is gone was not empty for certain."""
+    """Files of records that the run began with, empty: without one of them evidence is missing."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
 
