@@ -176,6 +176,7 @@ def test_a_cluster_that_was_given_up_tells_who_ended_its_members(
 def test_containers_go_though_the_faults_cannot_be_written(tmp_path: Path, node_image: str, engine: Client) -> None:
     cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image))
     cluster.up()
+    cluster.run.faults_file.unlink()
     cluster.run.faults_file.mkdir()
     with pytest.raises(EnvironmentFault, match=r"cannot write .*faults\.jsonl"):
         cluster.member(0).kill()

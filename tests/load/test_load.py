@@ -157,6 +157,7 @@ def test_what_a_users_task_raises_is_told_and_is_no_success(folder: Path, load: 
 @pytest.mark.heavy
 def test_a_history_that_cannot_be_written_ends_the_load(folder: Path, load: LoadCommands) -> None:
     cluster = ProcessCluster.create(folder, ClusterSpec(members=1))
+    (folder / "history.jsonl").unlink()
     (folder / "history.jsonl").symlink_to("/dev/full")
     cluster.up()
     process = load.start("--users", "4", "--rate", "0", "--duration", "60s")

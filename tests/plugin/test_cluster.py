@@ -75,6 +75,7 @@ def test_members_end_though_their_faults_cannot_be_written(tmp_path: Path) -> No
 def test_a_cluster_ends_and_leaves_no_sockets_though_its_faults_cannot_be_written(tmp_path: Path) -> None:
     cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1))
     cluster.up()
+    cluster.run.faults_file.unlink()
     cluster.run.faults_file.mkdir()
     with pytest.raises(HarnessError, match=r"cannot write .*faults\.jsonl"):
         cluster.member(0).pause()

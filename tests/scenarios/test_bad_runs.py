@@ -16,12 +16,18 @@ from support.bad_runs.binding import (
     the_last_term_ends_where_it_begins,
     the_next_term_has_no_frame_yet,
 )
+from support.bad_runs.converged import configurations_are_those_of_the_manifest
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Origin, RunFolder, write_origin
 
 FROM_FOLDERS_ALONE = (
+    Promise.RUN_CONVERGED,
+    Promise.ENDS_AT_ONE_POSITION,
+    Promise.SNAPSHOTS_TAKEN,
+    Promise.STANDBYS_KNOWN,
+    Promise.BACKED_UP,
     Promise.VOTES_KEPT,
     Promise.COMMITS_KEPT,
     Promise.FINAL_POSITIONS,
@@ -60,6 +66,15 @@ def test_it_is_found(bad: BadRun, tmp_path: Path) -> None:
     finding = report.finding(bad.promise)
     assert finding.verdict is bad.verdict, report.findings
     assert [word for word in bad.says if word not in finding.detail] == [], finding.detail
+
+
+@pytest.mark.parametrize("scenario", ["leader-killed", "snapshot-and-restart"])
+def test_configurations_of_the_run_that_the_manifest_describes_are_good(scenario: str, tmp_path: Path) -> None:
+    copy_of_good_run(scenario, tmp_path)
+    RunFolder(tmp_path).unseal()
+    configurations_are_those_of_the_manifest(tmp_path)
+    finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
+    assert finding.verdict is Verdict.VALID, finding.detail
 
 
 def test_members_of_a_system_that_traces_no_votes_may_have_voted_in_any_term(tmp_path: Path) -> None:

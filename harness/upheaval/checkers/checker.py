@@ -3,9 +3,10 @@
 A row of `upheaval.checkers.table`. This module knows no promise.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
@@ -14,23 +15,53 @@ from upheaval.checkers.verdict import NotApplicable, Result
 
 
 class Source(StrEnum):
-    """A part of the run folder, by the name of its files; the manifest is there for every checker."""
+    """A part of the run folder; `FILES` has its files. The manifest is there for every checker."""
 
-    HISTORY = "history.jsonl"
-    SESSIONS = "sessions.jsonl"
-    ATTEMPTS = "attempts.jsonl"
-    FAULTS = "faults.jsonl"
-    CONTROLS = "controls.jsonl"
-    CONSENSUS = "consensus.jsonl"
-    TRACES = "trace.jsonl"
-    PROTOCOL = "protocol.jsonl"
-    OUTPUT = "*.log"
-    ARCHIVES = "archive"
-    CLUSTER = "cluster"
+    HISTORY = "history"
+    SESSIONS = "sessions"
+    ATTEMPTS = "attempts"
+    FAULTS = "faults"
+    CONTROLS = "controls"
+    CONSENSUS = "messages that forwarders saw"
+    TRACES = "traces"
+    PROTOCOL = "protocol traces"
+    OUTPUT = "output of processes"
+    ARCHIVES = "archives"
+    CLUSTER = "cluster folders"
+    CONFIGURATIONS = "configurations"
     COMPANIONS = "companions"
-    SECURITY = "security.json"
-    SEAL = "seal.json"
+    ORIGIN = "origin"
+    SECURITY = "security"
+    SEAL = "seal"
     CODE = "code of the service and its model"
+    """Not in the run folder."""
+
+
+_OF_COMPANIONS: Final = ("backup-*", "standby-*")
+
+FILES: Final[Mapping[Source, tuple[str, ...]]] = {
+    Source.HISTORY: ("history.jsonl",),
+    Source.SESSIONS: ("sessions.jsonl",),
+    Source.ATTEMPTS: ("attempts.jsonl",),
+    Source.FAULTS: ("faults.jsonl",),
+    Source.CONTROLS: ("controls.jsonl",),
+    Source.CONSENSUS: ("consensus.jsonl",),
+    Source.TRACES: ("member-*/trace.jsonl",),
+    Source.PROTOCOL: ("member-*/protocol*.jsonl",),
+    Source.OUTPUT: ("member-*/*.log", *(f"{name}/*.log" for name in _OF_COMPANIONS)),
+    Source.ARCHIVES: ("member-*/archive/*",),
+    Source.CLUSTER: ("member-*/cluster/*",),
+    Source.CONFIGURATIONS: ("cluster.json", *(f"{name}/config.json" for name in ("member-*", *_OF_COMPANIONS))),
+    Source.COMPANIONS: (
+        "companions.json",
+        *(f"{name}/{files}" for name in _OF_COMPANIONS for files in ("trace.jsonl", "archive/*", "cluster/*")),
+    ),
+    Source.ORIGIN: ("origin.json",),
+    Source.SECURITY: ("security.json",),
+    Source.SEAL: ("seal.json",),
+    Source.CODE: (),
+}
+"""The files of each source, as patterns of paths in the run folder."""
 
 
 Check = Callable[[Evidence], Iterable[Result]]
@@ -41,7 +72,8 @@ class Checker:
     """A row of the table. `check` answers each of `promises` exactly once, with a finding or with why it has none.
 
     It may answer promises of the user's own besides. What it raises makes its promises unknown. A `UsageError` means
-    that the folder is malformed, and ends the judgement.
+    that the folder is malformed, and ends the judgement. `needs` covers every file that it opens: without one that the
+    manifest names it is not called.
     """
 
     name: str

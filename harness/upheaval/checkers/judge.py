@@ -1,24 +1,25 @@
 """Judges a run from its folder alone: every checker of the table, and every promise answered exactly once.
 
 A checker that answers nothing, answers twice, answers for another one or raises makes its promises unknown, with its
-name: silence is never green. No cluster is needed, and none has to be alive.
+name: silence is never green. So does a file that the run had when it began, and that a checker needs: without it the
+checker is not called. No cluster is needed, and none has to be alive.
 """
 
 import contextlib
 import gc
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Final
 
-from upheaval.checkers.checker import Checker
+from upheaval.checkers.checker import FILES, Checker, Source
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import AnyPromise, OwnPromise, Promise
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Result, Verdict
 from upheaval.errors import HarnessError
-from upheaval.records import RunFolder
+from upheaval.records import Manifest, RunFolder
 
 CRASH_FILE: Final = "judge-crash.txt"
 """Where the tracebacks of checkers go that raised. No part of the evidence: it is not sealed."""
@@ -42,8 +43,13 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
     """Run each checker, and see to it that each promise has one answer. Raises `UsageError` for a malformed file."""
     manifest = evidence.manifest
     answers = _Answers(evidence.run)
+    missing = _missing_sources(evidence.run, manifest)
     for checker in checkers:
-        answers.take(checker, evidence)
+        lost = [name for source, name in missing.items() if source in checker.needs]
+        if lost:
+            answers.miss(checker, lost[0])
+        else:
+            answers.take(checker, evidence)
     answers.settle(checkers)
     demanded = frozenset(manifest.demanded)
     results = [_demanded(result, demanded) for result in answers.results]
@@ -52,6 +58,12 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
         tuple(each for each in results if isinstance(each, Finding)),
         tuple(each for each in results if isinstance(each, NotApplicable)),
     )
+
+
+def _missing_sources(run: RunFolder, manifest: Manifest) -> Mapping[Source, str]:
+    """Each source with a file that was there when the run began, and is not."""
+    named = ((source, name) for source, patterns in FILES.items() for name in manifest.written if name in patterns)
+    return {source: name for source, name in named if not (run.path / name).exists()}
 
 
 def _demanded(result: Result, demanded: Collection[str]) -> Result:
@@ -84,6 +96,12 @@ class _Answers:
         for result in results:
             is_its_own = isinstance(result.promise, OwnPromise) or result.promise in checker.promises
             self._add(result, checker, is_its_own=is_its_own)
+
+    def miss(self, checker: Checker, name: str) -> None:
+        """Without that file silence of a checker would say nothing."""
+        why = f"{name} is missing, which was there when the run began"
+        for promise in checker.promises:
+            self._add(Finding(promise, Verdict.UNKNOWN, why), checker, is_its_own=True)
 
     def _add(self, result: Result, checker: Checker, *, is_its_own: bool) -> None:
         place = self._places.setdefault(result.promise, len(self.results))

@@ -50,6 +50,8 @@ class Promise(StrEnum):
     MONEY_CONSERVED = "money-conserved", "money is conserved"
     STATES_AGREE = "states-agree", "members' states agree at equal positions"
     SNAPSHOT_IS_REPLAY = "snapshot-is-replay", "a snapshot equals the replay of the log"
+    SNAPSHOTS_TAKEN = "snapshots-taken", "every member that runs takes an ordered snapshot, and of every service"
+    STANDBYS_KNOWN = "standbys-known", "members know the snapshots of standbys as they are"
     SERVICES_RAISED_NOTHING = "services-raised-nothing", "services raised nothing"
     EVIDENCE_COMPLETE = "evidence-complete", "the run left all its evidence"
     NO_UNEXPLAINED_END = "no-unexplained-end", "no process ended and no error was reported that no fault explains"

@@ -37,6 +37,8 @@ from upheaval.checkers.services.sessions import SERVICE_MESSAGES, SESSIONS
 from upheaval.checkers.services.timers import TIMERS_CHECKER
 from upheaval.checkers.states.backups import BACKUPS
 from upheaval.checkers.states.snapshots import SNAPSHOTS
+from upheaval.checkers.states.standby_notices import STANDBY_NOTICES
+from upheaval.checkers.states.taken_snapshots import TAKEN_SNAPSHOTS
 
 CHECKERS: Final[tuple[Checker, ...]] = (
     FAILURES,
@@ -70,6 +72,8 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     PROGRESS,
     LEDGER_CHECKER,
     SNAPSHOTS,
+    TAKEN_SNAPSHOTS,
+    STANDBY_NOTICES,
     RAISED,
     ABSENCE,
     UNEXPLAINED,

@@ -85,6 +85,7 @@ from upheaval.records.run_folder import (
     MEMBERS_MAX as MEMBERS_MAX,
     OWN_SYSTEM as OWN_SYSTEM,
     PROFILES as PROFILES,
+    RECORD_FILES as RECORD_FILES,
     SPLIT as SPLIT,
     SYNC_LEVEL_MAX as SYNC_LEVEL_MAX,
     TOGETHER as TOGETHER,

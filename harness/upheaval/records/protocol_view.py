@@ -93,7 +93,7 @@ def read_entries(run: RunFolder) -> Iterator[Entry]:
     sources = [
         _with_states(_read_file(path, folder.member_id)) for folder in members for path in folder.protocol_files()
     ]
-    if not sources and run.consensus_file.exists():
+    if not sources and run.has_consensus:
         sources = [_with_states(_seen_of(run, folder)) for folder in members]
     if not sources:
         raise UsageError(f"{run.path} has no protocol trace: `upheaval up --trace`, or a run on the simulated runtime")

@@ -24,6 +24,8 @@ from upheaval_chaos.record import FaultRecord, Proof
 FORMAT_VERSION = 2
 SESSIONS_NAME: Final = "sessions.jsonl"
 CONSENSUS_NAME: Final = "consensus.jsonl"
+RECORD_FILES: Final = ("history.jsonl", SESSIONS_NAME, ATTEMPTS_NAME, "faults.jsonl", "controls.jsonl")
+"""What the harness appends to while a run goes on, whatever the members are."""
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
@@ -129,6 +131,8 @@ class Manifest:
     converge: Converge | None = None
     failures: tuple[Failure, ...] = ()
     """What no other file of the run shows."""
+    written: tuple[str, ...] = ()
+    """Files of records that the run began with, empty: without one of them evidence is missing."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
 
@@ -239,13 +243,25 @@ class RunFolder:
             self._members[member_id] = MemberFolder(path, member_id, at_rest=self._is_at_rest)
         return self._members[member_id]
 
+    @property
+    def has_consensus(self) -> bool:
+        """Whether forwarders wrote what they saw."""
+        return self.consensus_file.exists() and self.consensus_file.stat().st_size > 0
+
     def create(self, manifest: Manifest) -> None:
-        """Make the folder with its manifest. Raises `EnvironmentFault` when that is not possible."""
+        """Make the folder, the files that processes will append records to, and the manifest, which names them.
+
+        So nothing has to be added to the manifest later, and a file that is gone can be told from one without a
+        record. Raises `EnvironmentFault` when that is not possible.
+        """
+        written = RECORD_FILES if manifest.system == OWN_SYSTEM else (*RECORD_FILES, CONSENSUS_NAME)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            for name in written:
+                (self.path / name).touch()
         except OSError as error:
             raise EnvironmentFault(f"cannot make the folder {self.path}: {error.strerror}") from error
-        self.write_manifest(manifest)
+        self.write_manifest(replace(manifest, written=(*written, *manifest.written)))
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, so that a reader never sees half of it. A seal is broken by that."""

@@ -18,7 +18,7 @@ from upheaval.records.companions import COMPANIONS_FILE, companion_folders
 from upheaval.records.connect_attempts import ATTEMPTS_NAME
 from upheaval.records.jsonfields import FieldError
 from upheaval.records.origin import ORIGIN_FILE
-from upheaval.records.run_folder import CONSENSUS_NAME, Failure, RunFolder, write_atomically
+from upheaval.records.run_folder import CONSENSUS_NAME, SESSIONS_NAME, Failure, RunFolder, write_atomically
 from upheaval.records.sparse_files import data_extents
 
 FORMAT_VERSION: Final = 1
@@ -69,7 +69,12 @@ def seal_of(run: RunFolder) -> Seal:
     fields = jsonfields.parse_object(jsonfields.read_text(run.manifest_file))
     told = {name: value for name, value in fields.items() if name != "sealed"}
     manifest = digest_of_text(json.dumps(told, sort_keys=True))
-    return Seal(manifest, {str(path.relative_to(run.path)): digest_of_file(path) for path in _sealed_files(run)})
+    files = _sealed_files(run)
+    # Folders without the field were sealed without it.
+    written = fields.get("written")
+    if isinstance(written, list) and SESSIONS_NAME in written and run.sessions_file.is_file():
+        files.append(run.sessions_file)
+    return Seal(manifest, {str(path.relative_to(run.path)): digest_of_file(path) for path in sorted(files)})
 
 
 def read_seal(run: RunFolder, text: str) -> Seal:
@@ -122,4 +127,4 @@ def _sealed_files(run: RunFolder) -> list[Path]:
     members = [path for path in run.path.glob("member-*") if path.is_dir()]
     for folder in (*members, *companion_folders(run.path)):
         found += folder.rglob("*")
-    return sorted(path for path in found if path.is_file())
+    return [path for path in found if path.is_file()]

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
+from upheaval.checkers.protocol.identities import SECURITY_FILE
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
     SPLIT,
@@ -544,4 +545,5 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         system=spec.system,
         planted=spec.planted,
         timeouts={"leader_disconnect_ns": spec.leader_disconnect_ms * MS} if spec.leader_disconnect_ms else {},
+        written=(SECURITY_FILE,) if spec.tls or spec.credentials else (),
     )

@@ -4,11 +4,13 @@ Each module has those of one part of the verdict and imports nothing of the chec
 """
 
 from support.bad_runs.absent import ABSENT, RAISED, UNEXPLAINED
+from support.bad_runs.backed_up import BACKED_UP
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
 from support.bad_runs.client_times import CLIENT_TIMES
 from support.bad_runs.clients import CLIENTS
 from support.bad_runs.committed import COMMITTED
+from support.bad_runs.converged import CONVERGED
 from support.bad_runs.joining import JOINING
 from support.bad_runs.log_entries import LOG_ENTRIES
 from support.bad_runs.named import NAMED
@@ -17,6 +19,7 @@ from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
 from support.bad_runs.seen import SEEN
 from support.bad_runs.snapshots import SNAPSHOTS
+from support.bad_runs.snapshots_taken import SNAPSHOTS_TAKEN
 from support.bad_runs.timely import TIMELY
 from support.bad_runs.windows import WINDOWS
 
@@ -38,6 +41,9 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *COMMITTED,
     *LOG_ENTRIES,
     *WINDOWS,
+    *CONVERGED,
+    *SNAPSHOTS_TAKEN,
+    *BACKED_UP,
 )
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

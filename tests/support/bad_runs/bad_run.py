@@ -7,11 +7,16 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+from support.flows_standby import snapshots_under_load
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.scenario import load_scenario
+from upheaval.testing.cluster import Cluster
+
+STANDBY_RUN = "standby"
+"""No scenario: a standby takes a snapshot for the members, who fetch it, and is stopped while the cluster goes on."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,11 @@ def copy_of_good_run(scenario: str, folder: Path) -> None:
 @cache
 def _good_run(name: str) -> Path:
     folder = Path(mkdtemp(prefix=f"good-{name}-"))
+    if name == STANDBY_RUN:
+        with Cluster(runtime="simulated", folder=folder, seed=1) as cluster:
+            snapshots_under_load(cluster, deaths=False)
+            assert cluster.verify().verdict is Verdict.VALID
+        return folder
     scenario = load_scenario(name)
     stage = SimulatedStage(scenario, 1, folder)
     result = run_scenario(scenario, stage, runtime="simulated", seed=1, say=lambda _: None)

@@ -48,6 +48,8 @@ class Ended:
             run.add_control(ControlRecord(order.what, 1, 2, 0, dict(self.seen), order.proof))  # type: ignore[arg-type]
         report = verify_run(path)
         asked = (
+            Promise.RUN_CONVERGED,
+            Promise.FAULTS_IN_TIME,
             Promise.ENDS_AT_ONE_POSITION,
             Promise.ONE_LEADER_A_TERM,
             Promise.EVIDENCE_COMPLETE,

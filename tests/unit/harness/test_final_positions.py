@@ -157,10 +157,21 @@ def test_a_power_cut_excuses_nothing_of_members_that_sync(tmp_path: Path) -> Non
     assert judged(tmp_path).verdict is Verdict.INVALID
 
 
+def _commit_in_two_steps(run: Path, built: BuiltRun, position: int, ns: int) -> None:
+    """The trace calls `position` committed before that time, and the rest after it."""
+    trace = run / "member-0" / "trace.jsonl"
+    end = built.end_positions[0]
+    trace.write_text(trace.read_text().replace(f'"commit_position":{end}', f'"commit_position":{position}'))
+    add_line(run, 0, term_line(1, 2, end, terms_of(built.payloads[0])[1]).replace('"ts":1,', f'"ts":{ns},'))
+
+
 def test_more_load_after_the_converge_phase_is_judged_with_the_rest(tmp_path: Path) -> None:
     built = good_run()
     built.write(tmp_path)
-    write_finals(tmp_path, position_of(built.operations[MIDDLE]), completed_ns=1)
+    position = position_of(built.operations[MIDDLE])
+    at_ns = 1 + max(each.invoke_ns for each in built.operations if (each.position or position + 1) <= position)
+    _commit_in_two_steps(tmp_path, built, position, at_ns)
+    write_finals(tmp_path, position, completed_ns=at_ns)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.VALID, report.findings
     assert (

@@ -316,6 +316,6 @@ ABSENCE: Final = Checker(
     "absence",
     (Promise.EVIDENCE_COMPLETE,),
     frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.HISTORY},
+    | {Source.HISTORY, Source.ORIGIN},
     _check,
 )

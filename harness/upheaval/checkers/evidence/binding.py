@@ -5,7 +5,8 @@ compared, member by member. What the log's messages and the snapshots say as a w
 looks at the few places of a recording that the small files name.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -45,6 +46,22 @@ from upheaval_node.trace_kinds import TraceKind
 
 _NOBODY: Final = -1
 _WHOLE_MEMBER: Final = "all"
+_OF_CLUSTER: Final = ("members", "service", "profile", "sync_level", "run_id")
+"""What the configurations of all members have in common."""
+_OF_RUN: Final = (
+    "run_id",
+    "runtime",
+    "members",
+    "components",
+    "profile",
+    "sync_level",
+    "service",
+    "more_services",
+    "model",
+    "system",
+    "planted",
+)
+"""What `cluster.json` and the manifest say alike."""
 _OF_A_LIFE: Final = (
     TraceKind.SEND,
     TraceKind.RECEIVE,
@@ -76,6 +93,7 @@ def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
         files = sum(_check_member(run, manifest, each, is_lossy=each in lossy) for each in range(manifest.members))
         files += sum(_check_companion(manifest, path) for path in companion_folders(run.path))
         files += _check_cluster_file(run, manifest)
+        _check_alike(run, manifest)
     except Broken as broken:
         return [broken.finding(Promise.EVIDENCE_BOUND)]
     detail = f"{files} files name the same run, members, processes, terms and recordings"
@@ -103,9 +121,22 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
 def _check_companion(manifest: Manifest, path: Path) -> int:
     folder = MemberFolder(path, _NOBODY, path.name)
     told = _trace_of(folder, manifest, _NOBODY) if folder.trace.exists() else None
-    files = int(told is not None) + _check_marks(folder, _NOBODY, None)
+    files = int(told is not None) + _check_marks(folder, _NOBODY, None) + _check_companion_config(folder, manifest)
     is_own = manifest.system == OWN_SYSTEM
     return files + _check_recordings(folder, is_at_end=False, names_all=is_own, is_named=is_own)
+
+
+def _check_companion_config(folder: MemberFolder, manifest: Manifest) -> int:
+    path = folder.path / "config.json"
+    fields = _object(path)
+    if fields is None:
+        return 0
+    of_name: tuple[str, Json, Json] = "name", fields.get("name", folder.path.name), folder.path.name
+    of_run: tuple[str, Json, Json] = "run_id", fields.get("run_id", manifest.run_id), manifest.run_id
+    for name, here, wanted in (of_name, of_run, *_configured(fields, manifest)):
+        if here != wanted:
+            raise _broken(folder, path, f"has {name} {_text(here)}, expected {_text(wanted)}")
+    return 1
 
 
 def _broken(folder: MemberFolder, path: Path, detail: str, position: int | None = None) -> Broken:
@@ -155,7 +186,46 @@ def _check_config(folder: MemberFolder, manifest: Manifest, member_id: int) -> i
         raise _broken(folder, path, f"is of member {fields['member_id']}")
     if fields.get("run_id", manifest.run_id) != manifest.run_id:
         raise _broken(folder, path, f"is of run {fields['run_id']}")
+    for name, here, wanted in _configured(fields, manifest):
+        if here != wanted:
+            raise _broken(folder, path, f"has {name} {_text(here)}, manifest.json {_text(wanted)}")
     return 1
+
+
+def _configured(fields: Mapping[str, Json], manifest: Manifest) -> Iterator[tuple[str, Json, Json]]:
+    """What a configuration has of what the manifest says, by the name of the manifest's field."""
+    if "profile" in fields:
+        yield "profile", fields["profile"], manifest.profile
+    if "sync_level" in fields:
+        yield "sync_level", fields["sync_level"], manifest.sync_level
+    if "service" in fields:
+        yield "service", fields["service"], [manifest.service, *manifest.more_services]
+    if isinstance(members := fields.get("members"), str):
+        yield "members", members.count("|") + 1, manifest.members
+    if isinstance(settings := fields.get("settings"), dict):
+        cluster = settings.get("cluster")
+        yield "timeouts", cluster.get("timeouts", {}) if isinstance(cluster, dict) else {}, dict(manifest.timeouts)
+
+
+def _check_alike(run: RunFolder, manifest: Manifest) -> None:
+    """What is no member's own is the same in the configurations of all."""
+    first: tuple[str, Mapping[str, Json]] | None = None
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        path = folder.path / "config.json"
+        fields = _object(path)
+        if fields is None:
+            continue
+        shared = {name: fields[name] for name in _OF_CLUSTER if name in fields}
+        name, other = first = first or (folder.path.name, shared)
+        different = next((each for each in shared if each in other and shared[each] != other[each]), None)
+        if different is not None:
+            detail = f"has {different} {_text(shared[different])}, that of {name} {_text(other[different])}"
+            raise _broken(folder, path, detail)
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _check_cluster_file(run: RunFolder, manifest: Manifest) -> int:
@@ -163,9 +233,10 @@ def _check_cluster_file(run: RunFolder, manifest: Manifest) -> int:
     fields = _object(path)
     if fields is None:
         return 0
-    for name, wanted in (("run_id", manifest.run_id), ("members", manifest.members), ("runtime", manifest.runtime)):
-        if fields.get(name, wanted) != wanted:
-            detail = f"{path.name} has {name} {fields[name]}, manifest.json {wanted}"
+    of_manifest: Mapping[str, Json] = json.loads(manifest.to_json())
+    for name in _OF_RUN:
+        if name in fields and fields[name] != of_manifest[name]:
+            detail = f"{path.name} has {name} {_text(fields[name])}, manifest.json {_text(of_manifest[name])}"
             raise Broken(Verdict.INVALID, detail)
     return 1
 
@@ -391,6 +462,7 @@ def _check_snapshots(
 BINDING: Final = Checker(
     "binding",
     (Promise.EVIDENCE_BOUND,),
-    frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
+    | {Source.CONFIGURATIONS, Source.ORIGIN},
     lambda evidence: check_binding(evidence.run, evidence.manifest),
 )

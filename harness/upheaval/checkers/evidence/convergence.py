@@ -1,12 +1,23 @@
-"""The promises that a run converged, and that it had enough traffic to judge by."""
+"""The promises that a run converged, and that it had enough traffic to judge by.
 
-from collections.abc import Iterable
+The manifest says where the members stood and when they were looked at. Both are held to what shows: what the members'
+traces and the history say of that position, the lives of the members' processes, and the faults.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Function, Manifest, Operation, Outcome
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.records import OWN_SYSTEM, Converge, Function, Manifest, Operation, Outcome
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import MS
 
 # Fewer acknowledged operations than this show nothing: a run that did almost nothing must not look good.
 ACKNOWLEDGED_MIN = 100
@@ -38,6 +49,80 @@ def converged(manifest: Manifest) -> Finding:
     return Finding(Promise.RUN_CONVERGED, Verdict.VALID, f"{manifest.members} members at position {min(positions)}")
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What shows of the time at which the members were looked at.
+
+    `committed_then` is the furthest position that a trace calls committed before it; None: traces say nothing of that.
+    `traces` are those of members that were never replaced.
+    """
+
+    operations: Sequence[Operation] = ()
+    faults: Sequence[FaultRecord] = ()
+    traces: Sequence[TraceFacts] = ()
+    committed_then: int | None = None
+
+
+def converged_then(manifest: Manifest, shown: Shown) -> Finding:
+    """The same, with the time at which the members were looked at held to what shows."""
+    finding = converged(manifest)
+    converge = manifest.converge
+    if converge is None or finding.verdict is not Verdict.VALID:
+        return finding
+    try:
+        _require_after(converge, shown)
+        _require_alive(converge, shown.traces)
+        _require_healed(converge, shown.faults)
+    except Broken as broken:
+        return broken.finding(Promise.RUN_CONVERGED)
+    return finding
+
+
+def _require_after(converge: Converge, shown: Shown) -> None:
+    """The final position was reached before: it was committed, and what is up to there had been asked for."""
+    position, at_ns = converge.members[0].commit_position, converge.completed_ns
+    when = f"the members were last seen at {at_ns // MS} ms, at position {position}"
+    if shown.committed_then is not None and shown.committed_then < position:
+        detail = f"{when}: no trace calls more than {shown.committed_then} committed by then"
+        raise Broken(Verdict.UNKNOWN, detail, position=position)
+    for operation in shown.operations:
+        at = operation.position
+        if operation.outcome is not Outcome.OK or at is None or at > position or operation.invoke_ns < at_ns:
+            continue
+        asked = f"operation id={operation.id}, at position {at}, was asked for at {operation.invoke_ns // MS} ms"
+        raise Broken(Verdict.UNKNOWN, f"{when}: {asked}", position=at, operation=operation.id)
+
+
+def _require_alive(converge: Converge, traces: Iterable[TraceFacts]) -> None:
+    at_ns = converge.completed_ns
+    for facts in traces:
+        lives = [life for life in facts.lives if life.component in OF_MODULE]
+        if any(
+            life.begin_ns <= at_ns
+            and (life.status is None or life.last_ns >= at_ns)
+            and (life.next_ns is None or life.next_ns > at_ns)
+            for life in lives
+        ):
+            continue
+        shown = ", ".join(f"from {life.begin_ns // MS} to {life.last_ns // MS} ms" for life in lives) or "never"
+        detail = (
+            f"the members were last seen at {at_ns // MS} ms, when member {facts.member_id} did not run: it ran {shown}"
+        )
+        position = converge.members[0].commit_position
+        raise Broken(Verdict.UNKNOWN, detail, members=(facts.member_id,), position=position)
+
+
+def _require_healed(converge: Converge, faults: Iterable[FaultRecord]) -> None:
+    at_ns = converge.completed_ns
+    for fault in faults:
+        if fault.heal_begin_ns is not None and fault.inject_end_ns < at_ns < fault.heal_begin_ns:
+            detail = (
+                f"the members were last seen at {at_ns // MS} ms, while {fault.what} of {fault.where} went on: it was "
+                f"healed from {fault.heal_begin_ns // MS} ms on"
+            )
+            raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(fault.members)))
+
+
 def enough_traffic(operations: Iterable[Operation], *, is_script: bool = False) -> Finding:
     """Whether there were enough acknowledged operations to judge by.
 
@@ -58,8 +143,23 @@ def enough_traffic(operations: Iterable[Operation], *, is_script: bool = False) 
     return Finding(Promise.ENOUGH_TRAFFIC, Verdict.VALID, detail)
 
 
+def _shown(evidence: Evidence) -> Shown:
+    manifest, positions = evidence.manifest, evidence.positions
+    replaced = losses_of(evidence.run, manifest).replaced
+    traces = [facts for facts in evidence.traces if facts.is_there and facts.member_id not in replaced]
+    # A lone member sends nobody its positions, and one of Aeron traces none.
+    tells = manifest.members > 1 and manifest.system == OWN_SYSTEM and positions.is_whole
+    then = None
+    if tells and not positions.replaced and not positions.is_lossy:
+        then = -1 if positions.committed_in_run is None else positions.committed_in_run.position
+    return Shown(evidence.operations, evidence.faults, traces, then)
+
+
 CONVERGENCE: Final = Checker(
-    "convergence", (Promise.RUN_CONVERGED,), frozenset(), lambda evidence: [converged(evidence.manifest)]
+    "convergence",
+    (Promise.RUN_CONVERGED,),
+    frozenset((Source.HISTORY, Source.FAULTS, Source.TRACES)),
+    lambda evidence: [converged_then(evidence.manifest, _shown(evidence))],
 )
 TRAFFIC: Final = Checker(
     "traffic",

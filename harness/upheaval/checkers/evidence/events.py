@@ -15,6 +15,7 @@ from upheaval_node.protocol.codec import NULL_INT32
 MS_OF_UNIT: Final = (1, 1_000, 1_000_000)
 """A millisecond in each unit of the cluster's time, by its code (Aeron Cluster: ClusterTimeUnit)."""
 
+_STANDBY_FLAG: Final = 1
 GAP_MS: Final = 100
 EVIDENCE_MS: Final = 1_000
 """What the cluster still owes after the log went on for so long, it has lost."""
@@ -151,6 +152,11 @@ def asks_members(action: int, flags: int) -> bool:
     return action == ClusterAction.SNAPSHOT and flags in (0, NULL_INT32)
 
 
+def asks_standbys(action: int, flags: int) -> bool:
+    """Whether it is for a snapshot of standbys alone."""
+    return action == ClusterAction.SNAPSHOT and flags == _STANDBY_FLAG
+
+
 @dataclass(slots=True)
 class LogEvents:
     """In log order. `snapshots` are the positions at which the log asks every member for one."""
@@ -159,6 +165,8 @@ class LogEvents:
     timers: list[TimerFired] = field(default_factory=list)
     service_messages: list[ServiceMessage] = field(default_factory=list)
     snapshots: list[int] = field(default_factory=list)
+    standby_snapshots: list[int] = field(default_factory=list)
+    """The positions at which it asks standbys alone for one."""
     times: dict[int, TermTimes] = field(default_factory=dict)
     """By leadership term."""
     time_unit: int = 0
@@ -193,6 +201,8 @@ class LogEvents:
         """Take a ClusterActionRequest, in log order."""
         if asks_members(action, flags):
             self.snapshots.append(position)
+        elif asks_standbys(action, flags):
+            self.standby_snapshots.append(position)
         elif action == ClusterAction.SUSPEND and self._suspended_at is None:
             self._suspended_at = position
             self.suspensions += 1

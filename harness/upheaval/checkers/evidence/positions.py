@@ -4,7 +4,8 @@ What a leader told the others to be committed stays committed, so the furthest C
 log that is judged, whatever the manifest says. This module knows traces and where recordings end; it reads no log.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -126,6 +127,33 @@ def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, Tra
         for event in folder.read_trace() if folder.trace.exists() else ():
             if event.event in (TraceKind.SEND, TraceKind.RECEIVE):
                 yield member_id, event
+
+
+class CommittedOverTime:
+    """Up to where the traces say that the log was committed, by when they say it first."""
+
+    def __init__(self, steps: Iterable[tuple[int, int]]) -> None:
+        """`steps` are times and positions, in any order."""
+        self._times: list[int] = []
+        self._positions: list[int] = []
+        for ns, position in sorted(steps):
+            if not self._positions or position > self._positions[-1]:
+                self._times.append(ns)
+                self._positions.append(position)
+
+    def by(self, ns: int) -> int:
+        """The furthest position by then, -1 for none."""
+        place = bisect_right(self._times, ns)
+        return self._positions[place - 1] if place else -1
+
+
+def committed_over_time(run: RunFolder, manifest: Manifest) -> CommittedOverTime:
+    """From all traces. Raises `UsageError` for a malformed line."""
+    return CommittedOverTime(
+        (event.ns, position)
+        for _, event in _messages(run, range(manifest.members))
+        if event.fields["message"] in _COMMITTED and (position := _position_of(event)) is not None
+    )
 
 
 def _position_of(event: TraceEvent) -> int | None:

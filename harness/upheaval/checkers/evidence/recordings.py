@@ -359,6 +359,44 @@ class CatalogEntry:
     """False for a descriptor that has a checksum which is not its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """One snapshot in a recording log, valid or not: of the member itself, or one that a standby has."""
+
+    recording_id: int
+    """In the archive of whoever has it."""
+    term_id: int
+    term_base: int
+    position: int
+    timestamp: int
+    service_id: int
+    is_of_standby: bool
+    is_valid: bool
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Position and service: of one place there is one snapshot."""
+        return self.position, self.service_id
+
+
+def snapshot_records(path: Path) -> list[SnapshotRecord]:
+    """All of them, in the order of the file; none when it cannot be read."""
+    found = []
+    with contextlib.suppress(LogMissing):
+        for record in _records(path):
+            recording_id, term, base, position, timestamp, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(record)
+            kinds = (_ENTRY_SNAPSHOT, _ENTRY_STANDBY_SNAPSHOT)
+            if kind & _ENTRY_KIND not in kinds or position <= 0:
+                continue
+            is_of_standby = kind & _ENTRY_KIND == _ENTRY_STANDBY_SNAPSHOT
+            found.append(
+                SnapshotRecord(
+                    recording_id, term, base, position, timestamp, service_id, is_of_standby, is_valid=kind in kinds
+                )
+            )
+    return found
+
+
 def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
     """Recording id, log position and service id (-1: the module) of the valid snapshots that a recording log names."""
     with contextlib.suppress(LogMissing):

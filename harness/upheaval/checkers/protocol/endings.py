@@ -1,11 +1,11 @@
 """The promise that a cluster which was told to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
 
 From what the members left: their traces (`cluster-end`, `service-terminate`, `process-end`), their recording logs, the
-recordings of those that were not started again, the commands of the run, and its faults: one may kill a member that has
-ended but for its process. This module knows no cluster.
+recordings of those that were not started again, the first election of those that were, the commands of the run, and its
+faults: one may kill a member that has ended but for its process. This module knows no cluster.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -26,7 +26,10 @@ from upheaval.records import (
 )
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NULL_POSITION
+from upheaval_node.types import MS, NULL_POSITION, S
+
+_TURN_NS: Final = S
+"""A line has the time at which the turn of its process began: that may be before the command that it took."""
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class Life:
 
     `term_id` is the term that the member was in, `requested_term_id` the one in which a leader named the end;
     `services` is how many services had to end, `ends` where each of them was when it was told, by its id. `ended_ns` is
-    when it came to the end, `next_ns` when the member was started again.
+    when it came to the end, `next_ns` when the member was started again, `next_append` up to where its log was then.
     """
 
     member_id: int
@@ -50,6 +53,7 @@ class Life:
     """The process with the consensus module."""
     ended_ns: int = -1
     next_ns: int | None = None
+    next_append: int | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -76,7 +80,7 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
         if not folder.trace.exists():
             missing = member_id
             continue
-        found = list(_lives(member_id, folder.read_trace()))
+        found = _lives(member_id, folder.read_trace())
         if found and found[-1].has_ended:
             latest.add(id(found[-1]))
         lives.extend(life for life in found if life.has_ended)
@@ -106,31 +110,35 @@ def _names_an_end(trace: Path) -> bool:
         return any(TraceKind.CLUSTER_END.encode() in line for line in stream)
 
 
-def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
+def _lives(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
     """The starts of a member in order."""
-    life: Life | None = None
+    lives: list[Life] = []
     for event in events:
         fields = event.fields
         component = str(fields.get("component", ""))
         if event.event == TraceKind.PROCESS_START and component in OF_MODULE:
-            if life is not None:
-                life.next_ns = event.ns
-                yield life
-            life = Life(member_id, module=component)
-        elif life is None:
+            if lives:
+                lives[-1].next_ns = event.ns
+            lives.append(Life(member_id, module=component))
+        elif not lives:
             continue
+        elif event.event == TraceKind.ELECTION_STATE and len(lives) > 1 and lives[-2].next_append is None:
+            lives[-2].next_append = _number(event, "append_position")
         elif event.event == TraceKind.SERVICE_TERMINATE:
-            life.ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
+            lives[-1].ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
         elif event.event == TraceKind.CLUSTER_END:
-            life.ended_ns = event.ns
-            life.position = _number(event, "log_position")
-            life.term_id = _number(event, "leadership_term_id")
-            life.requested_term_id = _number(event, "requested_term_id")
-            life.services = _number(event, "services")
+            _end(lives[-1], event)
         elif event.event == TraceKind.PROCESS_END:
-            life.statuses[component] = _number(event, "status")
-    if life is not None:
-        yield life
+            lives[-1].statuses[component] = _number(event, "status")
+    return lives
+
+
+def _end(life: Life, event: TraceEvent) -> None:
+    life.ended_ns = event.ns
+    life.position = _number(event, "log_position")
+    life.term_id = _number(event, "leadership_term_id")
+    life.requested_term_id = _number(event, "requested_term_id")
+    life.services = _number(event, "services")
 
 
 def _number(event: TraceEvent, name: str) -> int:
@@ -195,6 +203,7 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
     if life.term_id not in recorded:
         raise life.broken(f"does not have term {life.term_id} in its recording log")
     if not is_latest:
+        _require_began_there(life, run.read_manifest().system)
         return
     try:
         log_end = RecordedLog(folder).read_to_end()
@@ -202,6 +211,12 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
         raise Broken(Verdict.UNKNOWN, str(error), members=(life.member_id,)) from error
     if log_end != life.position:
         raise life.broken(f"has a log that ends at {log_end}")
+
+
+def _require_began_there(life: Life, system: str) -> None:
+    """Whoever ended its cluster and was started again begins with the log that it had at its end."""
+    if system == OWN_SYSTEM and life.next_append not in (None, life.position):
+        raise life.broken(f"was started again at {(life.next_ns or 0) // MS} ms with a log up to {life.next_append}")
 
 
 def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
@@ -218,6 +233,12 @@ def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequenc
             at = group[0].position
             detail = f"member {min(absent)} did not end with the others at {at} ({command.what})"
             raise Broken(Verdict.INVALID, detail, members=tuple(sorted(absent)), position=at)
+        for life in group:
+            if life.member_id in members and not command.begin_ns - _TURN_NS <= life.ended_ns <= command.end_ns:
+                raise life.broken(
+                    f"did so at {life.ended_ns // MS} ms: the {command.what} was given at {command.begin_ns // MS} ms "
+                    f"and had taken effect by {command.end_ns // MS} ms"
+                )
         for member in sorted(members):
             _require_seen(command, member, group[0].position)
 

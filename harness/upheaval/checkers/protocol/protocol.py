@@ -72,7 +72,7 @@ def _check_foreign(run: RunFolder, manifest: Manifest) -> list[Result]:
     """Of a system whose members trace no messages."""
     if manifest.members < 2:
         return [NotApplicable(promise, "a single member sends no messages to others") for promise in _PROMISES]
-    if not run.consensus_file.exists():
+    if not run.has_consensus:
         why = f"members of {manifest.system} trace no messages, and no forwarder wrote {run.consensus_file.name}"
         return [NotApplicable(promise, why) for promise in _PROMISES]
     return [*_check_seen(run, manifest)]

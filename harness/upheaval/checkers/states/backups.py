@@ -1,8 +1,9 @@
 """The promise about backups: what was acknowledged before a backup's position is in it, and in what comes from it.
 
 A backup's recordings are read like a member's, compared byte by byte with the members' log, and looked through for the
-operations of the history. A restored run is judged by what its origin says that its members were given. This module
-needs neither the cluster nor, for a restored run, the backup.
+operations of the history. What it had at a time, by its own trace and by when it was ended, was committed then by the
+traces of the members. A restored run is judged by what its origin says that its members were given. This module needs
+neither the cluster nor, for a restored run, the backup.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,11 +17,19 @@ from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.log_messages import decode_message
 from upheaval.checkers.evidence.log_pieces import first_difference, log_digest
 from upheaval.checkers.evidence.logs import WitnessLog, described, frame_at, read_entries
-from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
+from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.positions import CommittedOverTime, committed_over_time
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries, snapshot_records
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.trace_facts import facts_of
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.states.taken_snapshots import require_whole
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import (
+    BACKUP,
+    OWN_SYSTEM,
+    STANDBY,
+    ControlRecord,
     FinalPosition,
     Function,
     Manifest,
@@ -35,9 +44,20 @@ from upheaval.records import (
 )
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
 
 _MODULE_ID: Final = -1
 _MARKERS: Final = 2
+_START: Final = "start"
+GRACE_NS: Final = 200 * MS
+"""A line has the time at which the turn of its process began, which takes that long, but for stalls."""
+_POSITION_OF: Final[Mapping[str, str]] = {
+    TraceKind.BACKUP_TERM: "term_base_log_position",
+    TraceKind.STANDBY_REPLAY_ENDED: "log_position",
+    TraceKind.SERVICE_ACK: "log_position",
+}
+"""Events of companions that name a position up to which they have the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,8 @@ class _Members:
     count: int
     commit_position: int
     witness_id: int
+    services: int
+    """How many a member has; 0 where a backup may have been ended between two of its snapshots."""
 
     def log(self, member_id: int) -> RecordedLog:
         return RecordedLog(self.run.member(member_id))
@@ -62,17 +84,21 @@ def check_backups(
     finals: Sequence[FinalPosition],
     operations: Sequence[Operation],
     witness_id: int,
+    controls: Sequence[ControlRecord] = (),
 ) -> list[Result]:
     """One result on all backups of a run, standbys among them, and on what it was restored from.
 
     `witness_id` is the member with the longest log, -1 when there is no readable one.
     """
     commit_position = min((final.commit_position for final in finals), default=-1)
-    members = _Members(run, manifest.members, commit_position, witness_id)
+    services = 1 + len(manifest.more_services) if manifest.system == OWN_SYSTEM else 0
+    members = _Members(run, manifest.members, commit_position, witness_id, services)
     noted = {config.name: config.position for config in load_companions(run.path)}
     names = {folder.name for folder in companion_folders(run.path)}
     names |= {name for name, position in noted.items() if position > 0}
+    names |= _started(controls)
     work = [partial(_judge_backup, run.path / name, noted.get(name, -1), members, operations) for name in sorted(names)]
+    work += [partial(_judge_times, run, manifest, name, controls) for name in sorted(names)]
     origin = read_origin(run.path)
     if origin is not None:
         work.append(partial(_judge_restored, origin, members))
@@ -82,7 +108,7 @@ def check_backups(
     worst = max(found, key=lambda finding: finding.verdict)
     if worst.verdict is not Verdict.VALID:
         return [worst]
-    return [Finding(Promise.BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in found))]
+    return [Finding(Promise.BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in found if finding.detail))]
 
 
 def _judged(judge: Callable[[], str]) -> Finding:
@@ -117,6 +143,8 @@ def _judge_backup(folder: Path, noted: int, members: _Members, operations: Seque
     _require_operations(copy, operations)
     compared = _compare(copy, members)
     snapshots = _check_snapshots(copy, members)
+    if members.services:
+        require_whole(copy.name, -1, snapshot_records(copy.files.recording_log), members.services)
     _require_start(copy, snapshots)
     taken = sorted({position for position, _ in snapshots})
     shown = f", and snapshots at {', '.join(map(str, taken))}" if taken else ""
@@ -259,6 +287,88 @@ def _require_start(copy: _Copy, snapshots: set[tuple[int, int]]) -> None:
         raise Broken(Verdict.INVALID, detail, position=copy.start)
 
 
+# --- when it had what ---
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A position of the log that a companion had at `ns`, by that line of evidence."""
+
+    ns: int
+    position: int
+    line: str
+
+
+def require_committed(name: str, held: Iterable[Held], committed: CommittedOverTime, grace_ns: int = GRACE_NS) -> int:
+    """What a companion had was committed by then; how many times that was looked at. Raises `Broken`."""
+    count = 0
+    for each in held:
+        known = committed.by(each.ns + grace_ns)
+        if each.position > known:
+            detail = (
+                f"{name} had the log up to position {each.position} at {each.ns // MS} ms ({each.line}), and the "
+                f"traces call no more than {known} committed by then"
+            )
+            raise Broken(Verdict.INVALID, detail, position=each.position)
+        count += 1
+    return count
+
+
+def _started(controls: Iterable[ControlRecord]) -> set[str]:
+    """The companions that were seen to run."""
+    found = set()
+    for control in controls:
+        companion = _companion_of(control)
+        if companion is not None and companion[1] == _START and control.proof.holds:
+            found.add(companion[0])
+    return found
+
+
+def _companion_of(control: ControlRecord) -> tuple[str, str] | None:
+    """Which companion a record of `controls.jsonl` is about, and what was done to it."""
+    words = control.what.split()
+    if len(words) < 2 or words[0] not in (BACKUP, STANDBY):
+        return None
+    named = (word.removeprefix("name=") for word in words[2:] if word.startswith("name="))
+    return next(named, f"{words[0]}-0"), words[1]
+
+
+def _judge_times(run: RunFolder, manifest: Manifest, name: str, controls: Sequence[ControlRecord]) -> str:
+    """Of a cluster whose members tell each other what is committed, and lost nothing. Empty: nothing to add."""
+    losses = losses_of(run, manifest)
+    folders = [run.member(member_id) for member_id in range(manifest.members)]
+    has_traces = all(folder.trace.exists() for folder in folders)
+    if manifest.system != OWN_SYSTEM or manifest.members == 1 or losses.members or not has_traces:
+        return ""
+    files = MemberFolder(run.path / name, -1, name, at_rest=True)
+    stalls = [stall for folder in (files, *folders) for stall in facts_of(folder).stalls]
+    grace_ns = GRACE_NS + max((end_ns - begin_ns for begin_ns, end_ns in stalls), default=0)
+    count = require_committed(name, _held_by(files, controls), committed_over_time(run, manifest), grace_ns)
+    return f"{count} positions that {name} had were committed then" if count else ""
+
+
+def _held_by(files: MemberFolder, controls: Sequence[ControlRecord]) -> Iterator[Held]:
+    """What its trace names, and all of its log when it was ended for good."""
+    events = list(files.read_trace()) if files.trace.exists() else []
+    for event in events:
+        field = _POSITION_OF.get(event.event)
+        position = event.fields.get(field) if field is not None else None
+        if type(position) is int and position >= 0:
+            yield Held(event.ns, position, f"{files.name}/trace.jsonl:{event.line}")
+    done = [
+        (line, control, companion[1])
+        for line, control in enumerate(controls, 1)
+        if (companion := _companion_of(control)) is not None and companion[0] == files.name
+    ]
+    if not done or done[-1][2] == _START or not done[-1][1].proof.holds:
+        return
+    line, control, _ = done[-1]
+    try:
+        yield Held(control.end_ns, RecordedLog(files).read_to_end(), f"controls.jsonl:{line}")
+    except LogMissing:
+        return
+
+
 # --- a restored run ---
 
 
@@ -307,12 +417,14 @@ def _require_snapshot(origin: Origin, folder: MemberFolder) -> None:
 def _check(evidence: Evidence) -> Iterable[Result]:
     witness = evidence.logs.witness
     longest = -1 if witness is None else witness.member_id
-    return check_backups(evidence.run, evidence.manifest, evidence.finals, evidence.operations, longest)
+    run, manifest, finals = evidence.run, evidence.manifest, evidence.finals
+    return check_backups(run, manifest, finals, evidence.operations, longest, evidence.controls)
 
 
 BACKUPS: Final = Checker(
     "backups",
     (Promise.BACKED_UP,),
-    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS)),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
+    | {Source.HISTORY, Source.CONTROLS, Source.ORIGIN},
     _check,
 )

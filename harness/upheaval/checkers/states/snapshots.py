@@ -332,6 +332,7 @@ _PROMISES: Final = (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY)
 SNAPSHOTS: Final = Checker(
     "snapshots",
     _PROMISES,
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS, Source.CODE)),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
+    | {Source.ORIGIN, Source.CODE},
     of_whole_log(_PROMISES, _check),
 )

@@ -16,6 +16,7 @@ from upheaval.checkers.protocol.identities import SECURITY_FILE
 from upheaval.cluster.companion_control import Companion
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
+    RECORD_FILES,
     ConnectAnswer,
     ConnectAttempt,
     ControlRecord,
@@ -496,6 +497,8 @@ class SimulatedCluster:
     def write(self) -> None:
         """Write the run folder as things stand: manifest, history, faults, the members' traces and files."""
         folder = self.run
+        for name in RECORD_FILES:
+            (folder.path / name).unlink(missing_ok=True)
         folder.create(
             Manifest(
                 run_id=self._run_id(),
@@ -517,16 +520,12 @@ class SimulatedCluster:
                 planned_commands=self.planned_commands,
                 demanded=self.demanded,
                 expected=self.expected,
+                written=() if self.gate is None else (SECURITY_FILE,),
                 converge=self.converged,
             )
         )
         if self.gate is not None:
             write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")
-        folder.history_file.unlink(missing_ok=True)
-        folder.sessions_file.unlink(missing_ok=True)
-        folder.attempts_file.unlink(missing_ok=True)
-        folder.faults_file.unlink(missing_ok=True)
-        folder.controls_file.unlink(missing_ok=True)
         with folder.history_writer() as writer:
             for operation in self.history:
                 writer.add(operation)

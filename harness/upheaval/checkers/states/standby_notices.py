@@ -1,0 +1,196 @@
+"""The promise that members know the snapshots of standbys as they are: what a notice became is what the standby has.
+
+A standby tells every member of a snapshot that the log asked standbys for; a member writes it into its recording log,
+as a reference. From these, the standbys' own recording logs, the traces and the commands of the run. What the snapshots
+hold is judged by `snapshots`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.recordings import SnapshotRecord
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.trace_facts import facts_of
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.states.taken_snapshots import (
+    Holder,
+    OrderedSnapshot,
+    holder_of,
+    members_of,
+    ordered_snapshots,
+    require_by_all,
+)
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
+from upheaval.records import STANDBY, AdminCommand, MemberFolder, companion_folders, read_origin
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS, NEVER_NS, S
+
+NOTICE_NS: Final = 20 * S
+"""For so long a standby has to live after it took a snapshot, for its notice to reach some member for certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A line by which a member's trace says that it wrote down a notice."""
+
+    line: int
+    ns: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Informed:
+    """A member, and which notices its trace tells of."""
+
+    holder: Holder
+    noted: Sequence[Noted] = ()
+
+    @property
+    def records(self) -> list[SnapshotRecord]:
+        """What it knows of snapshots of standbys."""
+        return [record for record in self.holder.records if record.is_of_standby]
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A standby: what it has, and until when it lived after it took each of its snapshots."""
+
+    holder: Holder
+    lived_ns: Mapping[int, int] = field(default_factory=dict)
+    """By position, for how long it took no other one."""
+
+
+def judge_notices(
+    members: Sequence[Informed],
+    standbys: Sequence[Standby],
+    orders: Sequence[OrderedSnapshot],
+    asked: Iterable[int],
+    services: int,
+    restored: int = -1,
+) -> Result:
+    """`asked` are the positions at which the log asks standbys alone; what lies up to `restored` came with the run."""
+    if not orders and not standbys and not any(member.records or member.noted for member in members):
+        return NotApplicable(Promise.STANDBYS_KNOWN, "there was no standby")
+    try:
+        compared = 0
+        for member in members:
+            _require_written(member, services)
+            compared += _require_same(member, standbys, restored)
+        for order in orders:
+            require_by_all(order, [replace(member.holder, records=member.records) for member in members])
+        announced = _require_announced(members, standbys, asked)
+    except Broken as broken:
+        return broken.finding(Promise.STANDBYS_KNOWN)
+    detail = f"{compared} references of members name what standbys have, of {announced} announced snapshots"
+    return Finding(Promise.STANDBYS_KNOWN, Verdict.VALID, detail)
+
+
+def _require_written(member: Informed, services: int) -> None:
+    """What a trace says was written down is there, of every service."""
+    who = member.holder
+    places = {record.place for record in member.records}
+    for noted in member.noted:
+        lacking = [each for each in range(-1, services) if (noted.position, each) not in places]
+        if lacking:
+            what = "the consensus module" if lacking[0] < 0 else f"service {lacking[0]}"
+            detail = (
+                f"{who.name}/cluster/recording.log does not have the standby's snapshot of {what} at position "
+                f"{noted.position}, which was written down by {noted.ns // MS} ms ({who.name}/trace.jsonl:{noted.line})"
+            )
+            raise Broken(Verdict.INVALID, detail, members=(who.member_id,), position=noted.position)
+
+
+def _require_same(member: Informed, standbys: Iterable[Standby], restored: int) -> int:
+    """Each reference is a snapshot of a standby, in every field."""
+    own = [record for standby in standbys for record in standby.holder.records if not record.is_of_standby]
+    by_id = {(record.recording_id, record.service_id): record for record in own}
+    compared = 0
+    for record in member.records:
+        if record.position <= restored:
+            continue
+        where = (
+            f"{member.holder.name}/cluster/recording.log names recording {record.recording_id} of a standby for the "
+            f"snapshot of service {record.service_id} at position {record.position}"
+        )
+        who = (member.holder.member_id,)
+        if not own:
+            detail = f"{where}, and no standby left its recording log"
+            raise Broken(Verdict.UNKNOWN, detail, members=who, position=record.position)
+        there = by_id.get((record.recording_id, record.service_id))
+        if there is None:
+            raise Broken(Verdict.INVALID, f"{where}, which no standby has", members=who, position=record.position)
+        for name in ("position", "term_id", "term_base", "timestamp"):
+            noted, actual = getattr(record, name), getattr(there, name)
+            if noted != actual:
+                detail = f"{where}, with {name.replace('_', ' ')} {noted}: the standby has {actual}"
+                raise Broken(Verdict.INVALID, detail, members=who, position=record.position)
+        compared += 1
+    return compared
+
+
+def _require_announced(members: Sequence[Informed], standbys: Iterable[Standby], asked: Iterable[int]) -> int:
+    """A snapshot that standbys were asked for, and that one took and lived on with, is known to some member."""
+    asked = set(asked)
+    known = {record.position for member in members for record in member.records}
+    count = 0
+    for standby in standbys:
+        for position in sorted(asked & {record.position for record in standby.holder.records}):
+            count += 1
+            lived_ns = standby.lived_ns.get(position, 0)
+            if position not in known and lived_ns >= NOTICE_NS:
+                detail = (
+                    f"no member knows of the snapshot that {standby.holder.name} took at position {position}, and it "
+                    f"went on for {lived_ns // MS} ms"
+                )
+                who = tuple(member.holder.member_id for member in members)
+                raise Broken(Verdict.INVALID, detail, members=who, position=position)
+    return count
+
+
+# --- from a run folder ---
+
+
+def _informed(evidence: Evidence, holder: Holder) -> Informed:
+    noted = []
+    for event in evidence.run.member(holder.member_id).read_trace():
+        position = event.fields.get("log_position")
+        if event.event == TraceKind.STANDBY_SNAPSHOT and type(position) is int:
+            noted.append(Noted(event.line, event.ns, position))
+    return Informed(holder, noted)
+
+
+def _standby(folder: MemberFolder) -> Standby:
+    """For how long it lived on: to the last line of its process, or to the next snapshot."""
+    events = {event.line: event for event in folder.read_trace()} if folder.trace.exists() else {}
+    last_ns = {event.fields.get("pid"): event.ns for event in events.values()}
+    taken = sorted((events[line].ns, position, line) for position, line in facts_of(folder).snapshots.items())
+    lived: dict[int, int] = {}
+    for (ns, position, line), (next_ns, _, _) in zip(taken, [*taken[1:], (NEVER_NS, -1, -1)], strict=True):
+        lived[position] = min(last_ns[events[line].fields.get("pid")], next_ns) - ns
+    return Standby(holder_of(folder), lived)
+
+
+def _check(evidence: Evidence) -> Iterable[Result]:
+    run, manifest = evidence.run, evidence.manifest
+    paths = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
+    standbys = [_standby(MemberFolder(path, -1, path.name, at_rest=True)) for path in paths]
+    members = [
+        _informed(evidence, holder) for holder in members_of(evidence) if run.member(holder.member_id).trace.exists()
+    ]
+    orders = ordered_snapshots(evidence.controls, AdminCommand.STANDBY_SNAPSHOT, "standby_position")
+    log = evidence.whole_log
+    asked = () if log is None else log.events.standby_snapshots
+    origin = read_origin(run.path)
+    restored = -1 if origin is None else origin.position
+    return [judge_notices(members, standbys, orders, asked, 1 + len(manifest.more_services), restored)]
+
+
+STANDBY_NOTICES: Final = Checker(
+    "standby notices",
+    (Promise.STANDBYS_KNOWN,),
+    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
+    | {Source.COMPANIONS, Source.ORIGIN},
+    _check,
+)

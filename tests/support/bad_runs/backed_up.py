@@ -1,0 +1,95 @@
+"""Runs whose backup has more than was committed when it had it, or less than it must have.
+
+In `backup-left-behind` the backup is stopped while the cluster goes on.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from support.bad_runs.bad_run import STANDBY_RUN, BadRun
+from support.bad_runs.files import SNAPSHOT, edit_lines, keep_records, kind_of, service_of
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
+
+_LEFT_BEHIND = "backup-left-behind"
+
+
+def the_backup_has_what_was_committed_after_its_end(run: Path) -> None:
+    """All that a member has in the end, byte for byte."""
+    shutil.copy(run / "member-0" / "archive" / "0-0.rec", _log_of_backup(run))
+
+
+def _log_of_backup(run: Path) -> Path:
+    (path,) = (each for each in (run / "backup-0" / "archive").glob("*.rec") if _is_log(each))
+    return path
+
+
+def _is_log(path: Path) -> bool:
+    return path.read_bytes()[16:20] == (100).to_bytes(4, "little")
+
+
+def the_backup_was_ended_earlier(run: Path) -> None:
+    def move(fields: dict[str, object]) -> bool:
+        if fields["what"] == "backup stop":
+            fields["end_ns"] = 1_330_000_000
+        return True
+
+    edit_lines(run / "controls.jsonl", move)
+
+
+def a_term_of_the_backup_was_named_before_there_was_any(run: Path) -> None:
+    def move(fields: dict[str, object]) -> bool:
+        if fields["event"] == "backup_term":
+            fields["ts"] = 1
+        return True
+
+    edit_lines(run / "backup-0" / "trace.jsonl", move)
+
+
+def a_standby_applied_what_was_not_committed_yet(run: Path) -> None:
+    def move(fields: dict[str, object]) -> bool:
+        position = fields.get("log_position")
+        if fields["event"] == "service-ack" and isinstance(position, int) and position > 0:
+            fields["ts"] = 1_500_000_000
+        return True
+
+    edit_lines(run / "standby-0" / "trace.jsonl", move)
+
+
+def the_backup_left_the_snapshot_of_the_service_out(run: Path) -> None:
+    log = run / "backup-0" / "cluster" / "recording.log"
+    keep_records(log, lambda record: kind_of(record) != SNAPSHOT or service_of(record) < 0)
+
+
+def the_members_have_a_service_more_than_the_backup(run: Path) -> None:
+    path = run / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "more_services": ["tally"]}))
+
+
+def the_backup_is_gone(run: Path) -> None:
+    shutil.rmtree(run / "backup-0")
+    (run / "companions.json").unlink()
+
+
+def _bad(
+    damage: Callable[[Path], None], *says: str, scenario: str = _LEFT_BEHIND, verdict: Verdict = Verdict.INVALID
+) -> BadRun:
+    return BadRun(scenario, damage, Promise.BACKED_UP, says, verdict)
+
+
+BACKED_UP = (
+    _bad(the_backup_has_what_was_committed_after_its_end, "backup-0 had the log up to", "(controls.jsonl:3)"),
+    _bad(the_backup_was_ended_earlier, "backup-0 had the log up to", "at 1330 ms (controls.jsonl:3)"),
+    _bad(a_term_of_the_backup_was_named_before_there_was_any, "up to position 0 at 0 ms (backup-0/trace.jsonl:"),
+    _bad(
+        a_standby_applied_what_was_not_committed_yet,
+        "standby-0 had the log up to position",
+        "at 1500 ms (standby-0/trace.jsonl:",
+        scenario=STANDBY_RUN,
+    ),
+    _bad(the_backup_left_the_snapshot_of_the_service_out, "backup-0/cluster/recording.log", "none of service 0 there"),
+    _bad(the_members_have_a_service_more_than_the_backup, "backup-0/cluster/recording.log", "none of service 1 there"),
+    _bad(the_backup_is_gone, "backup-0 has no log", verdict=Verdict.UNKNOWN),
+)

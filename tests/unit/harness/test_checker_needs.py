@@ -1,0 +1,122 @@
+"""Every file that a row of the table opens is covered by what it says that it needs, and what is gone is unknown."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+import pytest
+
+from support.bad_runs import copy_of_good_run
+from upheaval.checkers.checker import FILES, Checker, Source
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.judge import judge, verify_run
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.table import CHECKERS
+from upheaval.checkers.verdict import Verdict
+from upheaval.records import Origin, RunFolder, write_origin
+
+_SCENARIO = "backup-loses-its-source"
+_opened: list[str] | None = None
+
+
+def _note(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open" and _opened is not None:
+        _opened.append(str(arguments[0]))
+
+
+sys.addaudithook(_note)
+
+
+def opened_by(checker: Checker, folder: Path) -> list[str]:
+    """The files of the run folder that it opens when nothing else has read any, by their paths in it."""
+    global _opened
+    evidence = Evidence(RunFolder(folder, at_rest=True))
+    _opened = []
+    try:
+        list(checker.check(evidence))
+        paths = {Path(name) for name in _opened}
+    finally:
+        _opened = None
+    return sorted(str(path.relative_to(folder)) for path in paths if path.is_relative_to(folder))
+
+
+def _rich_run(folder: Path) -> Path:
+    """A run with one of each file that a checker may open."""
+    copy_of_good_run(_SCENARIO, folder)
+    run = RunFolder(folder)
+    manifest = run.read_manifest()
+    for member_id in range(manifest.members):
+        (run.member(member_id).path / "config.json").write_text(json.dumps({"member_id": member_id}))
+        (run.member(member_id).path / "process.log").write_text("")
+    (folder / "cluster.json").write_text("{}")
+    (folder / "backup-0" / "process.log").write_text("")
+    (folder / "security.json").write_text(json.dumps({"principals": [""], "authorities": ["authority"]}))
+    write_origin(folder, Origin("/x/backup-0", "run-0", 0, 0, "", (), 0))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run of the node, and one of members that trace no messages."""
+    own = _rich_run(tmp_path_factory.mktemp("own"))
+    foreign = _rich_run(tmp_path_factory.mktemp("foreign"))
+    run = RunFolder(foreign)
+    run.consensus_file.write_text('{"ts":1,"event":"watch-begin"}\n')
+    run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
+    return {"own": own, "foreign": foreign}
+
+
+@pytest.mark.parametrize("which", ["own", "foreign"])
+@pytest.mark.parametrize("checker", CHECKERS, ids=lambda checker: checker.name)
+def test_it_opens_nothing_that_it_does_not_need(checker: Checker, which: str, folders: dict[str, Path]) -> None:
+    patterns = ["manifest.json", *(pattern for source in checker.needs for pattern in FILES[source])]
+    found = opened_by(checker, folders[which])
+    others = [path for path in found if not any(PurePath(path).match(pattern) for pattern in patterns)]
+    assert others == [], f"{checker.name} opens more than its needs cover"
+
+
+def test_every_source_has_files_in_the_rich_runs(folders: dict[str, Path]) -> None:
+    """So that the test above can fail for each."""
+    files = [str(path.relative_to(folder)) for folder in folders.values() for path in folder.rglob("*")]
+    files += ["seal.json"]  # editing the good run has broken its seal
+    without = [
+        source
+        for source, patterns in FILES.items()
+        if source is not Source.CODE
+        and not any(PurePath(file).match(pattern) for file in files for pattern in patterns)
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize("source", [Source.HISTORY, Source.SESSIONS, Source.ATTEMPTS, Source.FAULTS, Source.CONTROLS])
+def test_a_file_that_was_there_when_the_run_began_and_is_gone_is_no_silence(source: Source, tmp_path: Path) -> None:
+    copy_of_good_run(_SCENARIO, tmp_path)
+    (name,) = FILES[source]
+    (tmp_path / name).unlink()
+    report = verify_run(tmp_path)
+    promises = [promise for checker in CHECKERS if source in checker.needs for promise in checker.promises]
+    assert promises
+    for promise in promises:
+        finding = report.finding(promise)
+        assert (finding.verdict, finding.detail.split()[0]) == (Verdict.UNKNOWN, name), finding
+
+
+def test_a_folder_that_names_no_files_is_judged_by_those_that_it_has(tmp_path: Path) -> None:
+    copy_of_good_run(_SCENARIO, tmp_path)
+    run = RunFolder(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), written=()))
+    run.sessions_file.unlink()
+    assert verify_run(tmp_path).finding(Promise.CLIENTS_IN_TIME).verdict is Verdict.VALID
+
+
+def test_a_checker_whose_evidence_is_gone_is_not_called(tmp_path: Path) -> None:
+    copy_of_good_run(_SCENARIO, tmp_path)
+    (tmp_path / "sessions.jsonl").unlink()
+
+    def fail(_: Evidence) -> list[object]:
+        raise AssertionError("called")
+
+    checker = Checker("x", (Promise.LINEARIZABLE,), frozenset({Source.SESSIONS}), fail)  # type: ignore[arg-type]
+    report = judge(Evidence(RunFolder(tmp_path, at_rest=True)), [checker])
+    assert report.finding(Promise.LINEARIZABLE).detail.startswith("sessions.jsonl is missing")
