@@ -26,6 +26,7 @@ FROM_FOLDERS_ALONE = (
     Promise.COMMITS_KEPT,
     Promise.FINAL_POSITIONS,
     Promise.CLIENTS_IN_ORDER,
+    Promise.ANSWERS_IN_ORDER,
     Promise.CLIENTS_IN_TIME,
     Promise.TIME_KEPT,
     Promise.BOUNDS_KEPT,

@@ -36,6 +36,7 @@ class Promise(StrEnum):
     SESSIONS_KEPT = "sessions-kept", "sessions open and close once and say nothing after"
     ENTRIES_IN_TERM = "entries-in-term", "each entry of the log is of the term in which it lies"
     CLIENTS_IN_ORDER = "clients-in-order", "each client's operations are in its session and in its order"
+    ANSWERS_IN_ORDER = "answers-in-order", "answers of a session come in the order of its entries"
     CLIENTS_IN_TIME = "clients-in-time", "answers come in time, and sessions end when their clients are gone"
     SERVICE_MESSAGES_ONCE = "service-messages-once", "each message of a service is in the log once"
     TIMERS_KEPT = "timers-kept", "timers fire once, in time, and not after a cancel"

@@ -15,6 +15,7 @@ from upheaval.checkers.evidence.fault_windows import FAULT_WINDOWS
 from upheaval.checkers.evidence.faults import COMMANDS, FAULTS
 from upheaval.checkers.evidence.final_positions import FINAL_POSITIONS
 from upheaval.checkers.evidence.sealing import SEALING
+from upheaval.checkers.history.answer_order import ANSWER_ORDER
 from upheaval.checkers.history.clients import CLIENTS, TERMS
 from upheaval.checkers.history.history_by_log import ACKNOWLEDGED, APPLIED_ONCE, HISTORY, LINEARIZABLE
 from upheaval.checkers.liveness.bounds import BOUNDS
@@ -56,6 +57,7 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     SESSIONS,
     TERMS,
     CLIENTS,
+    ANSWER_ORDER,
     CLIENT_TIMES,
     SERVICE_MESSAGES,
     TIMERS_CHECKER,

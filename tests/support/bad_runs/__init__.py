@@ -4,6 +4,7 @@ Each module has those of one part of the verdict and imports nothing of the chec
 """
 
 from support.bad_runs.absent import ABSENT, RAISED, UNEXPLAINED
+from support.bad_runs.answers import ANSWERS
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
 from support.bad_runs.client_times import CLIENT_TIMES
@@ -28,6 +29,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *SNAPSHOTS,
     *TIMELY,
     *CLIENTS,
+    *ANSWERS,
     *CLIENT_TIMES,
     *ABSENT,
     *UNEXPLAINED,
