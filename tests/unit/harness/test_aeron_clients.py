@@ -151,6 +151,7 @@ def test_a_load_counts_what_is_given_back_as_failed_and_the_rest_as_unknown() ->
         open_session=lambda: BridgeSession(network, BRIDGE, "0=a:1"),
         record=history.append,
         record_end=lambda _: None,
+        record_stray=lambda _: None,
         clock_ns=lambda: 5,
     )
     load.do_work(NOW)
