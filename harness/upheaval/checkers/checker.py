@@ -18,6 +18,7 @@ class Source(StrEnum):
 
     HISTORY = "history.jsonl"
     SESSIONS = "sessions.jsonl"
+    STRAYS = "strays.jsonl"
     ATTEMPTS = "attempts.jsonl"
     FAULTS = "faults.jsonl"
     CONTROLS = "controls.jsonl"

@@ -15,6 +15,7 @@ from support.bad_runs.positions import POSITIONS
 from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
 from support.bad_runs.seen import SEEN
+from support.bad_runs.sessions import SESSIONS
 from support.bad_runs.snapshots import SNAPSHOTS
 from support.bad_runs.timely import TIMELY
 from support.bad_runs.windows import WINDOWS
@@ -31,6 +32,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *CLIENTS,
     *ANSWERS,
     *CLIENT_TIMES,
+    *SESSIONS,
     *ABSENT,
     *UNEXPLAINED,
     *RAISED,
