@@ -36,7 +36,6 @@ IDS_A_LOAD: Final = 1 << 40
 # A list is read as a whole, so lists that grow for ever would make reads ever slower: start another one in time.
 APPENDS_A_LIST: Final = 200
 RECONNECT_DELAY_NS: Final = 100 * MS
-SILENT_EVERY_NS: Final = 6 * S
 # Fragments taken from one session in one turn, so that no session starves the others.
 POLL_LIMIT: Final = 100
 
@@ -87,7 +86,9 @@ class WorkloadSettings:
     text_length: int = 0
     """How many characters the texts have at least that the workbench is to give back."""
     silent: int = 0
-    """How many clients more go without a word once they had an answer, one every `SILENT_EVERY_NS`."""
+    """How many clients more go without a word once they had an answer."""
+    silent_every_ns: int = 6 * S
+    """When one of them begins after the other."""
     user: str = ""
     """`module:Class` of the users, one for each slot, that ask a service of one's own; empty for a drawn load."""
 
@@ -319,7 +320,7 @@ class Load:
         if not self._has_begun:
             self._has_begun = True
             for index, lane in enumerate(lane for lane in self._lanes if lane.falls_silent):
-                lane.retry_ns = now.ns + index * SILENT_EVERY_NS
+                lane.retry_ns = now.ns + index * self._settings.silent_every_ns
         return sum(self._work_on(lane, now) for lane in self._lanes if lane.silent_ns is None)
 
     def next_deadline_ns(self) -> int:
@@ -380,6 +381,8 @@ class Load:
                 return 0
             lane.session = self._open_session()
             lane.giver = lane.session if isinstance(lane.session, SessionThatGivesBack) else None
+            # Who gives back keeps its session alive, whoever is silent: that client is one like the others.
+            lane.falls_silent &= lane.giver is None
         session = lane.session
         work = session.do_work(now)
         work += session.poll(lambda _, payload: self._on_response(lane, payload), POLL_LIMIT)
