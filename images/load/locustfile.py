@@ -7,7 +7,7 @@
 | `UPHEAVAL_USER` | `workbench` (default), `register`, `append`, `echo`, or `module:Class` |
 | `UPHEAVAL_RATE` | operations a second of each user (default 10; 0: as fast as the answers come) |
 | `UPHEAVAL_TIMEOUT` | seconds that an operation may take (default 5) |
-| `UPHEAVAL_HISTORY` | where the history goes (default `/tmp/history.jsonl`); `sessions.jsonl` and `strays.jsonl` beside it |
+| `UPHEAVAL_HISTORY` | the history (default `/tmp/history.jsonl`); `sessions.jsonl` and `strays.jsonl` go beside it |
 """
 
 import os
