@@ -7,7 +7,7 @@
 | `UPHEAVAL_USER` | `workbench` (default), `register`, `append`, `echo`, or `module:Class` |
 | `UPHEAVAL_RATE` | operations a second of each user (default 10; 0: as fast as the answers come) |
 | `UPHEAVAL_TIMEOUT` | seconds that an operation may take (default 5) |
-| `UPHEAVAL_HISTORY` | where the history goes (default `/tmp/history.jsonl`); `sessions.jsonl` beside it |
+| `UPHEAVAL_HISTORY` | the history (default `/tmp/history.jsonl`); `sessions.jsonl` and `strays.jsonl` go beside it |
 """
 
 import os
@@ -39,7 +39,7 @@ settings = LoadSettings(
     first_id=time.time_ns() // 1_000_000 * _IDS_A_MILLISECOND,
 )
 run = RunFolder(Path(settings.history).parent)
-context = LoadContext(settings, HistoryWriter(Path(settings.history)).add, run.add_session_end)
+context = LoadContext(settings, HistoryWriter(Path(settings.history)).add, run.add_session_end, run.add_stray)
 chosen = find_user(os.environ.get("UPHEAVAL_USER", "workbench"))
 chosen.context_of_load = context
 

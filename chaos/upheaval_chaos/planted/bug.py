@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
 
 from upheaval_chaos.errors import UsageError
-from upheaval_chaos.planted import elections, quorum, services
+from upheaval_chaos.planted import elections, quorum, services, sessions
 from upheaval_node.compiled import VARIABLE, form
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together
 from upheaval_node.service.api import ClusteredService
@@ -84,6 +84,20 @@ CATALOGUE: Final = (
         "sessions-kept",
         1,
     ),
+    PlantedBug(
+        sessions.new_leader_closes_all_sessions,
+        "a new leader closes all sessions by time-out",
+        "sessions-outlive-leaders",
+        1,
+    ),
+    PlantedBug(sessions.new_leader_says_nothing, "clients do not hear of a new leader", "sessions-outlive-leaders", 1),
+    PlantedBug(
+        sessions.session_lasts_a_quarter, "sessions time out after a quarter of their time", "clients-in-time", 1
+    ),
+    PlantedBug(
+        sessions.session_lasts_ten_times_too_long, "sessions time out after ten times their time", "clients-in-time", 1
+    ),
+    PlantedBug(sessions.session_never_times_out, "sessions do not time out", "clients-in-time", 1),
     PlantedBug(elections.shorter_log_elected, "members stand and vote whatever the logs are", INVARIANTS, 2),
     PlantedBug(
         services.snapshot_misses_a_session,

@@ -14,6 +14,9 @@ from upheaval_chaos.target import CHANNELS
 ROUNDS_MAX: Final = 4
 SHORTEST_MS, LONGEST_MS = 200, 5000
 """How long a fault lasts, beside the time that its evidence takes."""
+SILENT_CLIENTS: Final = 4
+CALM_S: Final = 14
+"""In the end: longer than a session without its client may be open with the session time-out of every profile."""
 
 _MEMBER_FAULTS: Final = ("kill", "kill", "stop", "pause", "restart")
 _LED: Final = ("leader", "leader", "follower", "followers")
@@ -38,7 +41,7 @@ def _lines(seed: int, random: Random, *, has_streams: bool) -> Iterator[str]:
     yield f"title Seed {seed} of a campaign"
     yield f"cluster members={members} sync-level={random.randrange(3)} service={service}"
     rate, slots = random.choice((100, 200, 400)), random.choice((4, 8, 16))
-    yield f"workload rate={rate} slots={slots} keys={random.randint(2, 8)}"
+    yield f"workload rate={rate} slots={slots} keys={random.randint(2, 8)} silent={SILENT_CLIENTS}"
     yield "wait operations 50"
     rounds = random.randint(2, ROUNDS_MAX)
     ending_after = random.randrange(rounds) if random.random() < 0.3 else -1
@@ -56,6 +59,7 @@ def _lines(seed: int, random: Random, *, has_streams: bool) -> Iterator[str]:
             yield random.choice(("shutdown", "abort"))
             yield "start"
     yield "wait operations 50"
+    yield f"wait seconds {CALM_S}"
 
 
 def kind_of(name: str) -> str:

@@ -41,6 +41,13 @@ RESTART_NS: Final = 9 * S
 LONGEST_FULL_NS: Final = S
 """A member whose disk is full tries again and again: more of that shows nothing new and takes long."""
 SLOW_DISK_MS: Final = 40
+SESSIONS_S: Final = (4, 5)
+"""Session time-outs: longer than a client is silent between keep-alives, and not so long that seeds become longer."""
+CALM_NS: Final = 1500 * MS
+"""In the end nothing is done for so much longer than a session time-out and a tenth of it: who went without a word by
+then must have lost its session."""
+SILENT: Final = 4
+"""Clients that go without a word, the last one when all is calm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,7 @@ class Swarm:
     heartbeat_timeout_ns: int
     election_timeout_ns: int
     status_interval_ns: int
+    session_timeout_ns: int
     term_length: int
     segment_length: int
     time_unit: str
@@ -197,6 +205,7 @@ class Swarm:
             election_status_interval_ns=self.status_interval_ns,
             leader_heartbeat_ns=self.heartbeat_timeout_ns,
             leader_heartbeat_interval_ns=self.heartbeat_interval_ns,
+            session_ns=self.session_timeout_ns,
         )
         assert isinstance(timeouts, ClusterTimeouts)
         plain = replace(
@@ -221,6 +230,8 @@ class Swarm:
             rate=self.rate * self.variations.load_factor,
             service=self.service,
             text_length=self.variations.text_length,
+            silent=SILENT,
+            silent_every_ns=self._quiet_ns // (SILENT - 1),
         )
 
     def to_fields(self) -> dict[str, Json]:
@@ -231,6 +242,15 @@ class Swarm:
         fields["variations"] = self.variations.to_fields()
         del fields["own"]
         return {**fields, "user": "" if self.own is None else self.own.user}
+
+    @property
+    def _calm_ns(self) -> int:
+        return self.session_timeout_ns * 11 // 10 + CALM_NS
+
+    @property
+    def _quiet_ns(self) -> int:
+        """From when on nothing is done any more, after the start of the load."""
+        return (self.seconds - 2) * S
 
     def restored(self) -> Scenario:
         """What happens to a cluster that begins with what another one of this kind left: it serves and is judged."""
@@ -257,7 +277,7 @@ class Swarm:
         for name, planned in self.named_faults():
             events.append((planned.start_ns, Begin(name, planned.fault)))
             events.append((planned.start_ns + planned.duration_ns, End(name)))
-        quiet_ns = (self.seconds - 2) * S
+        quiet_ns = self._quiet_ns
         if self.snapshot_interval_ns:
             times_ns = range(self.snapshot_interval_ns, quiet_ns, self.snapshot_interval_ns)
             events += [(time_ns, AskFor(AdminCommand.SNAPSHOT)) for time_ns in times_ns]
@@ -267,7 +287,7 @@ class Swarm:
                 (self.ending_ns + RESTART_NS, AskFor(AdminCommand.START)),
             ]
         companion = self.variations.companion
-        last: tuple[Step, ...] = (WaitLeader(), WaitSeconds(2))
+        last: tuple[Step, ...] = (WaitLeader(), WaitSeconds(self._calm_ns / S))
         if companion is not None:
             events += companion.steps
             last = (*last, WaitCompanion(companion.config.name))
@@ -303,6 +323,7 @@ def _draw_swarm(seed: int, seconds: int) -> Swarm:
     random = Random(f"swarm/{seed}")
     # Of its own, so that all else of a seed is what it was before clusters were ended.
     ending = Random(f"swarm/{seed}/ending")
+    session_timeout_ns = Random(f"swarm/{seed}/session").choice(SESSIONS_S) * S
     members = random.choices((1, 3, 5), (1, 7, 2))[0]
     sync_level = random.randrange(3)
     term_length = random.choice((64, 64, 128, 256)) * KIB
@@ -316,6 +337,7 @@ def _draw_swarm(seed: int, seconds: int) -> Swarm:
         heartbeat_timeout_ns=random.choice((1000, 1500, 2500)) * MS,
         election_timeout_ns=random.choice((300, 500, 1000)) * MS,
         status_interval_ns=random.choice((50, 100)) * MS,
+        session_timeout_ns=session_timeout_ns,
         term_length=term_length,
         segment_length=term_length * random.choice((1, 2, 4)),
         time_unit=random.choices(("MILLIS", "MICROS", "NANOS"), (4, 1, 1))[0],

@@ -19,6 +19,7 @@ class Source(StrEnum):
 
     HISTORY = "history"
     SESSIONS = "sessions"
+    STRAYS = "stray answers"
     ATTEMPTS = "attempts"
     FAULTS = "faults"
     CONTROLS = "controls"
@@ -42,6 +43,7 @@ _OF_COMPANIONS: Final = ("backup-*", "standby-*")
 FILES: Final[Mapping[Source, tuple[str, ...]]] = {
     Source.HISTORY: ("history.jsonl",),
     Source.SESSIONS: ("sessions.jsonl",),
+    Source.STRAYS: ("strays.jsonl",),
     Source.ATTEMPTS: ("attempts.jsonl",),
     Source.FAULTS: ("faults.jsonl",),
     Source.CONTROLS: ("controls.jsonl",),

@@ -39,7 +39,13 @@ class Promise(StrEnum):
     ENTRIES_KNOWN = "entries-known", "each entry of the log is of a kind that a cluster appends"
     SUSPENDED_TAKES_NOTHING = "suspended-takes-nothing", "a suspended cluster appends nothing of clients and services"
     CLIENTS_IN_ORDER = "clients-in-order", "each client's operations are in its session and in its order"
+    ANSWERS_IN_ORDER = "answers-in-order", "answers of a session come in the order of its entries"
+    ANSWERED_ONCE = "answered-once", "an operation is answered once, in its session"
     CLIENTS_IN_TIME = "clients-in-time", "answers come in time, and sessions end when their clients are gone"
+    SESSIONS_OUTLIVE_LEADERS = (
+        "sessions-outlive-leaders",
+        "sessions live on under a new leader, which tells their clients",
+    )
     SERVICE_MESSAGES_ONCE = "service-messages-once", "each message of a service is in the log once"
     TIMERS_KEPT = "timers-kept", "timers fire once, in time, and not after a cancel"
     TIME_KEPT = "time-kept", "the log's time is that of its leaders' clocks"

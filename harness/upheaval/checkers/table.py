@@ -15,14 +15,17 @@ from upheaval.checkers.evidence.fault_windows import FAULT_WINDOWS
 from upheaval.checkers.evidence.faults import COMMANDS, FAULTS
 from upheaval.checkers.evidence.final_positions import FINAL_POSITIONS
 from upheaval.checkers.evidence.sealing import SEALING
+from upheaval.checkers.history.answer_order import ANSWER_ORDER
 from upheaval.checkers.history.clients import CLIENTS, TERMS
 from upheaval.checkers.history.history_by_log import ACKNOWLEDGED, APPLIED_ONCE, HISTORY, LINEARIZABLE
+from upheaval.checkers.history.stray_answers import STRAY_ANSWERS
 from upheaval.checkers.liveness.bounds import BOUNDS
 from upheaval.checkers.liveness.client_times import CLIENT_TIMES
 from upheaval.checkers.liveness.joining import JOINING
 from upheaval.checkers.liveness.leaderless import LEADERLESS
 from upheaval.checkers.liveness.log_time import TIME
 from upheaval.checkers.liveness.progress import PROGRESS
+from upheaval.checkers.liveness.session_failovers import SESSION_FAILOVERS
 from upheaval.checkers.liveness.unexplained import UNEXPLAINED
 from upheaval.checkers.protocol.answers import ANSWERS
 from upheaval.checkers.protocol.endings import ENDINGS_CHECKER
@@ -62,7 +65,10 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     TERMS,
     LOG_ENTRIES,
     CLIENTS,
+    ANSWER_ORDER,
+    STRAY_ANSWERS,
     CLIENT_TIMES,
+    SESSION_FAILOVERS,
     SERVICE_MESSAGES,
     TIMERS_CHECKER,
     TIME,

@@ -15,12 +15,14 @@ from upheaval.records import (
     Operation,
     Outcome,
     RunFolder,
+    SessionEnd,
     decode_result,
     encode_operation,
 )
 from upheaval.runtimes.opening import open_cluster
 from upheaval.security import CLIENT, files_of
 from upheaval.system import WaitingClients
+from upheaval.workload import session_end
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.client.operations import is_response_to
@@ -87,10 +89,11 @@ def _run(run: RunFolder, clients: WaitingClients, function: Function, key: str, 
     result: Json = None
     position: int | None = None
     session: int | None = None
+    end: SessionEnd | None = None
     error = ""
     try:
-        response, session = _request(clients, operation_id, payload, deadline)
-        complete_ns = time.monotonic_ns()
+        response, complete_ns, end = _request(clients, operation_id, payload, deadline)
+        session = None if end is None else end.session
         _, position, result, error = decode_result(response)
         outcome = Outcome.OK
     except BaseException as raised:
@@ -111,14 +114,19 @@ def _run(run: RunFolder, clients: WaitingClients, function: Function, key: str, 
             position,
             session,
         )
-        _record(run, operation)
+        _record(run, operation, end)
     if error:
         raise UsageError(f"the service refused: {error}")
     return result
 
 
-def _request(clients: WaitingClients, operation_id: int, payload: bytes, deadline: float) -> tuple[Buffer, int]:
-    """Send once; the answer, and whichever session took it. Raises `NotSent`, or `UnknownOutcome` once it was sent."""
+def _request(
+    clients: WaitingClients, operation_id: int, payload: bytes, deadline: float
+) -> tuple[Buffer, int, SessionEnd | None]:
+    """Send once; the answer, when it came, and the end of the session that took it.
+
+    Raises `NotSent`, or `UnknownOutcome` once it was sent.
+    """
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -127,7 +135,8 @@ def _request(clients: WaitingClients, operation_id: int, payload: bytes, deadlin
             with contextlib.closing(clients.new_client(left)) as client:
                 client.reconnect()
                 response = client.request(payload, lambda received: is_response_to(operation_id, received))
-                return response, client.session_id
+                complete_ns = time.monotonic_ns()
+                return response, complete_ns, session_end(client.session, complete_ns)
         except OutcomeUnknown as error:
             raise UnknownOutcome(str(error)) from error
         except NotSent:
@@ -136,9 +145,11 @@ def _request(clients: WaitingClients, operation_id: int, payload: bytes, deadlin
             raise NotSent(str(error)) from error
 
 
-def _record(run: RunFolder, operation: Operation) -> None:
+def _record(run: RunFolder, operation: Operation, end: SessionEnd | None) -> None:
     with HistoryWriter(run.history_file) as history:
         history.add(operation)
+    if end is not None:
+        run.add_session_end(end)
 
 
 def _shown(function: Function, result: Json) -> str:

@@ -61,8 +61,9 @@ class Load:
         self._begin_s = 0.0
         user_class = find_user(settings.user)
         self._history = HistoryWriter(Path(settings.history))
+        run = RunFolder(Path(settings.history).parent)
         self._context = user_class.context_of_load = LoadContext(
-            settings, self._history.add, RunFolder(Path(settings.history).parent).add_session_end
+            settings, self._history.add, run.add_session_end, run.add_stray
         )
         self._end_timeout_s = 2 * settings.timeout_s + STOP_MARGIN_S
         self._environment = Environment(

@@ -5,7 +5,7 @@ the simulation one seed gives one execution. Users take their random numbers fro
 runtime; sessions it knows by the shape of `workload.Session`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ from locust.exception import StopUser
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import LoadSettings
 from upheaval.load.users import Accepts, ClusterUser, LoadContext, find_user
-from upheaval.records import Operation, SessionEnd
+from upheaval.records import Operation, SessionEnd, Stray
 from upheaval.workload import LoadCounts, Session, WorkloadSettings
 from upheaval_node.bell import Bell
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
@@ -46,6 +46,7 @@ class SteppedClient:
 
     def __init__(self, open_session: Callable[[], Session], clock_ns: Callable[[], int], timeout_ns: int) -> None:
         self.invoke_ns = 0
+        self.on_unasked: Callable[[Buffer], None] | None = None
         self.deadline_ns = 0
         """When its user goes on in any case."""
         self._open_session = open_session
@@ -141,6 +142,8 @@ class SteppedClient:
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
         if self._accepts is not None and not self._answers and self._accepts(payload):
             self._answers.append(bytes(payload))
+        elif self.on_unasked is not None:
+            self.on_unasked(payload)
 
 
 class _Context(LoadContext):
@@ -151,10 +154,11 @@ class _Context(LoadContext):
         settings: LoadSettings,
         add: Callable[[Operation], None],
         add_end: Callable[[SessionEnd], None],
+        add_stray: Callable[[Stray], None],
         clock_ns: Callable[[], int],
         open_session: Callable[[], Session],
     ) -> None:
-        super().__init__(settings, add, add_end)
+        super().__init__(settings, add, add_end, add_stray)
         self.clients: list[SteppedClient] = []
         self._clock_ns = clock_ns
         self._open_session = open_session
@@ -179,6 +183,7 @@ class UserLoad:
         open_session: Callable[[], Session],
         record: Callable[[Operation], None],
         record_end: Callable[[SessionEnd], None],
+        record_stray: Callable[[Stray], None],
         clock_ns: Callable[[], int],
         first_id: int = 0,
         first_process: int = 0,  # noqa: ARG002 - users number ids and processes alike
@@ -199,11 +204,15 @@ class UserLoad:
             seed=settings.seed,
             first_id=first_id,
         )
-        self._context = user_class.context_of_load = _Context(told, self._add, record_end, clock_ns, open_session)
+        self._context = user_class.context_of_load = _Context(
+            told, self._add, record_end, record_stray, clock_ns, open_session
+        )
         environment = Environment(user_classes=[user_class])
+        self._users: list[ClusterUser] = []
         self._lives: list[tuple[SteppedClient, greenlet]] = []
         for _ in range(settings.slots):
             user = user_class(environment)
+            self._users.append(user)
             client = self._context.clients[-1]
             self._lives.append((client, greenlet(partial(self._live, user, client))))
 
@@ -236,13 +245,18 @@ class UserLoad:
             sessions, min((client.deadline_ns for client, life in self._lives if not life.dead), default=NEVER_NS)
         )
 
+    def open_sessions(self) -> Iterator[SessionEnd]:
+        """What is to be written down of the sessions that have not ended, when the run is written down now."""
+        return (end for user in self._users if (end := user.open_session()) is not None)
+
     def close(self) -> None:
         """End the users where they are; what is outstanding is unknown."""
         self._context.is_over = True
-        for client, life in self._lives:
+        for user, (client, life) in zip(self._users, self._lives, strict=True):
             if not life.dead:
                 life.parent = getcurrent()
                 life.throw(GreenletExit)
+            user.end_session()
             client.close()
 
     def _add(self, operation: Operation) -> None:

@@ -4,6 +4,7 @@ Users are open-loop: each operation has an intended start on the user's schedule
 that an operation that had to wait for a slow one before it shows the wait. Each operation goes into the history.
 """
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable
@@ -21,7 +22,9 @@ from upheaval.records import (
     Json,
     Operation,
     Outcome,
+    SessionCause,
     SessionEnd,
+    Stray,
     answer_text,
     call_digest,
     decode_operation,
@@ -53,6 +56,8 @@ class UserClient(Protocol):
 
     invoke_ns: int
     """Right before the first offer of the last request."""
+    on_unasked: Callable[[Buffer], None] | None
+    """Takes each message of the service that no request waits for."""
 
     @property
     def session_id(self) -> int:
@@ -76,13 +81,19 @@ class LoadContext:
     """What the users of one load share: settings, history, clock, and the numbers that must differ between them."""
 
     def __init__(
-        self, settings: LoadSettings, add: Callable[[Operation], None], add_end: Callable[[SessionEnd], None]
+        self,
+        settings: LoadSettings,
+        add: Callable[[Operation], None],
+        add_end: Callable[[SessionEnd], None],
+        add_stray: Callable[[Stray], None],
     ) -> None:
         self.settings = settings
         self.add = add
         """Takes each operation when its outcome is settled."""
         self.add_end = add_end
         """Takes each session when it has ended."""
+        self.add_stray = add_stray
+        """Takes each answer that no operation waits for."""
         self.ids = itertools.count(settings.first_id)
         self.processes = itertools.count(settings.first_id)
         self.values = itertools.count(settings.first_id)
@@ -166,6 +177,8 @@ class ClusterUser(User):  # type: ignore[misc]
         """Differs between the users of a load, from 0."""
         self.random = Random(f"locust/{settings.seed}/{self.number}")
         self._client = self.load.new_client()
+        self._client.on_unasked = self._on_unasked
+        self._asks_shipped = False
         self._session: Session | None = None
         self._is_opened = False
         self._process = next(self.load.processes)
@@ -182,7 +195,7 @@ class ClusterUser(User):  # type: ignore[misc]
     def on_stop(self) -> None:
         """The user's session ends."""
         self._client.close()
-        self._end_session()
+        self.end_session()
 
     def wait_time(self) -> float:
         """Until the next intended start; nothing when that has passed."""
@@ -201,6 +214,7 @@ class ClusterUser(User):  # type: ignore[misc]
         if operation_id is None:
             operation_id = self.new_id()
         payload = encode_operation(operation_id, function, key, value)
+        self._asks_shipped = True
         attempt = _Attempt(
             function, key, value, payload, lambda received: is_response_to(operation_id, received), _decoded
         )
@@ -280,7 +294,7 @@ class ClusterUser(User):  # type: ignore[misc]
     def _require_session(self, client: UserClient) -> None:
         try:
             if not self._is_opened or client.session.is_closed:
-                self._end_session()
+                self.end_session()
                 client.reconnect()
                 self._session = client.session
                 self._is_opened = True
@@ -289,7 +303,7 @@ class ClusterUser(User):  # type: ignore[misc]
             reason = str(error) if isinstance(error, ClusterError) else type(error).__name__
             raise NotSent(f"no session: {reason}") from error
 
-    def _end_session(self) -> None:
+    def end_session(self) -> None:
         """Close it, if there is one, and write that down."""
         session, self._session = self._session, None
         if session is None:
@@ -298,6 +312,22 @@ class ClusterUser(User):  # type: ignore[misc]
         end = session_end(session, self.load.clock_ns())
         if end is not None:
             self.load.add_end(end)
+
+    def open_session(self) -> SessionEnd | None:
+        """What is to be written down of its session when the run is written down now."""
+        if self._session is None:
+            return None
+        return session_end(self._session, self.load.clock_ns(), SessionCause.OPEN)
+
+    def _on_unasked(self, payload: Buffer) -> None:
+        """A service of one's own may send what it likes."""
+        if not self._asks_shipped or self._session is None:
+            return
+        operation_id: int | None = None
+        position: int | None = None
+        with contextlib.suppress(DecodeError):
+            operation_id, position, _, _ = decode_result(payload)
+        self.load.add_stray(Stray(self._session.session_id, self.load.clock_ns(), operation_id, position))
 
     def _fire(self, attempt: _Attempt) -> None:
         end_ns = attempt.complete_ns or self.load.clock_ns()

@@ -18,13 +18,14 @@ from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, par
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
 from upheaval.records.session_ends import SessionEnd, parse_session_end
+from upheaval.records.strays import STRAYS_NAME, Stray, parse_stray
 from upheaval.records.trace_events import TraceEvent, read_trace_events
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
 SESSIONS_NAME: Final = "sessions.jsonl"
 CONSENSUS_NAME: Final = "consensus.jsonl"
-RECORD_FILES: Final = ("history.jsonl", SESSIONS_NAME, ATTEMPTS_NAME, "faults.jsonl", "controls.jsonl")
+RECORD_FILES: Final = ("history.jsonl", SESSIONS_NAME, STRAYS_NAME, ATTEMPTS_NAME, "faults.jsonl", "controls.jsonl")
 """What the harness appends to while a run goes on, whatever the members are."""
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
@@ -228,6 +229,7 @@ class RunFolder:
         self.history_file = self.path / "history.jsonl"
         self.scenario_file = self.path / "run.scenario"
         self.sessions_file = self.path / SESSIONS_NAME
+        self.strays_file = self.path / STRAYS_NAME
         self.attempts_file = self.path / ATTEMPTS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
@@ -299,6 +301,15 @@ class RunFolder:
     def read_session_ends(self) -> Iterator[SessionEnd]:
         """What clients wrote down of their sessions; none when the file does not exist."""
         return _values(parse_session_end, self.sessions_file)
+
+    def add_stray(self, stray: Stray) -> None:
+        """Append to `strays.jsonl`. Several processes may do that."""
+        self.unseal()
+        _append_line(self.strays_file, stray.to_json())
+
+    def read_strays(self) -> Iterator[Stray]:
+        """The answers that no operation waited for; none when the file does not exist."""
+        return _values(parse_stray, self.strays_file)
 
     def add_attempt(self, attempt: ConnectAttempt) -> None:
         """Append to `attempts.jsonl`."""

@@ -20,6 +20,7 @@ from upheaval.records.jsonfields import FieldError
 from upheaval.records.origin import ORIGIN_FILE
 from upheaval.records.run_folder import CONSENSUS_NAME, SESSIONS_NAME, Failure, RunFolder, write_atomically
 from upheaval.records.sparse_files import data_extents
+from upheaval.records.strays import STRAYS_NAME
 
 FORMAT_VERSION: Final = 1
 _BLOCK_LENGTH: Final = 64 * 1024
@@ -72,8 +73,9 @@ def seal_of(run: RunFolder) -> Seal:
     files = _sealed_files(run)
     # Folders without the field were sealed without it.
     written = fields.get("written")
-    if isinstance(written, list) and SESSIONS_NAME in written and run.sessions_file.is_file():
-        files.append(run.sessions_file)
+    of_clients = ((SESSIONS_NAME, run.sessions_file), (STRAYS_NAME, run.strays_file))
+    if isinstance(written, list):
+        files += [path for name, path in of_clients if name in written and path.is_file()]
     return Seal(manifest, {str(path.relative_to(run.path)): digest_of_file(path) for path in sorted(files)})
 
 

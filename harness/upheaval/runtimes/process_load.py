@@ -60,6 +60,7 @@ class ProcessLoad:
             open_session=self._clients.open_session,
             record=self._history.add,
             record_end=cluster.run.add_session_end,
+            record_stray=cluster.run.add_stray,
             clock_ns=time.monotonic_ns,
             first_id=first_id,
             first_process=first_id,

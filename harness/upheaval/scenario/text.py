@@ -140,13 +140,14 @@ class _Reader:
         )
 
     def _read_workload(self, line: Statement) -> None:
-        options, usual = line.take_options(("rate", "slots", "sessions", "keys")), DEFAULT_WORKLOAD
+        options, usual = line.take_options(("rate", "slots", "sessions", "keys", "silent")), DEFAULT_WORKLOAD
         self._workload = replace(
             usual,
             rate=options.number("rate", usual.rate),
             slots=options.number("slots", usual.slots),
             sessions=options.number("sessions", usual.sessions),
             keys=options.number("keys", usual.keys),
+            silent=options.number("silent", usual.silent),
         )
 
     def _read_wait(self, line: Statement) -> None:

@@ -39,6 +39,7 @@ class BridgeWaitingClient:
     """Implements `WaitingClient`, and `ports.Agent` for its session. Use it from one thread or greenlet at a time."""
 
     def __init__(self, address: str, endpoints: str, timeout_s: float) -> None:
+        self.on_unasked: Callable[[Buffer], None] | None = None
         self.invoke_ns = 0
         self._address = address
         self._endpoints = endpoints
@@ -175,6 +176,8 @@ class BridgeWaitingClient:
     def _on_message(self, position: int, payload: Buffer) -> None:  # noqa: ARG002 - the bridge does not tell it
         if self._accepts is not None and not self._received and self._accepts(payload):
             self._received.append(bytes(payload))
+        elif self.on_unasked is not None:
+            self.on_unasked(payload)
 
 
 def _any(payload: Buffer) -> bool:  # noqa: ARG001 - whatever it is

@@ -75,6 +75,8 @@ class WaitingClient(Protocol):
 
     invoke_ns: int
     """Right before the first offer of the last request."""
+    on_unasked: Callable[[Buffer], None] | None
+    """Takes each message of the service that no request waits for."""
 
     @property
     def is_connected(self) -> bool:

@@ -6,7 +6,7 @@ module knows client sessions only by the shape of `Session`.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -20,6 +20,7 @@ from upheaval.records import (
     Outcome,
     SessionCause,
     SessionEnd,
+    Stray,
     decode_result,
     encode_operation,
 )
@@ -56,14 +57,18 @@ MIX: Final[tuple[tuple[Function, int], ...]] = (
 )
 
 
-def session_end(session: Session, ended_ns: int) -> SessionEnd | None:
-    """What is to be written down of a session that has ended by then; None for one that never opened."""
+def session_end(
+    session: Session, ended_ns: int, cause: SessionCause = SessionCause.CLIENT, held_ns: int | None = None
+) -> SessionEnd | None:
+    """What is to be written down of a session that has ended by then; None for one that never opened.
+
+    What the session knows of its end counts more than `cause`.
+    """
     if session.session_id == NULL_VALUE:
         return None
-    cause = SessionCause.CLIENT
     if session.error is not None:
         cause = SessionCause.LOST if isinstance(session.error, TimeoutExpired) else SessionCause.CLUSTER
-    return SessionEnd(session.session_id, session.opened_term_id, ended_ns, cause)
+    return SessionEnd(session.session_id, session.opened_term_id, ended_ns, cause, session.leadership_term_id, held_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +85,19 @@ class WorkloadSettings:
     """The shipped service that it drives: workbench, ledger or timers."""
     text_length: int = 0
     """How many characters the texts have at least that the workbench is to give back."""
+    silent: int = 0
+    """How many clients more go without a word once they had an answer."""
+    silent_every_ns: int = 6 * S
+    """When one of them begins after the other."""
     user: str = ""
     """`module:Class` of the users, one for each slot, that ask a service of one's own; empty for a drawn load."""
 
     def to_json(self) -> dict[str, Json]:
         """As it stands in the manifest's field `workload`."""
         told: dict[str, Json] = {"seed": self.seed, "keys": self.keys, "sessions": self.sessions}
-        return {**told, "slots": self.slots, "rate": self.rate, **({"user": self.user} if self.user else {})}
+        silent: dict[str, Json] = {"silent": self.silent} if self.silent else {}
+        user: dict[str, Json] = {"user": self.user} if self.user else {}
+        return {**told, "slots": self.slots, "rate": self.rate, **silent, **user}
 
 
 class Draw(Protocol):
@@ -184,6 +195,10 @@ class _Lane:
     unsent: deque[_Pending] = field(default_factory=deque)
     outstanding: dict[int, _Pending] = field(default_factory=dict)
     term: int = -1
+    falls_silent: bool = False
+    """Whether its client goes without a word, and its connection open, once it had an answer."""
+    silent_ns: int | None = None
+    """Since when it has been silent."""
 
 
 @dataclass(slots=True)
@@ -227,6 +242,9 @@ class ClientLoad(Agent, Protocol):
     def stop(self) -> None:
         """Invoke nothing more; what is outstanding is still awaited."""
 
+    def open_sessions(self) -> Iterable[SessionEnd]:
+        """What is to be written down of the sessions that have not ended, when the run is written down now."""
+
     def close(self) -> None:
         """Settle what is outstanding as unknown and close the sessions."""
 
@@ -241,6 +259,7 @@ class LoadMaker(Protocol):
         open_session: Callable[[], Session],
         record: Callable[[Operation], None],
         record_end: Callable[[SessionEnd], None],
+        record_stray: Callable[[Stray], None],
         clock_ns: Callable[[], int],
         first_id: int = 0,
         first_process: int = 0,
@@ -251,9 +270,9 @@ class LoadMaker(Protocol):
 class Load:
     """The client slots as one agent: implements `ClientLoad`.
 
-    `open_session` makes a new session; `record` takes each operation when its outcome is settled, and `record_end`
-    each session when it has ended; `clock_ns` is the monotonic clock of the host, read right before the first offer
-    and right after a response was decoded.
+    `open_session` makes a new session; `record` takes each operation when its outcome is settled, `record_end` each
+    session when it has ended, and `record_stray` each answer that no operation waits for; `clock_ns` is the monotonic
+    clock of the host, read right before the first offer and right after a response was decoded.
     """
 
     def __init__(
@@ -263,6 +282,7 @@ class Load:
         open_session: Callable[[], Session],
         record: Callable[[Operation], None],
         record_end: Callable[[SessionEnd], None],
+        record_stray: Callable[[Stray], None],
         clock_ns: Callable[[], int],
         first_id: int = 0,
         first_process: int = 0,
@@ -274,12 +294,14 @@ class Load:
         self._open_session = open_session
         self._record = record
         self._record_end = record_end
+        self._record_stray = record_stray
         self._clock_ns = clock_ns
         self._draw = make_draw(settings)
         self._ids = count(first_id)
         self._processes = count(first_process)
         self._lanes = list(self._make_lanes())
         self._is_issuing = True
+        self._has_begun = False
         self._tokens = 0.0
         self._tokens_ns: int | None = None
 
@@ -295,12 +317,18 @@ class Load:
     def do_work(self, now: Now) -> int:
         """Invoke what is due, take answers, and settle what has waited too long."""
         self._refill(now.ns)
-        return sum(self._work_on(lane, now) for lane in self._lanes)
+        if not self._has_begun:
+            self._has_begun = True
+            for index, lane in enumerate(lane for lane in self._lanes if lane.falls_silent):
+                lane.retry_ns = now.ns + index * self._settings.silent_every_ns
+        return sum(self._work_on(lane, now) for lane in self._lanes if lane.silent_ns is None)
 
     def next_deadline_ns(self) -> int:
         """The next operation, retry or time-out of a session or an operation."""
         deadline = NEVER_NS
         for lane in self._lanes:
+            if lane.silent_ns is not None or (lane.session is None and not self._may_open(lane)):
+                continue
             if lane.session is None:
                 deadline = min(deadline, lane.retry_ns)
                 continue
@@ -320,9 +348,17 @@ class Load:
         for lane in self._lanes:
             self._give_up(lane, lambda _: True)
             if lane.session is not None:
-                lane.session.close()
+                if lane.silent_ns is None:
+                    lane.session.close()
                 self._end_session(lane)
                 lane.retry_ns = NEVER_NS
+
+    def open_sessions(self) -> Iterator[SessionEnd]:
+        """What is to be written down of the sessions that have not ended, when the run is written down now."""
+        for lane in self._lanes:
+            end = self._end_of(lane, SessionCause.OPEN)
+            if end is not None:
+                yield end
 
     # --- one session ---
 
@@ -331,18 +367,29 @@ class Load:
         for index in range(sessions):
             slots = [_Slot(next(self._processes)) for _ in range(index, self._settings.slots, sessions)]
             yield _Lane(slots, free=deque(slots))
+        for _ in range(self._settings.silent):
+            slots = [_Slot(next(self._processes))]
+            yield _Lane(slots, free=deque(slots), falls_silent=True)
+
+    def _may_open(self, lane: _Lane) -> bool:
+        """Who would only fall silent need not begin any more when the load ends."""
+        return self._is_issuing or not lane.falls_silent
 
     def _work_on(self, lane: _Lane, now: Now) -> int:
         if lane.session is None:
-            if now.ns < lane.retry_ns:
+            if now.ns < lane.retry_ns or not self._may_open(lane):
                 return 0
             lane.session = self._open_session()
             lane.giver = lane.session if isinstance(lane.session, SessionThatGivesBack) else None
+            # Who gives back keeps its session alive, whoever is silent: that client is one like the others.
+            lane.falls_silent &= lane.giver is None
         session = lane.session
         work = session.do_work(now)
         work += session.poll(lambda _, payload: self._on_response(lane, payload), POLL_LIMIT)
         if lane.giver is not None:
             work += self._take_back(lane, lane.giver.given_back())
+        if lane.silent_ns is not None:
+            return work
         if session.is_closed:
             self._give_up(lane, lambda _: True)
             self._end_session(lane)
@@ -362,16 +409,27 @@ class Load:
         return work
 
     def _end_session(self, lane: _Lane) -> None:
-        end = None if lane.session is None else session_end(lane.session, self._clock_ns())
+        end = self._end_of(lane)
         lane.session = None
         if end is not None:
             self._record_end(end)
 
+    def _end_of(self, lane: _Lane, cause: SessionCause = SessionCause.CLIENT) -> SessionEnd | None:
+        """Of its session, if it has one; what a silent client has to say of it is its silence."""
+        if lane.session is None:
+            return None
+        now_ns = self._clock_ns()
+        if lane.silent_ns is not None:
+            return session_end(lane.session, lane.silent_ns, SessionCause.SILENT, now_ns)
+        return session_end(lane.session, now_ns, cause)
+
     def _issue(self, lane: _Lane, session: Session) -> int:
         """Offer what waits, then new operations for free slots."""
         work = 0
-        while lane.unsent or (lane.free and self._is_issuing and self._may_invoke()):
+        while lane.unsent or (lane.free and self._is_issuing and (lane.falls_silent or self._may_invoke())):
             if not lane.unsent:
+                if self._settings.rate and not lane.falls_silent:
+                    self._tokens -= 1
                 lane.unsent.append(self._invoke(lane.free.popleft()))
             pending = lane.unsent[0]
             pending.offered = session.offer(pending.payload)
@@ -388,22 +446,28 @@ class Load:
         operation_id = next(self._ids)
         function, key, value = self._draw.next(operation_id)
         payload = encode_operation(operation_id, function, key, value)
-        if self._settings.rate:
-            self._tokens -= 1
         return _Pending(operation_id, function, key, value, payload, self._clock_ns(), slot)
 
     def _on_response(self, lane: _Lane, payload: Buffer) -> None:
         try:
             operation_id, position, result, error = decode_result(payload)
         except DecodeError:
+            self._on_stray(lane)
             return
         complete_ns = self._clock_ns()
         pending = lane.outstanding.pop(operation_id, None)
         if pending is None:
-            # Too late: it was settled as unknown, and its slot has a new id.
+            # Too late, as a rule: it was settled as unknown, and its slot has a new id.
+            self._on_stray(lane, operation_id, position)
             return
         self._settle(pending, Outcome.OK, {"error": error} if error else result, complete_ns, position)
         lane.free.append(pending.slot)
+        if lane.falls_silent:
+            lane.silent_ns = complete_ns
+
+    def _on_stray(self, lane: _Lane, operation_id: int | None = None, position: int | None = None) -> None:
+        assert lane.session is not None
+        self._record_stray(Stray(lane.session.session_id, self._clock_ns(), operation_id, position))
 
     def _give_up(self, lane: _Lane, wanted: Callable[[_Pending], bool]) -> int:
         """Settle the wanted operations without an answer: unknown when sent, fail when never taken."""

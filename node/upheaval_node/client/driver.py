@@ -64,6 +64,8 @@ class BlockingClient(ClientDriver):
         self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self))
         self._accepts: Callable[[Buffer], bool] | None = None
         self._received: list[bytes] = []
+        self.on_unasked: Callable[[Buffer], None] | None = None
+        """Takes each message of the service that no call waits for; None throws them away."""
         self.invoke_ns = 0
         self.complete_ns = 0
         self.response_position = -1
@@ -183,6 +185,8 @@ class BlockingClient(ClientDriver):
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
         if self._accepts is not None and not self._received and self._accepts(payload):
             self._received.append(bytes(payload))
+        elif self.on_unasked is not None:
+            self.on_unasked(payload)
 
 
 def _any(payload: Buffer) -> bool:  # noqa: ARG001 - whatever it is

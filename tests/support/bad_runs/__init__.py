@@ -4,6 +4,7 @@ Each module has those of one part of the verdict and imports nothing of the chec
 """
 
 from support.bad_runs.absent import ABSENT, RAISED, UNEXPLAINED
+from support.bad_runs.answers import ANSWERS
 from support.bad_runs.backed_up import BACKED_UP
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
@@ -18,6 +19,7 @@ from support.bad_runs.positions import POSITIONS
 from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
 from support.bad_runs.seen import SEEN
+from support.bad_runs.sessions import SESSIONS
 from support.bad_runs.snapshots import SNAPSHOTS
 from support.bad_runs.snapshots_taken import SNAPSHOTS_TAKEN
 from support.bad_runs.timely import TIMELY
@@ -33,7 +35,9 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *SNAPSHOTS,
     *TIMELY,
     *CLIENTS,
+    *ANSWERS,
     *CLIENT_TIMES,
+    *SESSIONS,
     *ABSENT,
     *UNEXPLAINED,
     *RAISED,

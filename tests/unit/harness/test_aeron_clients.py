@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from support.memory_network import MemoryNetwork
 from upheaval.errors import EnvironmentFault
-from upheaval.records import Operation, Outcome, SessionCause, decode_operation
+from upheaval.records import Operation, Outcome, SessionCause, SessionEnd, decode_operation
 from upheaval.runtimes.ports import cluster_ports, egress_ports, member_ports
 from upheaval.system.aeron_clients import Bridge as BridgeProcess, BridgeSession, Egress
 from upheaval.system.clients import WayIn
@@ -19,6 +19,7 @@ from upheaval.workload import Load, WorkloadSettings, session_end
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer, Connection
+from upheaval_node.service.services.workbench import Workbench
 from upheaval_node.types import Now
 
 BRIDGE = "127.0.0.1:7000"
@@ -142,6 +143,36 @@ def test_what_was_not_handed_on_is_given_back_once_and_is_no_answer() -> None:
     assert list(session.given_back()) == []
 
 
+def test_a_client_behind_a_bridge_does_not_fall_silent() -> None:
+    """The bridge would keep its session alive."""
+    network = MemoryNetwork()
+    bridge = Bridge(network)
+    ends: list[SessionEnd] = []
+    load = Load(
+        WorkloadSettings(slots=1, sessions=1, silent=1),
+        open_session=lambda: BridgeSession(network, BRIDGE, "0=a:1"),
+        record=lambda _: None,
+        record_end=ends.append,
+        record_stray=lambda _: None,
+        clock_ns=lambda: 5,
+    )
+    load.do_work(NOW)
+    bridge.settle()
+    # The last one that dialled is the client that was to fall silent.
+    bridge.tell_leader(0, 0, 7)
+    bridge.settle()
+    load.do_work(NOW)
+    bridge.settle()
+    asked = [body for kind, body in bridge.frames if kind == "O"]
+    bridge.say("R", Workbench().execute(asked[0], 64))
+    bridge.settle()
+    load.do_work(NOW)
+    bridge.settle()
+    assert len([body for kind, body in bridge.frames if kind == "O"]) == len(asked) + 1
+    load.close()
+    assert [(end.session, end.cause) for end in ends] == [(7, SessionCause.CLIENT)]
+
+
 def test_a_load_counts_what_is_given_back_as_failed_and_the_rest_as_unknown() -> None:
     network = MemoryNetwork()
     bridge = Bridge(network)
@@ -151,6 +182,7 @@ def test_a_load_counts_what_is_given_back_as_failed_and_the_rest_as_unknown() ->
         open_session=lambda: BridgeSession(network, BRIDGE, "0=a:1"),
         record=history.append,
         record_end=lambda _: None,
+        record_stray=lambda _: None,
         clock_ns=lambda: 5,
     )
     load.do_work(NOW)

@@ -152,6 +152,36 @@ def test_a_session_in_use_may_be_closed_by_a_service_and_time_out_after_a_change
     assert judged(events, told, (LED, NEXT)).verdict is Verdict.VALID
 
 
+SILENT = SessionEnd(7, 0, 15 * S, SessionCause.SILENT, 0, 80 * S)
+
+
+def test_a_silent_client_keeps_its_session_for_the_whole_time_out() -> None:
+    assert judged(closed(25_000), SILENT).verdict is Verdict.VALID
+    found = judged(closed(24_900), SILENT)
+    assert (found.verdict, found.position, found.members, found.late_ms) == (Verdict.INVALID, 24_900, (2,), 90)
+    assert "closed at position 24900 by time-out, 9910 ms after its last message" in found.detail
+
+
+def test_it_may_lose_it_earlier_with_its_connection() -> None:
+    early = closed(20_000)
+    assert judged(early, SILENT).verdict is Verdict.INVALID
+    assert judged(early, replace(SILENT, held_ns=19 * S)).verdict is Verdict.VALID
+    assert judged(early, SILENT, known=replace(KNOWN, troubles=(Trouble(16 * S, 17 * S),))).verdict is Verdict.VALID
+    assert judged(early, SILENT, known=replace(KNOWN, troubles=(Trouble(13 * S, 14 * S),))).verdict is Verdict.INVALID
+
+
+def test_it_must_have_lost_it_in_time() -> None:
+    assert judged(closed(15_000 + ALLOWED_MS), SILENT).verdict is Verdict.VALID
+    assert judged(closed(15_000 + ALLOWED_MS + 100), SILENT).verdict is Verdict.INVALID
+    assert judged(closed(26_000, CloseReason.CLIENT_ACTION), SILENT).verdict is Verdict.INVALID
+
+
+def test_a_session_that_is_still_open_has_not_ended() -> None:
+    still = replace(LOST, cause=SessionCause.OPEN)
+    assert judged(log(), replace(still, ended_ns=100 * S)).detail.startswith("0 sessions ended")
+    assert judged(closed(50_000, CloseReason.CLIENT_ACTION), still).verdict is Verdict.INVALID
+
+
 def operation(took_ns: int, f: Function = Function.READ, outcome: Outcome = Outcome.OK) -> Operation:
     return Operation(1, 0, f, "k", None, 50 * S, 50 * S + took_ns, outcome, None, 9)
 

@@ -7,8 +7,8 @@ import pytest
 from upheaval.checkers.evidence.events import LogEvents
 from upheaval.checkers.history.clients import clients_of, judge_clients, judge_terms
 from upheaval.checkers.history.witness import LogEntry
-from upheaval.checkers.verdict import NotApplicable, Verdict
-from upheaval.records import Function, Operation, Outcome
+from upheaval.checkers.verdict import Finding, NotApplicable, Verdict
+from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
 
 OK, FAIL, UNKNOWN = Outcome.OK, Outcome.FAIL, Outcome.UNKNOWN
 
@@ -74,6 +74,45 @@ def test_a_history_without_sessions_is_judged_by_its_slots_alone() -> None:
     (finding,) = judge_clients(clients_of(old, [at(number, 64 * number, 99) for number in range(3)]))
     assert finding.verdict is Verdict.VALID
     assert finding.detail == "3 client slots; 0 operations lie in the session that took them"
+
+
+def left(session: int, ended_ns: int, cause: SessionCause = SessionCause.CLIENT) -> SessionEnd:
+    return SessionEnd(session, 0, ended_ns, cause, 0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "wrong"),
+    [
+        ([left(7, 20)], ""),
+        ([left(7, 19)], "was answered in session 7 after its client had left it at 0.000 s"),
+        ([left(7, 9)], "was invoked in session 7 after its client had left it at 0.000 s"),
+        ([left(7, 9, SessionCause.SILENT)], "was invoked in session 7"),
+        ([left(8, 9)], ""),
+        # The opening of the first one was not committed, so that another one got its id.
+        ([left(7, 30), left(7, 5)], ""),
+    ],
+)
+def test_a_client_asks_nothing_in_a_session_that_it_has_left(ends: list[SessionEnd], wrong: str) -> None:
+    (finding,) = judge_clients(clients_of([op(1, 0, 10, 20)], [at(1, 64)], ends))
+    assert (finding.verdict is Verdict.INVALID) is bool(wrong)
+    assert isinstance(finding, Finding)
+    assert wrong in finding.detail
+
+
+def test_each_session_is_written_down_where_clients_write_down_all() -> None:
+    operations, entries = [op(1, 0, 10, 20), op(2, 1, 30, None, UNKNOWN, session=8)], [at(1, 64)]
+    for ends, past, missing in (
+        ([left(7, 40), left(8, 40)], 0, None),
+        ([left(7, 40)], 0, 2),
+        ([left(8, 40)], 0, 1),
+        ([left(8, 40)], 64, None),
+        ([left(8, 40)], None, None),
+    ):
+        (finding,) = judge_clients(clients_of(operations, entries, ends, all_written_past=past))
+        assert isinstance(finding, Finding)
+        assert (finding.verdict, finding.operation) == (
+            (Verdict.VALID, None) if missing is None else (Verdict.UNKNOWN, missing)
+        )
 
 
 def events(*terms: tuple[str, int]) -> LogEvents:

@@ -12,6 +12,7 @@ from upheaval.records import (
     Outcome,
     SessionCause,
     SessionEnd,
+    Stray,
     decode_operation,
 )
 from upheaval.workload import APPENDS_A_LIST, Load, OperationDraw, WorkloadSettings
@@ -84,11 +85,13 @@ class Bench:
         self.sessions: list[DirectSession] = []
         self.service = DirectService()
         self.ends: list[SessionEnd] = []
+        self.strays: list[Stray] = []
         self.load = Load(
             settings,
             open_session=self._open,
             record=self.history.append,
             record_end=self.ends.append,
+            record_stray=self.strays.append,
             clock_ns=self._clock,
         )
 
@@ -199,6 +202,57 @@ def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     session.accepts = False
     bench.turn(1)
     assert len(bench.history) == settled
+    assert bench.strays == [Stray(1, bench.now_ns, bench.history[0].id, 64)]
+
+
+def test_a_message_that_is_no_answer_is_written_down() -> None:
+    bench = Bench(WorkloadSettings(slots=1, sessions=1))
+    bench.turn()
+    bench.sessions[0].responses.appendleft(b"nonsense")
+    bench.turn()
+    assert [(stray.session, stray.operation, stray.position) for stray in bench.strays] == [(1, None, None)]
+    assert bench.history[0].outcome is Outcome.OK
+
+
+def test_silent_clients_ask_once_whatever_the_rate_and_are_never_turned_again() -> None:
+    bench = Bench(WorkloadSettings(slots=1, sessions=1, silent=3, rate=1))
+    for _ in range(130):
+        bench.turn(100_000_000)
+    assert len(bench.sessions) == 4
+    silent = bench.sessions[1:]
+    assert [len(session.offered) for session in silent] == [1, 1, 1]
+    for session in silent:
+        session.do_work = session.poll = session.close = None  # type: ignore[method-assign,assignment]
+    answered = sorted(operation.complete_ns or 0 for operation in bench.history)
+    bench.turn(100_000_000)
+    held_ns = bench.now_ns
+    bench.load.close()
+    last = [end for end in bench.ends if end.cause is SessionCause.SILENT]
+    assert len(last) == 3
+    assert {end.ended_ns for end in last} <= set(answered)
+    assert all(end.held_ns is not None and end.held_ns >= held_ns for end in last)
+    begun_s = [round((end.ended_ns - last[0].ended_ns) / 1e9) for end in last]
+    assert begun_s == [0, 6, 12]
+
+
+def test_a_client_that_would_fall_silent_does_not_begin_when_the_load_ends() -> None:
+    bench = Bench(WorkloadSettings(slots=1, sessions=1, silent=2))
+    bench.turn()
+    bench.load.stop()
+    bench.turn(60_000_000_000)
+    assert len(bench.sessions) == 2
+    assert bench.load.next_deadline_ns() == NEVER_NS
+
+
+def test_sessions_that_have_not_ended_can_be_written_down_and_go_on() -> None:
+    bench = Bench(WorkloadSettings(slots=2, sessions=2, silent=1))
+    bench.turn()
+    bench.turn()
+    bench.sessions[0].error = NodeError("closed")
+    causes = [end.cause for end in bench.load.open_sessions()]
+    assert causes == [SessionCause.CLUSTER, SessionCause.OPEN, SessionCause.SILENT]
+    assert not any(session.is_closed for session in bench.sessions)
+    assert bench.ends == []
 
 
 def test_a_new_leader_makes_what_the_old_one_was_sent_unknown() -> None:

@@ -5,7 +5,7 @@ which a member led, by the clock that it writes into the log, and how far that c
 this module knows no promise.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,6 +40,8 @@ class LeaderClock:
     """What it was ahead of the monotonic one when the member began to lead."""
     ready_ns: int = -1
     """When the election was over and clients were served; -1 for never."""
+    is_startup: bool = False
+    """Whether it was the first election of its process: then no client is there any more, as it believes."""
     busy: tuple[tuple[int, int], ...] = ()
     """From when to when its module took nothing of clients, or had just let them wait."""
 
@@ -71,6 +73,14 @@ def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
     )
 
 
+def clocks_by_term(clocks: Iterable[LeaderClock]) -> dict[int, LeaderClock]:
+    """In order of the terms; one that the traces of several members have is left out."""
+    led: dict[int, list[LeaderClock]] = {}
+    for clock in clocks:
+        led.setdefault(clock.leadership_term_id, []).append(clock)
+    return {term: found[0] for term, found in sorted(led.items()) if len(found) == 1}
+
+
 class _Reading:
     """The trace of one member, line by line. `offset` is the wall clock minus the monotonic one."""
 
@@ -82,6 +92,7 @@ class _Reading:
         self._begin_ms = self._line = self._last_line = 0
         self._offset = self._least = self._most = self._first = 0
         self._ready_ns = -1
+        self._is_first_election = self._is_startup = False
         self._busy: list[tuple[int, int]] = []
 
     def add(self, event: TraceEvent) -> None:
@@ -95,11 +106,14 @@ class _Reading:
             self._most = max(self._most, self._offset)
         if event.event == TraceKind.PROCESS_START:
             self._end(epoch_ms)
+            self._is_first_election = True
         elif event.event == TraceKind.ELECTION_STATE:
             term = self._led(event.fields)
             if term != self._term:
                 self._end(epoch_ms)
                 self._begin(term, epoch_ms, event.line)
+            if event.fields.get("state") == "CLOSED":
+                self._is_first_election = False
         elif self._term is not None:
             self._serve(event)
         self._last_line = event.line
@@ -127,6 +141,7 @@ class _Reading:
         self._term, self._begin_ms, self._line = term, epoch_ms, line
         self._least = self._most = self._first = self._offset
         self._ready_ns, self._busy = -1, []
+        self._is_startup = self._is_first_election
 
     def _end(self, end_ms: int | None) -> None:
         if self._term is None:
@@ -142,6 +157,7 @@ class _Reading:
             where,
             self._first,
             self._ready_ns,
+            self._is_startup,
             tuple(self._busy),
         )
         self.clocks.append(clock)

@@ -15,7 +15,17 @@ from upheaval.checkers.evidence.trace_facts import TraceFacts, facts_of_members
 from upheaval.checkers.evidence.troubles import Trouble, troubles
 from upheaval.checkers.history.calls import CountedCalls, count_calls
 from upheaval.checkers.history.witness import LogEntry
-from upheaval.records import ControlRecord, FinalPosition, Function, Manifest, Operation, RunFolder
+from upheaval.records import (
+    ControlRecord,
+    FinalPosition,
+    Function,
+    Manifest,
+    Operation,
+    RunFolder,
+    SessionEnd,
+    Stray,
+)
+from upheaval.records.strays import STRAYS_NAME
 from upheaval_chaos.record import FaultRecord
 
 
@@ -65,6 +75,21 @@ class Evidence:
     def entries_by_id(self) -> Mapping[int, LogEntry]:
         """The operations of the whole log by their ids; of an id that is there twice the last one."""
         return {} if self.whole_log is None else {entry.id: entry for entry in self.whole_log.entries}
+
+    @cached_property
+    def session_ends(self) -> Sequence[SessionEnd]:
+        """What clients wrote down of their sessions."""
+        return list(self.run.read_session_ends())
+
+    @cached_property
+    def strays(self) -> Sequence[Stray]:
+        """The answers that no operation of their client waited for."""
+        return list(self.run.read_strays())
+
+    @cached_property
+    def has_all_of_clients(self) -> bool:
+        """Whether its clients wrote down each session and each stray answer; those of older versions did not."""
+        return STRAYS_NAME in self.manifest.written
 
     @cached_property
     def faults(self) -> Sequence[FaultRecord]:

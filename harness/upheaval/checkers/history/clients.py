@@ -1,10 +1,11 @@
 """The promises about who sent what: each entry is of its term, each operation of the client and session that sent it.
 
 A history names for each operation the client slot that asked and, where it was written down, the cluster session that
-took it; the log has the session and the term in the header of each message. This module knows nothing of files.
+took it; the log has the session and the term in the header of each message, and the client wrote down when it was done
+with the session. This module knows nothing of files.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,8 @@ from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.witness import LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import Function, Operation, Outcome
+from upheaval.records import Function, Operation, Outcome, SessionEnd, read_origin
+from upheaval_node.types import S
 
 
 def judge_terms(entries: int, stray: StrayEntry | None) -> list[Result]:
@@ -44,10 +46,27 @@ class Clients:
     """An operation, and one that its session took later and that lies before it in the log; its position."""
     skipped: tuple[Operation, LogEntry, LogEntry] | None = None
     """An operation that is not in the log, and the entries of its session around it, which are of one term."""
+    afterwards: tuple[Operation, SessionEnd] | None = None
+    """An operation that was invoked or answered after its client had left the session."""
+    unwritten: Operation | None = None
+    """One in a session that no client wrote down, where they wrote down all."""
 
 
-def clients_of(operations: Sequence[Operation], entries: Iterable[LogEntry]) -> Clients:
-    """From a whole history, in the order of its lines, and the operations in log order. Calls are left out."""
+def clients_of(
+    operations: Sequence[Operation],
+    entries: Iterable[LogEntry],
+    ends: Iterable[SessionEnd] = (),
+    *,
+    all_written_past: int | None = None,
+) -> Clients:
+    """From a whole history, in the order of its lines, and the operations in log order. Calls are left out.
+
+    `ends` are what clients wrote down of their sessions: of all that took an operation past a position of the log,
+    where there is one.
+    """
+    last_ends: dict[int, SessionEnd] = {}
+    for end in sorted(ends, key=lambda end: end.ended_ns):
+        last_ends[end.session] = end
     shipped = [operation for operation in operations if operation.f is not Function.CALL]
     by_id = {operation.id: operation for operation in shipped if operation.session is not None}
     latest: dict[int, Operation] = {}
@@ -66,7 +85,27 @@ def clients_of(operations: Sequence[Operation], entries: Iterable[LogEntry]) -> 
             overtaken = operation, before, entry.position
         latest[operation.session] = operation
     slots = len({each.process for each in shipped})
-    return Clients(slots, len(placed), _again(shipped), elsewhere, overtaken, _skipped(by_id.values(), placed))
+    skipped = _skipped(by_id.values(), placed)
+    afterwards = next(((each, end) for each, end in _with_ends(by_id.values(), last_ends) if _is_past(each, end)), None)
+    unwritten = None
+    if all_written_past is not None:
+        written = (
+            each for each in by_id.values() if each.id not in placed or placed[each.id].position > all_written_past
+        )
+        unwritten = next((each for each in written if each.session not in last_ends), None)
+    return Clients(slots, len(placed), _again(shipped), elsewhere, overtaken, skipped, afterwards, unwritten)
+
+
+def _with_ends(
+    operations: Iterable[Operation], ends: Mapping[int, SessionEnd]
+) -> Iterator[tuple[Operation, SessionEnd]]:
+    for operation in operations:
+        if operation.session is not None and operation.session in ends:
+            yield operation, ends[operation.session]
+
+
+def _is_past(operation: Operation, end: SessionEnd) -> bool:
+    return max(operation.invoke_ns, operation.complete_ns or 0) > end.ended_ns
 
 
 def _skipped(
@@ -135,6 +174,15 @@ def judge_clients(clients: Clients) -> list[Result]:
         around = f"positions {earlier.position} and {after.position} of term {after.term}, between which it was invoked"
         detail = f"{operation} of session {operation.session} is not in the log, which has the session at {around}"
         return [_invalid(detail, operation, after.position)]
+    if clients.afterwards is not None:
+        operation, end = clients.afterwards
+        what = "was invoked" if operation.invoke_ns > end.ended_ns else "was answered"
+        detail = f"{operation} {what} in session {end.session} after its client had left it at {end.ended_ns / S:.3f} s"
+        return [_invalid(detail, operation, operation.position)]
+    if clients.unwritten is not None:
+        operation = clients.unwritten
+        detail = f"{operation} was sent in session {operation.session}, of which sessions.jsonl says nothing"
+        return [_finding(Verdict.UNKNOWN, detail, operation, operation.position)]
     if not clients.slots:
         return [NotApplicable(Promise.CLIENTS_IN_ORDER, "the history has no operation of a shipped service")]
     detail = f"{clients.slots} client slots; {clients.placed} operations lie in the session that took them"
@@ -142,11 +190,19 @@ def judge_clients(clients: Clients) -> list[Result]:
 
 
 def _invalid(detail: str, operation: Operation, position: int | None) -> Finding:
-    return Finding(Promise.CLIENTS_IN_ORDER, Verdict.INVALID, detail, position=position, operation=operation.id)
+    return _finding(Verdict.INVALID, detail, operation, position)
+
+
+def _finding(verdict: Verdict, detail: str, operation: Operation, position: int | None) -> Finding:
+    return Finding(Promise.CLIENTS_IN_ORDER, verdict, detail, position=position, operation=operation.id)
 
 
 def _check_clients(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    return judge_clients(clients_of(evidence.operations, log.entries))
+    origin = read_origin(evidence.run.path)
+    # What a restored run began with was asked for in the sessions of another one.
+    begin = 0 if origin is None else origin.position
+    past = begin if evidence.has_all_of_clients else None
+    return judge_clients(clients_of(evidence.operations, log.entries, evidence.session_ends, all_written_past=past))
 
 
 TERMS: Final = Checker(
@@ -158,6 +214,6 @@ TERMS: Final = Checker(
 CLIENTS: Final = Checker(
     "clients",
     (Promise.CLIENTS_IN_ORDER,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY, Source.SESSIONS},
     of_whole_log((Promise.CLIENTS_IN_ORDER,), _check_clients),
 )

@@ -10,7 +10,7 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import LogEvents, SessionFacts, units_of_ms
-from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock
+from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock, clocks_by_term
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.positions import completed_ns, finals_of
 from upheaval.checkers.evidence.run_evidence import Evidence
@@ -51,14 +51,19 @@ class ClientTimes:
         return sorted((each.begin_ns, each.end_ns) for each in self.troubles)
 
 
+def liveness_ns(manifest: Manifest) -> int:
+    """For how long a session lives at least of which nothing is heard, neither from its client nor its connection."""
+    media = profile_settings(manifest.profile).media
+    return min(timeouts_of(manifest).session_ns, media.connection_timeout_ns, media.image_liveness_timeout_ns)
+
+
 def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
     """From the small files of the run. Raises `UsageError` for a malformed line."""
-    timeouts, media = timeouts_of(manifest), profile_settings(manifest.profile).media
-    finals = finals_of(manifest)
+    timeouts, finals = timeouts_of(manifest), finals_of(manifest)
     return ClientTimes(
         failover_ns(timeouts) + MESSAGE_TIMEOUT_NS,
         timeouts.session_ns,
-        min(timeouts.session_ns, media.connection_timeout_ns, media.image_liveness_timeout_ns),
+        liveness_ns(manifest),
         tuple(run.read_session_ends()),
         tuple(troubles(run)),
         completed_ns(manifest),
@@ -86,7 +91,7 @@ def judge_client_times(
             facts = events.sessions.get(end.session)
             if facts is not None and facts.opened and facts.open_term == end.leadership_term_id:
                 judge.look_at(end, facts)
-                judged += 1
+                judged += end.cause is not SessionCause.OPEN
         raise_latest(judge.missed)
     except Broken as broken:
         return [broken.finding(Promise.CLIENTS_IN_TIME)]
@@ -126,10 +131,7 @@ class _Sessions:
         self._known = known
         self._times = events.times
         self._unit = units_of_ms(events.time_unit)
-        led: dict[int, list[LeaderClock]] = {}
-        for clock in clocks:
-            led.setdefault(clock.leadership_term_id, []).append(clock)
-        self._clocks = {term: clocks[0] for term, clocks in sorted(led.items()) if len(clocks) == 1}
+        self._clocks = clocks_by_term(clocks)
 
     def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
         """Raises `Broken` for an end that should not be; one that came too late, or not at all, is kept."""
@@ -147,7 +149,7 @@ class _Sessions:
         if reason == CloseReason.CLIENT_ACTION and end.cause is not SessionCause.CLIENT:
             detail = f"session {end.session} closed at position {position} by its client, which did not close it"
             raise Broken(Verdict.INVALID, detail, position=position)
-        if reason != CloseReason.TIMEOUT or end.cause is not SessionCause.CLUSTER or facts.ended is None:
+        if reason != CloseReason.TIMEOUT or facts.ended is None:
             return
         term, timestamp = facts.ended
         clock = self._clocks.get(term)
@@ -155,21 +157,24 @@ class _Sessions:
             return
         silent_ns = (timestamp - facts.last[1]) * MS // self._unit + self._slack_ns(clock)
         closed_ns = self._ns(timestamp, clock)
-        calm_ns = closed_ns - self.allowed_ns
-        is_calm = 0 <= clock.ready_ns < calm_ns and not any(
-            begin <= closed_ns and calm_ns <= until for begin, until in self._disturbances(clock)
-        )
-        if is_calm and silent_ns < self._known.liveness_ns:
+        if end.cause is SessionCause.CLUSTER:
+            due_ns, calm_ns = self._known.liveness_ns, closed_ns - self.allowed_ns
+            is_calm = 0 <= clock.ready_ns < calm_ns
+        elif end.cause is SessionCause.SILENT and end.held_ns is not None:
+            # Its connection lives, so that nothing but its silence ends it.
+            due_ns, calm_ns = self._known.session_ns, self._ns(facts.last[1], clock)
+            is_calm = closed_ns < end.held_ns
+        else:
+            return
+        is_calm &= not any(begin <= closed_ns and calm_ns <= until for begin, until in self._disturbances(clock))
+        if is_calm and silent_ns < due_ns:
             detail = (
                 f"session {end.session} closed at position {position} by time-out, {silent_ns // MS} ms after its last "
                 f"message, while nothing was done to the cluster (time-out: {self._known.session_ns // MS} ms)"
             )
+            late_ms = self._known.liveness_ns if end.cause is SessionCause.CLUSTER else due_ns - silent_ns
             raise Broken(
-                Verdict.INVALID,
-                detail,
-                position=position,
-                members=(clock.member_id,),
-                late_ms=self._known.liveness_ns // MS,
+                Verdict.INVALID, detail, position=position, members=(clock.member_id,), late_ms=-(-late_ms // MS)
             )
 
     def _look_at_term(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:

@@ -28,6 +28,7 @@ from upheaval.records import (
     Operation,
     RunFolder,
     SessionEnd,
+    Stray,
     WrongCredentials,
     seal,
     source_digest,
@@ -272,7 +273,9 @@ class SimulatedCluster:
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
+        self._clients: list[ClientLoad | SingleClient] = []
         self.session_ends: list[SessionEnd] = []
+        self.strays: list[Stray] = []
         self.attempts: list[ConnectAttempt] = []
         """Of the stranger."""
         self.first_id = 0
@@ -423,11 +426,13 @@ class SimulatedCluster:
             ),
             record=self._settle,
             record_end=self.session_ends.append,
+            record_stray=self.strays.append,
             clock_ns=lambda: self.world.now_ns,
             first_id=self.first_id,
             first_process=self.first_id,
         )
         load.bell = media.bell
+        self._clients.append(load)
         process.start((driver, load))
         return load
 
@@ -467,8 +472,11 @@ class SimulatedCluster:
         client = SingleClient(
             lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
             record=self.history.append,
+            record_end=self.session_ends.append,
+            record_stray=self.strays.append,
             clock_ns=lambda: self.world.now_ns,
         )
+        self._clients.append(client)
         process.start((media, client))
         return process, client
 
@@ -529,8 +537,11 @@ class SimulatedCluster:
         with folder.history_writer() as writer:
             for operation in self.history:
                 writer.add(operation)
-        for end in self.session_ends:
+        still_open = (end for client in self._clients for end in client.open_sessions())
+        for end in (*self.session_ends, *still_open):
             folder.add_session_end(end)
+        for stray in self.strays:
+            folder.add_stray(stray)
         for attempt in self.attempts:
             folder.add_attempt(attempt)
         for fault in self.faults:

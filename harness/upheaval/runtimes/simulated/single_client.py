@@ -3,10 +3,21 @@
 Its operations stand in the history like those of a load. Knows nothing of who tells it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
-from upheaval.records import Function, Json, Operation, Outcome, decode_result, encode_operation
+from upheaval.records import (
+    Function,
+    Json,
+    Operation,
+    Outcome,
+    SessionCause,
+    SessionEnd,
+    Stray,
+    decode_result,
+    encode_operation,
+)
+from upheaval.workload import session_end
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
@@ -20,10 +31,14 @@ class SingleClient:
         self,
         open_session: Callable[[], ClusterClient],
         record: Callable[[Operation], None],
+        record_end: Callable[[SessionEnd], None],
+        record_stray: Callable[[Stray], None],
         clock_ns: Callable[[], int],
     ) -> None:
         self._open_session = open_session
         self._record = record
+        self._record_end = record_end
+        self._record_stray = record_stray
         self._clock_ns = clock_ns
         self._session: ClusterClient | None = None
         self._ids = count()
@@ -41,7 +56,8 @@ class SingleClient:
         return self._wanted is None
 
     def open(self) -> None:
-        """Begin to open a session."""
+        """Begin to open a session, and end the one before."""
+        self.close()
         self._session = self._open_session()
 
     def request(self, value: str) -> None:
@@ -53,7 +69,17 @@ class SingleClient:
         """End the session, if there is one."""
         if self._session is not None:
             self._session.close()
+            end = session_end(self._session, self._clock_ns())
+            if end is not None:
+                self._record_end(end)
             self._session = None
+
+    def open_sessions(self) -> Iterator[SessionEnd]:
+        """What is to be written down of the session that has not been closed, when the run is written down now."""
+        if self._session is not None:
+            end = session_end(self._session, self._clock_ns(), SessionCause.OPEN)
+            if end is not None:
+                yield end
 
     @staticmethod
     def request_length(value: str) -> int:
@@ -77,15 +103,18 @@ class SingleClient:
         return NEVER_NS if self._session is None else self._session.next_deadline_ns()
 
     def _on_response(self, payload: Buffer) -> None:
+        assert self._session is not None
+        session = self._session.session_id
         try:
             number, position, result, error = decode_result(payload)
         except DecodeError:
+            self._record_stray(Stray(session, self._clock_ns()))
             return
         if self._wanted is None or self._wanted[0] != number:
+            self._record_stray(Stray(session, self._clock_ns(), number, position))
             return
         _, value, invoke_ns = self._wanted
         self._wanted = None
         settled: Json = {"error": error} if error else result
         times = (invoke_ns, self._clock_ns())
-        session = None if self._session is None else self._session.session_id
         self._record(Operation(number, 0, Function.ECHO, "", value, *times, Outcome.OK, settled, position, session))

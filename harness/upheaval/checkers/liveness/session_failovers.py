@@ -1,0 +1,175 @@
+"""The promise about sessions under a new leader: they live on, and their clients hear of it.
+
+A leader that was there before its election gives each open session a whole time-out and tells its client
+(NewLeaderEvent). One that was just started closes them all: after a start no client is there any more. What is judged
+is what the log and the clients' own words show, where nothing was done to the leader meanwhile.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.evidence.events import LogEvents, SessionFacts, units_of_ms
+from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock, clocks_by_term
+from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.stalls import excused
+from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
+from upheaval.checkers.liveness.client_times import liveness_ns
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
+from upheaval.records import OWN_SYSTEM, SessionCause, SessionEnd
+from upheaval_node.protocol.cluster_messages import CloseReason
+from upheaval_node.types import MS, S
+
+INFORM_NS: Final = S
+"""A leader reaches its clients within that: they dial all members as soon as they miss the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failovers:
+    """What is known beside the log. `tells_clients` says whether clients wait for the word of a new leader for sure."""
+
+    session_ns: int
+    liveness_ns: int
+    """A connection that nothing is heard of lives on at least for so long."""
+    ends: Sequence[SessionEnd]
+    troubles: Sequence[Trouble]
+    clocks: Mapping[int, LeaderClock]
+    tells_clients: bool = True
+
+
+def judge_failovers(known: Failovers, events: LogEvents) -> list[Result]:
+    """One result."""
+    judge = _Judge(known, events)
+    try:
+        for end in known.ends:
+            facts = events.sessions.get(end.session)
+            if facts is not None and facts.opened and facts.open_term == end.leadership_term_id:
+                judge.look_at(end, facts)
+        raise_latest(judge.missed)
+    except Broken as broken:
+        return [broken.finding(Promise.SESSIONS_OUTLIVE_LEADERS)]
+    if not judge.lived_on:
+        why = "no session, as its client wrote it down, was open when the leader changed"
+        return [NotApplicable(Promise.SESSIONS_OUTLIVE_LEADERS, why)]
+    detail = f"sessions lived on under a new leader {judge.lived_on} times"
+    return [Finding(Promise.SESSIONS_OUTLIVE_LEADERS, Verdict.VALID, detail)]
+
+
+class _Judge:
+    def __init__(self, known: Failovers, events: LogEvents) -> None:
+        self.missed: list[Broken] = []
+        self.lived_on = 0
+        """How often a session was open in a term after that of its opening."""
+        self._known = known
+        self._times = events.times
+        self._unit = units_of_ms(events.time_unit)
+
+    def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
+        """In each term of a new leader, up to that in which the session closed."""
+        for clock in self._successors(facts):
+            self.lived_on += 1
+            self._require_time(end, facts, clock)
+            if end.cause is SessionCause.LOST and self._known.tells_clients:
+                self._require_word(end, facts, clock)
+
+    def _successors(self, facts: SessionFacts) -> Iterator[LeaderClock]:
+        assert facts.open_term is not None
+        last = None if facts.ended is None else facts.ended[0]
+        for term, clock in self._known.clocks.items():
+            is_open = term > facts.open_term and (last is None or term <= last)
+            if is_open and term in self._times and clock.ready_ns >= 0 and not clock.is_startup:
+                yield clock
+
+    def _require_time(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
+        """Closed by time-out in its term, a session had that time, from its leader's first moment on."""
+        if facts.ended is None or facts.ended[0] != clock.leadership_term_id:
+            return
+        (position, reason), closed_ns = facts.closed[0], self._ns(facts.ended[1], clock)
+        if reason != CloseReason.TIMEOUT or self._may_be_closed_at_once(end, facts, clock, closed_ns):
+            return
+        said_ns = clock.ready_ns
+        if facts.last is not None and facts.last[0] == clock.leadership_term_id:
+            said_ns = max(said_ns, self._ns(facts.last[1], clock))
+        known = self._known
+        # Nobody has a connection to a new leader who does not look for one.
+        due_ns = known.session_ns if end.cause is SessionCause.SILENT else known.liveness_ns
+        early_ns = due_ns - (closed_ns - said_ns) - self._slack_ns(clock)
+        if early_ns <= 0 or self._is_troubled(clock, clock.ready_ns, closed_ns):
+            return
+        detail = (
+            f"session {end.session} closed at position {position} by time-out, {(closed_ns - said_ns) // MS} ms after "
+            f"member {clock.member_id} began to lead term {clock.leadership_term_id} or had its last message, at "
+            f"{closed_ns / S:.3f} s (time-out: {known.session_ns // MS} ms)"
+        )
+        self._miss(detail, clock, early_ns, position)
+
+    def _may_be_closed_at_once(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock, closed_ns: int) -> bool:
+        """Whether its client had gone, or its leader had decided to close it when it led before."""
+        if end.cause in (SessionCause.LOST, SessionCause.CLIENT) and end.ended_ns <= closed_ns + self._slack_ns(clock):
+            return True
+        assert facts.open_term is not None
+        return any(
+            facts.open_term <= term < clock.leadership_term_id and earlier.member_id == clock.member_id
+            for term, earlier in self._known.clocks.items()
+        )
+
+    def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
+        """No client gives up a session that a new leader has open, for want of a leader."""
+        term = clock.leadership_term_id
+        if end.followed_term_id is None or end.followed_term_id >= term:
+            return
+        is_closed = facts.ended is not None and facts.ended[0] == term
+        if is_closed and facts.ended is not None and self._ns(facts.ended[1], clock) <= end.ended_ns:
+            return
+        led_until_ms = clock.end_ms
+        is_led = led_until_ms is not None and (led_until_ms - clock.offset_ms) * MS > end.ended_ns
+        late_ns = end.ended_ns - clock.ready_ns - INFORM_NS
+        if not is_led or late_ns <= 0 or self._is_troubled(clock, clock.ready_ns, end.ended_ns):
+            return
+        detail = (
+            f"the client of session {end.session} found no leader up to {end.ended_ns / S:.3f} s, where member "
+            f"{clock.member_id} had led term {term} for {(end.ended_ns - clock.ready_ns) // MS} ms with the session "
+            f"open (allowed: {INFORM_NS // MS} ms)"
+        )
+        self._miss(detail, clock, late_ns, self._times[term].earliest[1])
+
+    def _miss(self, detail: str, clock: LeaderClock, by_ns: int, position: int) -> None:
+        late_ms = -(-by_ns // MS)
+        self.missed.append(
+            Broken(Verdict.INVALID, detail, members=(clock.member_id,), position=position, late_ms=late_ms)
+        )
+
+    def _is_troubled(self, clock: LeaderClock, begin_ns: int, end_ns: int) -> bool:
+        return any(trouble.hits(clock.member_id, begin_ns, end_ns) for trouble in self._known.troubles)
+
+    def _ns(self, timestamp: int, clock: LeaderClock) -> int:
+        """A time of the log by the host's clock."""
+        return timestamp * MS // self._unit - clock.offset_ms * MS
+
+    def _slack_ns(self, clock: LeaderClock) -> int:
+        return (clock.moved_ms + ROUNDING_MS) * MS
+
+
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    manifest = evidence.manifest
+    known = Failovers(
+        timeouts_of(manifest).session_ns,
+        liveness_ns(manifest),
+        evidence.session_ends,
+        evidence.troubles,
+        clocks_by_term(evidence.clocks),
+        # The bridge of Aeron's clients does not say whether the cluster or the client gave a session up.
+        tells_clients=manifest.system == OWN_SYSTEM,
+    )
+    return excused(judge_failovers(known, log.events), lambda: evidence.stall)
+
+
+SESSION_FAILOVERS: Final = Checker(
+    "session-failovers",
+    (Promise.SESSIONS_OUTLIVE_LEADERS,),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.SESSIONS, Source.CONTROLS)),
+    of_whole_log((Promise.SESSIONS_OUTLIVE_LEADERS,), _check),
+)

@@ -1,0 +1,37 @@
+"""Answers that no operation of their client waited for: a line of `strays.jsonl` each.
+
+Most are late: the client had given the operation up. A second answer is a stray, too, and one to somebody else.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from upheaval.records import jsonfields
+from upheaval.records.jsonfields import Json
+
+STRAYS_NAME: Final = "strays.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A session received at `received_ns`, of the host's monotonic clock, the answer to an operation.
+
+    `position` is where the service says that the operation lies in the log. Both are None of a message that is no
+    answer of a shipped service.
+    """
+
+    session: int
+    received_ns: int
+    operation: int | None = None
+    position: int | None = None
+
+    def to_json(self) -> str:
+        """As it stands in the file."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def parse_stray(fields: Mapping[str, Json]) -> Stray:
+    """From a decoded line. Raises `FieldError` with the reason."""
+    return jsonfields.decode(Stray, fields)

@@ -1,0 +1,158 @@
+"""Sessions live on under a new leader, which tells their clients: the rules on values, without files."""
+
+from dataclasses import replace
+
+import pytest
+
+from upheaval.checkers.evidence.events import LogEvents
+from upheaval.checkers.evidence.leader_clocks import LeaderClock
+from upheaval.checkers.evidence.troubles import Trouble
+from upheaval.checkers.liveness.session_failovers import Failovers, judge_failovers
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, NotApplicable, Verdict
+from upheaval.records import SessionCause, SessionEnd
+from upheaval_node.protocol.cluster_messages import CloseReason
+from upheaval_node.types import NEVER_NS, S
+
+# The wall clock of the leaders is a million seconds ahead of the monotonic one.
+OFFSET_MS = 10**9
+FIRST = LeaderClock(0, 0, OFFSET_MS, OFFSET_MS + 20_000, 0, "member-0", OFFSET_MS, S, is_startup=True)
+NEXT = LeaderClock(1, 2, OFFSET_MS, OFFSET_MS + 90_000, 0, "member-2", OFFSET_MS, 30 * S)
+OPEN = SessionEnd(7, 0, 80 * S, SessionCause.OPEN, 1)
+SILENT = SessionEnd(7, 0, 15 * S, SessionCause.SILENT, 0, 80 * S)
+LOST = SessionEnd(7, 0, 40 * S, SessionCause.LOST, 0)
+
+
+def log(closed_ms: int | None = None, reason: CloseReason = CloseReason.TIMEOUT, term: int = 1) -> LogEvents:
+    """Of a session that opened at 2 s, in the term before."""
+    events = LogEvents()
+    for its_term, ms in ((0, 1_000), (1, 30_000), (1, 80_000)):
+        events.add_time(its_term, ms, OFFSET_MS + ms)
+    facts = events.session(7)
+    facts.add_open(2_000, 0)
+    facts.add_message(15_000, 0, OFFSET_MS + 15_000)
+    if closed_ms is not None:
+        facts.add_close(closed_ms, reason, term, OFFSET_MS + closed_ms)
+    return events
+
+
+def judged(
+    events: LogEvents,
+    end: SessionEnd,
+    *troubles: Trouble,
+    clocks: tuple[LeaderClock, ...] = (FIRST, NEXT),
+    tells_clients: bool = True,
+) -> Finding:
+    by_term = {clock.leadership_term_id: clock for clock in clocks}
+    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (end,), troubles, by_term, tells_clients), events)
+    assert isinstance(result, Finding)
+    assert result.promise is Promise.SESSIONS_OUTLIVE_LEADERS
+    return result
+
+
+def is_found(events: LogEvents, end: SessionEnd, *troubles: Trouble, clocks: tuple[LeaderClock, ...]) -> bool:
+    return judged(events, end, *troubles, clocks=clocks).verdict is Verdict.INVALID
+
+
+def test_a_session_that_lives_on_is_as_it_should_be() -> None:
+    found = judged(log(), OPEN)
+    assert (found.verdict, found.detail) == (Verdict.VALID, "sessions lived on under a new leader 1 times")
+
+
+@pytest.mark.parametrize(("end", "least_s"), [(OPEN, 5), (SILENT, 10), (replace(LOST, ended_ns=50 * S), 5)])
+def test_one_that_a_new_leader_closes_too_early_is_found(end: SessionEnd, least_s: int) -> None:
+    """Who had a connection may have lost it; who went without a word has none to a new leader."""
+    closed_ms = 30_000 + least_s * 1_000
+    assert judged(log(closed_ms), end, tells_clients=False).verdict is Verdict.VALID
+    found = judged(log(closed_ms - 100), end, tells_clients=False)
+    assert (found.verdict, found.position, found.members, found.late_ms) == (
+        Verdict.INVALID,
+        closed_ms - 100,
+        (2,),
+        90,
+    )
+
+
+def test_its_last_message_to_the_new_leader_gives_it_time() -> None:
+    events = log(37_000)
+    assert judged(events, OPEN).verdict is Verdict.VALID
+    events.session(7).last = (1, OFFSET_MS + 36_000)
+    assert judged(events, OPEN).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize("reason", [CloseReason.CLIENT_ACTION, CloseReason.SERVICE_ACTION])
+def test_clients_and_services_may_close_it_at_once(reason: CloseReason) -> None:
+    assert judged(log(30_001, reason), OPEN).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    ("trouble", "is_wrong"),
+    [
+        (Trouble(20 * S, NEVER_NS, (0,)), True),
+        (Trouble(20 * S, 29 * S, (2,)), True),
+        (Trouble(32 * S, 33 * S, (2,)), True),
+        (Trouble(20 * S, 30 * S + 1, (2,)), False),
+        (Trouble(20 * S, 31 * S), False),
+    ],
+)
+def test_what_is_done_to_the_new_leader_may_cost_it_connections(trouble: Trouble, is_wrong: bool) -> None:
+    clocks = (FIRST, NEXT)
+    assert is_found(log(31_000), OPEN, trouble, clocks=clocks) is is_wrong
+    later = replace(LOST, ended_ns=31 * S + S // 2)
+    assert is_found(log(), later, trouble, clocks=clocks) is is_wrong
+
+
+def test_a_leader_that_was_just_started_closes_all_sessions() -> None:
+    (result,) = judge_failovers(
+        Failovers(10 * S, 5 * S, (OPEN,), (), {0: FIRST, 1: replace(NEXT, is_startup=True)}), log(30_001)
+    )
+    assert isinstance(result, NotApplicable)
+
+
+def test_who_led_before_may_have_decided_it_then() -> None:
+    assert not is_found(log(30_001), OPEN, clocks=(replace(FIRST, member_id=2), NEXT))
+    assert is_found(log(30_001), OPEN, clocks=(FIRST, NEXT))
+
+
+@pytest.mark.parametrize("cause", [SessionCause.LOST, SessionCause.CLIENT])
+def test_who_has_left_has_no_connection(cause: SessionCause) -> None:
+    assert judged(log(33_000), SessionEnd(7, 0, 32 * S, cause, 1)).verdict is Verdict.VALID
+    assert judged(log(33_000), SessionEnd(7, 0, 34 * S, cause, 1)).verdict is Verdict.INVALID
+
+
+def test_a_client_that_hears_of_no_new_leader_is_found() -> None:
+    found = judged(log(), LOST)
+    assert (found.verdict, found.position, found.members, found.late_ms) == (Verdict.INVALID, 30_000, (2,), 9_000)
+    assert "the client of session 7 found no leader up to 40.000 s, where member 2 had led term 1 for 10000 ms" in (
+        found.detail
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "end", "next_leader"),
+    [
+        (log(), replace(LOST, ended_ns=31 * S), NEXT),
+        (log(), replace(LOST, followed_term_id=1), NEXT),
+        (log(), replace(LOST, followed_term_id=None), NEXT),
+        (log(), LOST, replace(NEXT, end_ms=OFFSET_MS + 35_000)),
+        (log(), LOST, replace(NEXT, end_ms=None)),
+        (log(), LOST, replace(NEXT, ready_ns=-1)),
+        (log(39_000), LOST, NEXT),
+        (log(19_000, term=0), LOST, NEXT),
+    ],
+)
+def test_one_that_could_not_hear_of_it_is_none(events: LogEvents, end: SessionEnd, next_leader: LeaderClock) -> None:
+    by_term = {0: FIRST, 1: next_leader}
+    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (end,), (), by_term), events)
+    assert not (isinstance(result, Finding) and result.verdict is Verdict.INVALID)
+
+
+def test_clients_behind_a_bridge_are_not_asked_why() -> None:
+    assert judged(log(), LOST, tells_clients=False).verdict is Verdict.VALID
+
+
+def test_a_run_without_a_change_gives_no_occasion() -> None:
+    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (OPEN,), (), {0: FIRST}), log())
+    assert result == NotApplicable(
+        Promise.SESSIONS_OUTLIVE_LEADERS, "no session, as its client wrote it down, was open when the leader changed"
+    )
