@@ -302,6 +302,7 @@ def built_calls(count: int = 200, *, beside_operations: bool = False) -> BuiltRu
     """
     run = good_run() if beside_operations else good_run(0)
     messages = list(run.payloads[0])
+    first = len(run.operations)
     for number in range(count):
         payload = f"deposit {max(number, 1)}".encode()
         outcome = Outcome.UNKNOWN if number % 20 == 19 else Outcome.OK
@@ -311,7 +312,7 @@ def built_calls(count: int = 200, *, beside_operations: bool = False) -> BuiltRu
         end = begin + 500 if outcome is Outcome.OK else None
         digest = call_digest(payload)
         run.operations.append(
-            Operation(10**6 + number, number, Function.CALL, "deposit", digest, begin, end, outcome, None, None)
+            Operation(first + number, first + number, Function.CALL, "deposit", digest, begin, end, outcome, None, None)
         )
     run.payloads = [list(messages) for _ in range(3)]
     return run

@@ -263,7 +263,8 @@ class RunFolder:
                 (self.path / name).touch()
         except OSError as error:
             raise EnvironmentFault(f"cannot make the folder {self.path}: {error.strerror}") from error
-        self.write_manifest(replace(manifest, written=(*written, *manifest.written)))
+        named = tuple(dict.fromkeys((*written, *manifest.written)))
+        self.write_manifest(replace(manifest, written=named))
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, so that a reader never sees half of it. A seal is broken by that."""

@@ -47,10 +47,11 @@ BROKEN = {
 ELSEWHERE = {
     "demo": "tests/integration/test_demo.py",
     "load": "tests/load/test_load.py",
-    "watch": "tests/pipeline/test_watch.py",
+    "watch": "tests/unit/harness/test_watch.py",
+    "tamper": "tests/unit/harness/test_tamper.py",
     "track-record": "tests/aeron/test_track_record.py",
 }
-"""Commands that judge and need members, locust, Spark or Aeron for it."""
+"""Commands that judge and need members, locust, Aeron, a run that goes on, or minutes."""
 
 
 class Shell:

@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import (
+    RECORD_FILES,
     SHIPPED,
     Converge,
     FinalPosition,
@@ -86,6 +87,7 @@ def test_the_manifest_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         seed=7,
         workload={"keys": 5},
         converge=Converge(True, 9, (FinalPosition(0, 64, 64, 2),)),
+        written=RECORD_FILES,
     )
     run = RunFolder(tmp_path / "run")
     run.create(manifest)

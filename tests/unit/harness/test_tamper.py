@@ -21,7 +21,6 @@ from upheaval.tamper.run_copy import HISTORY, Lacking, RunCopy, copy_run
 from upheaval.tamper.table import EDITS
 from upheaval.tamper.trial import Outcome, Score, Trial, try_edit, try_edits
 
-_ADDED = 10**6
 SCENARIO = "snapshot-and-restart"
 
 
@@ -55,8 +54,9 @@ def test_what_moves_in_the_log_moves_in_all_files(good: Path, tmp_path: Path) ->
     copy = copy_run(good, tmp_path)
     before = verify_run(tmp_path)
     line = answered(copy.lines(HISTORY))
+    new_id = max(each["id"] for each in copy.lines(HISTORY)) + 1
     end = RunFolder(good).read_manifest().converge
-    payload = encode_operation(_ADDED, Function.READ, "r0", None)
+    payload = encode_operation(new_id, Function.READ, "r0", None)
 
     def added(entries: list[Entry]) -> list[Entry]:
         at = place_of_operation(entries, line)
@@ -65,7 +65,7 @@ def test_what_moves_in_the_log_moves_in_all_files(good: Path, tmp_path: Path) ->
 
     change_logs(copy, added)
     with copy.changing(HISTORY) as lines:
-        asked = {"id": _ADDED, "process": _ADDED, "f": "read", "key": "r0", "value": None}
+        asked = {"id": new_id, "process": new_id, "f": "read", "key": "r0", "value": None}
         times = {"invoke_ns": line["invoke_ns"] + 1, "complete_ns": None, "session": line["session"]}
         lines.append({**asked, **times, "outcome": "unknown", "result": None, "position": None})
     copy.seal_anew()

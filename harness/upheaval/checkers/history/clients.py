@@ -214,6 +214,7 @@ TERMS: Final = Checker(
 CLIENTS: Final = Checker(
     "clients",
     (Promise.CLIENTS_IN_ORDER,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY, Source.SESSIONS},
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
+    | {Source.HISTORY, Source.SESSIONS, Source.ORIGIN},
     of_whole_log((Promise.CLIENTS_IN_ORDER,), _check_clients),
 )
