@@ -92,7 +92,7 @@ def test_the_manifest_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
     run.create(manifest)
     assert run.read_manifest() == manifest
-    assert [path.name for path in run.path.iterdir()] == ["manifest.json"]
+    assert {path.name for path in run.path.iterdir()} == {"manifest.json", *RECORD_FILES}
 
 
 def test_faults_are_read_back_as_they_were_written(tmp_path: Path) -> None:
