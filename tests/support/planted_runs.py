@@ -26,9 +26,9 @@ def run(bug: PlantedBug, runtime: str, folder: Path, *, planted: bool) -> int:
 
 
 def broken(folder: Path) -> list[str]:
-    """The promises that a run broke."""
+    """The promises that a run broke, by their names."""
     promises = json.loads((folder / "result.json").read_text())["promises"]
-    return [promise["promise"] for promise in promises if promise["verdict"] == Verdict.INVALID.text]
+    return sorted(promise["promise"] for promise in promises if promise["verdict"] == Verdict.INVALID.text)
 
 
 def named_bugs(folder: Path) -> set[str | None]:
