@@ -95,6 +95,17 @@ class Project:
             return {}
         return answer
 
+    def describe(self) -> str:
+        """Status of each member, and state and last output of the containers of those that have none."""
+        lines = []
+        for member in range(self.members):
+            lines.append(f"member {member}: {self.status(member)}")
+            if not self.status(member):
+                container = self.container(f"member-{member}")
+                lines += [docker("inspect", "--format", "{{json .State}}", container)]
+                lines += [docker("logs", "--tail", "30", container, both=True)]
+        return "\n".join(lines)
+
     def leader(self, but: int | None = None) -> int | None:
         """The member that leads and is not the one named."""
         others = (member for member in range(self.members) if member != but)
@@ -461,7 +472,7 @@ def test_members_of_aeron_elect_again_answer_locust_and_take_a_snapshot(of_aeron
     wait_until(
         follows,
         timeout_s=OF_JVMS_S,
-        describe=lambda: str([of_aeron.status(member) for member in range(of_aeron.members)]),
+        describe=of_aeron.describe,
     )
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from upheaval.images.catalogue import DebianBase, GoBase
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 
-NEVER_BUILT = "upheaval/never-built:1"
+NEVER_BUILT = f"upheaval/never-built:{uuid.uuid4().hex}"
+"""A tag of this run alone: a base that a failed test let finish must not decide the next one."""
 OTHER_PYTHON = r"""printf '#!/bin/sh\necho %s\n' "'{\"python\": [3, 12], \"uid\": 10001, \"missing\": []}'" """
 
 
@@ -182,9 +184,12 @@ def test_an_interrupted_base_leaves_nothing(tmp_path: Path, engine: Client) -> N
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as build:
-        wait_until(lambda: any(tmp_path.glob("*/root/usr")), timeout_s=60, describe=lambda: "debootstrap has not begun")
+        wait_until(
+            lambda: any(tmp_path.glob("*/root/usr")), timeout_s=240, describe=lambda: "debootstrap has not begun"
+        )
         build.send_signal(signal.SIGINT)
         assert build.wait(timeout=60) != 0
+    assert engine.images.list(name=NEVER_BUILT) == []
     assert list(tmp_path.iterdir()) == []
     assert str(tmp_path) not in Path("/proc/mounts").read_text(encoding="utf-8")
     assert processes_that_name(str(tmp_path)) == []

@@ -73,18 +73,6 @@ CATALOGUE: Final = (
         services.message_delivered_twice, "some messages reach the service of a member twice", "linearizable", 1
     ),
     PlantedBug(
-        services.session_ids_reused,
-        "a member does not count on from the ids of sessions that it reads",
-        "sessions-kept",
-        1,
-    ),
-    PlantedBug(
-        services.session_not_closed_in_replay,
-        "the end of a session is heeded only by the leader that wrote it",
-        "sessions-kept",
-        1,
-    ),
-    PlantedBug(
         sessions.new_leader_closes_all_sessions,
         "a new leader closes all sessions by time-out",
         "sessions-outlive-leaders",
@@ -92,12 +80,24 @@ CATALOGUE: Final = (
     ),
     PlantedBug(sessions.new_leader_says_nothing, "clients do not hear of a new leader", "sessions-outlive-leaders", 1),
     PlantedBug(
+        services.session_ids_reused,
+        "a member does not count on from the ids of sessions that it reads",
+        "sessions-kept",
+        1,
+    ),
+    PlantedBug(
         sessions.session_lasts_a_quarter, "sessions time out after a quarter of their time", "clients-in-time", 1
     ),
     PlantedBug(
         sessions.session_lasts_ten_times_too_long, "sessions time out after ten times their time", "clients-in-time", 1
     ),
     PlantedBug(sessions.session_never_times_out, "sessions do not time out", "clients-in-time", 1),
+    PlantedBug(
+        services.session_not_closed_in_replay,
+        "the end of a session is heeded only by the leader that wrote it",
+        "sessions-kept",
+        1,
+    ),
     PlantedBug(elections.shorter_log_elected, "members stand and vote whatever the logs are", INVARIANTS, 2),
     PlantedBug(
         services.snapshot_misses_a_session,

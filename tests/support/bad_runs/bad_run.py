@@ -1,5 +1,6 @@
 """One bad run as a value, and the good runs that they are made of, each made once a session."""
 
+import atexit
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ def copy_of_good_run(scenario: str, folder: Path) -> None:
 @cache
 def _good_run(name: str) -> Path:
     folder = Path(mkdtemp(prefix=f"good-{name}-"))
+    atexit.register(shutil.rmtree, folder)
     if name == STANDBY_RUN:
         with Cluster(runtime="simulated", folder=folder, seed=1) as cluster:
             snapshots_under_load(cluster, deaths=False)
