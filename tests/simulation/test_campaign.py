@@ -272,6 +272,9 @@ def test_a_seed_that_shows_too_little_is_inconclusive(change: dict[str, object])
     summary.add(thin)
     assert thin.is_inconclusive
     assert (summary.counted, summary.inconclusive) == (0, [1])
+    assert summary.verdict is Verdict.UNKNOWN
+    summary.add(outcome(full))
+    assert summary.verdict is Verdict.VALID
 
 
 def outcome(fields: dict[str, object]) -> SeedOutcome:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
+from upheaval.checkers.verdict import Verdict, worst
 from upheaval.records import Json, owned_folder
 from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
@@ -69,6 +70,12 @@ class Summary:
         for kind, fate in outcome.variation_fates():
             self.variations.setdefault(kind, Counter()).update((Fate.PLANNED, fate))
         self.moves.update(outcome.moves)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the failed seeds. Unknown when no seed counts: inconclusive seeds together show nothing."""
+        failed = [Verdict[outcome.verdict.upper()] for outcome in self.failed]
+        return worst(failed or [Verdict.VALID] * self.counted)
 
     @property
     def untaken_moves(self) -> list[str]:

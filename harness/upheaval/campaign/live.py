@@ -14,7 +14,7 @@ from typing import Final
 from upheaval.campaign.schedules import draw_schedule, kind_of
 from upheaval.campaign.seed import Fate, FaultCounts, fields_of, finding_line
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.checkers.verdict import Finding, Report, Verdict, worst
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.live import LiveStage
 from upheaval.execution.run import run_scenario
@@ -104,8 +104,8 @@ class LiveSummary:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all seeds."""
-        return max((each for each, seeds in self.verdicts.items() if seeds), default=Verdict.VALID)
+        """The worst of all seeds; unknown when none was run."""
+        return worst([verdict for verdict, seeds in self.verdicts.items() if seeds])
 
     def add(self, outcome: LiveOutcome) -> None:
         """Count one seed in."""

@@ -88,15 +88,17 @@ def _several(options: argparse.Namespace, seeds: range, planted: str | None, own
         # Also of one that is interrupted.
         line.end()
         print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
+    verdicts = [summary.verdict]
+    if not summary.counted and not summary.failed:
+        print("no seed counts: each did too little to show anything; run more seeds", file=sys.stderr)
     if options.canary:
         canary = run_canary(ordered, options.workers)
         print(canary, file=sys.stderr, flush=True)
-        if canary.found is None:
-            return Verdict.UNKNOWN.exit_status
+        verdicts += [] if canary.found is not None else [Verdict.UNKNOWN]
     if options.shrink and summary.failed:
         failed = summary.failed[0]
         _shrink(SeedOrigin(failed.swarm.seed, planted, own), failed, folder / f"seed-{failed.swarm.seed}-smallest")
-    return worst([Verdict.VALID, *map(_verdict, summary.failed)]).exit_status
+    return worst(verdicts).exit_status
 
 
 def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
