@@ -122,6 +122,25 @@ def test_a_frame_that_one_member_has_otherwise_is_named(browser: Browser, tmp_pa
     ]
 
 
+def test_an_operation_that_was_lost_is_shown_as_not_in_the_log(browser: Browser, tmp_path: Path) -> None:
+    """The frame at the position that its client heard is another operation's by then."""
+    built = good_run()
+    index = operation_index(built, lambda o: o.outcome is Outcome.OK, after=50)
+    lost = built.operations[index].id
+    for member_id, payloads in enumerate(built.payloads):
+        kept = [payload for payload in payloads if lost.to_bytes(8, "little") not in payload]
+        assert len(kept) == len(payloads) - 1
+        built.payloads[member_id] = kept
+    built.write(tmp_path)
+    browser.open(write_report(tmp_path))
+    browser.value(f"pickOperation(run.operations.id.indexOf({lost}))")
+    details = browser.value("document.querySelector('#details').innerText")
+    assert re.search(r"not in the log; at [0-9,]+ (is operation id=[0-9]+|no frame ends)", details), details
+    present = built.operations[index + 20]
+    browser.value(f"pickOperation(run.operations.id.indexOf({present.id}))")
+    assert "not in the log" not in browser.value("document.querySelector('#details').innerText")
+
+
 def test_what_is_searched_for_is_found_and_shown(opened: Browser) -> None:
     opened.key("/")
     for letter in "kill":

@@ -344,7 +344,7 @@ def described(frame: Frame) -> str:
     """What a frame says, for people."""
     match frame:
         case LogEntry():
-            return f"{frame} {frame.value!r}"
+            return str(frame) if frame.value is None else f"{frame} {frame.value!r}"
         case CallEntry():
             return f"a call with payload {shown_digest(frame.digest)}"
         case TermEntry():
