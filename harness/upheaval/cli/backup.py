@@ -1,6 +1,5 @@
 """`upheaval backup` and `upheaval restore`: a backup beside a running cluster, and a new cluster from what it has."""
 
-import argparse
 import json
 import sys
 from dataclasses import asdict, replace
@@ -8,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from upheaval.cli.operate_commands import CompanionOptions, NewClusterOptions
 from upheaval.cli.tables import number, table
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
@@ -18,12 +18,12 @@ from upheaval.runtimes.opening import PROCESS, open_cluster
 OF_START: Final = ("source", "replay_start", "credentials")
 
 
-def backup(options: argparse.Namespace) -> int:
+def backup(options: CompanionOptions) -> int:
     """One action on the backup of a cluster."""
     return companion(options, BACKUP_NAME)
 
 
-def companion(options: argparse.Namespace, name: str) -> int:
+def companion(options: CompanionOptions, name: str) -> int:
     """One action on one companion of a cluster."""
     usual = CompanionConfig(name)
     wanted = replace(
@@ -45,7 +45,7 @@ def companion(options: argparse.Namespace, name: str) -> int:
     return 0
 
 
-def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfig) -> str:
+def _do(cluster: AnyCluster, options: CompanionOptions, wanted: CompanionConfig) -> str:
     """What there is to say; nothing when the status says it."""
     name = wanted.name
     match options.action:
@@ -91,7 +91,7 @@ def _moment(epoch_ms: int) -> str:
         return str(epoch_ms)
 
 
-def restore(options: argparse.Namespace) -> int:
+def restore(options: NewClusterOptions) -> int:
     """A new cluster from a backup, started unless that is left for later."""
     from upheaval.operations.restore import examine, restore, spec_of
 

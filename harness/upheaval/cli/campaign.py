@@ -1,6 +1,5 @@
 """`upheaval campaign`: many seeds, mostly of the simulated runtime, failures with the line that runs them again."""
 
-import argparse
 import json
 import shlex
 import sys
@@ -17,6 +16,7 @@ from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Verdict, worst
+from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import RUNS, run_folder
@@ -32,7 +32,7 @@ from upheaval_chaos.planted.bug import bug_named
 WIDTH = 40
 
 
-def campaign(options: argparse.Namespace) -> int:
+def campaign(options: CampaignOptions) -> int:
     """Run the seeds; the exit status is that of the worst verdict."""
     seeds = parse_seeds(options.seeds)
     if options.runtime != SIMULATED:
@@ -50,13 +50,13 @@ def campaign(options: argparse.Namespace) -> int:
         cluster_file.check(ClusterSpec(service=own.service, source=own.source, model=own.model).made(""), SIMULATED)
         load_maker(own.user, own.source)
     if options.dir is not None:
-        return _one(options, SeedOrigin(seeds[0], planted, own), seeds)
+        return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
     cluster_file.require_room(options.out or RUNS)
     with run_folder(options.out, "campaign") as folder:
         return _several(options, seeds, planted, own, folder)
 
 
-def _several(options: argparse.Namespace, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
+def _several(options: CampaignOptions, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
     # The failures of a test build are wanted.
     memory = FailedSeeds(RUNS, own) if planted is None else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
@@ -99,9 +99,8 @@ def _several(options: argparse.Namespace, seeds: range, planted: str | None, own
     return worst([Verdict.VALID, *map(_verdict, summary.failed)]).exit_status
 
 
-def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
+def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: range) -> int:
     """One seed whose run folder stays."""
-    folder: Path = options.dir
     if len(seeds) != 1:
         raise UsageError("--dir keeps the run of one seed: use --seeds N..N")
     if options.out is not None:

@@ -1,6 +1,5 @@
 """`upheaval check`: whether a history that has no log is linearizable, and if not, its shortest illegal prefix."""
 
-import argparse
 import json
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from upheaval.checkers.history.own_key_model import ModelRaised, load_key_model
 from upheaval.checkers.history.search import KeySearch, finding, on_key, parts, search_keys
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cli.judge_commands import CheckOptions
 from upheaval.cli.progress import ProgressLine, bar
 from upheaval.cli.tables import table
 from upheaval.cli.verify import print_report
@@ -25,7 +25,7 @@ from upheaval_node.types import NEVER_NS
 _NS_PER_S = 1_000_000_000
 
 
-def check(options: argparse.Namespace) -> int:
+def check(options: CheckOptions) -> int:
     """Print the verdict; returns the exit status."""
     history: ForeignHistory | None = None
     searched: list[KeySearch] = []

@@ -1,14 +1,14 @@
 """`upheaval clean`: removes what abandoned runs left, and run folders that have grown old."""
 
-import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+from upheaval.cli.operate_commands import CleanOptions
 from upheaval.operations.clean import Left, Leftover, clean as clean_machine
 
 
-def clean(options: argparse.Namespace) -> int:
+def clean(options: CleanOptions) -> int:
     """One line for each thing; what cannot be looked at is told and no failure."""
     is_dry = options.dry_run
     runs = None if options.runs is None else Path(options.dir)

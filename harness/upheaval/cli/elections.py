@@ -1,8 +1,8 @@
 """`upheaval elections`: the elections of a run as a table; one of them step by step, and as a sequence diagram."""
 
-import argparse
 import json
 
+from upheaval.cli.judge_commands import ElectionsOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
@@ -11,7 +11,7 @@ from upheaval.report.election_drawing import moment, sequence_text
 from upheaval.report.elections import Election, elections_of, log_of, votes_of
 
 
-def elections(options: argparse.Namespace) -> int:
+def elections(options: ElectionsOptions) -> int:
     """Raises `UsageError` for a number that no election has."""
     found = elections_of(RunFolder(options.run))
     if options.number is None:

@@ -1,14 +1,14 @@
 """`upheaval export`: the history of a run for another judge."""
 
-import argparse
 import sys
 
+from upheaval.cli.judge_commands import ExportOptions
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import RunFolder
 from upheaval.records.exported import FORMATS
 
 
-def export(options: argparse.Namespace) -> int:
+def export(options: ExportOptions) -> int:
     """Write the lines, and one line that says what they hold; returns the exit status."""
     run = RunFolder(options.run)
     run.read_manifest()

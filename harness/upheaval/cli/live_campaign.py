@@ -1,6 +1,5 @@
 """`upheaval campaign --runtime process` or `docker`: drawn schedules, each on a live cluster of its own."""
 
-import argparse
 import json
 import shlex
 import sys
@@ -8,6 +7,7 @@ import sys
 from upheaval.campaign.campaign import SEEDS_FILE, SUMMARY_FILE
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
 from upheaval.checkers.verdict import Verdict
+from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import RUNS, run_folder
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
@@ -19,7 +19,7 @@ from upheaval.system import CLUSTER_OF_THREE
 from upheaval_chaos.planted.bug import bug_named
 
 
-def live_campaign(options: argparse.Namespace, seeds: range) -> int:
+def live_campaign(options: CampaignOptions, seeds: range) -> int:
     """Run the schedules of the seeds; the exit status is that of the worst verdict."""
     if options.workers != 1:
         raise UsageError(f"clusters on the {options.runtime} runtime run one after the other: leave out --workers")

@@ -10,6 +10,7 @@ from pathlib import Path
 from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli import verify
+from upheaval.cli.fault_commands import ReplayOptions
 from upheaval.cli.run import new_run, perform, run_exact_script, show
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.exact_run import exact_of_run
@@ -18,8 +19,9 @@ from upheaval.records import RunFolder, read_made_by_test
 from upheaval.scenario import SIMULATED, recorded_scenario
 
 
-def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: bool) -> int:
+def replay(options: ReplayOptions) -> int:
     """The verdict of the new run; unknown when it should have been the same execution and was not."""
+    folder, runtime, target, as_json = options.run, options.runtime, options.dir, options.json
     script = exact_of_run(folder)
     if script is not None:
         if runtime not in (None, SIMULATED):

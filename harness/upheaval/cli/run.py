@@ -1,12 +1,12 @@
 """`upheaval run`: one scenario on one runtime, its promises as a table, and the verdict."""
 
-import argparse
 import contextlib
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from upheaval.cli.fault_commands import RunOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.verify import print_report
 from upheaval.errors import UsageError
@@ -31,7 +31,7 @@ class Progress:
         print(f"[{time.monotonic() - self._start:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: RunOptions) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
     runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
     own = own_code(options.service, options.user, options.model)

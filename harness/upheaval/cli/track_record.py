@@ -1,11 +1,11 @@
 """`upheaval track-record`: runs known bugs of Aeron on a version that has each and on those that have not."""
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from upheaval.cli.fault_commands import TrackRecordOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.run import perform
 from upheaval.cli.tables import table
@@ -35,11 +35,11 @@ in every run depends on which of two messages is first; then the rate is one of 
 """
 
 
-def track_record(options: argparse.Namespace) -> int:
+def track_record(options: TrackRecordOptions) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
     kept = {} if options.write is None else _rows_of(options.write, options.runtime)
     if options.dir is not None:
-        _require_free(options)
+        _require_free(options.dir, options.issues, options.tries)
     done = [
         _run(bug, version, options.runtime, options.tries, options.dir)
         for bug in known_bugs(options.issues)
@@ -75,12 +75,12 @@ def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
     return rows
 
 
-def _require_free(options: argparse.Namespace) -> None:
+def _require_free(folder: Path, issues: Sequence[int], tries: int) -> None:
     """Raises `UsageError` for a run that is there already, before the first one."""
-    for bug in known_bugs(options.issues):
+    for bug in known_bugs(issues):
         for version in bug.versions:
-            for number in range(1, options.tries + 1):
-                place = _place(options.dir, bug, version, number)
+            for number in range(1, tries + 1):
+                place = _place(folder, bug, version, number)
                 if place.is_dir() and any(place.iterdir()):
                     raise UsageError(f"{place} has something in it: name another --dir, or remove it")
 

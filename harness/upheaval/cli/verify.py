@@ -1,6 +1,5 @@
 """`upheaval verify`: the promises of each run as a table, and the verdict."""
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,21 +7,21 @@ from typing import Final
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, worst
-from upheaval.cli.lake_options import require_one_place
-from upheaval.cli.lazy import lazy
+from upheaval.cli.judge_commands import RunsOptions
+from upheaval.cli.lake_options import on_spark, require_one_place
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 
 NOT_CHECKED: Final = "not checked"
 
 
-def verify(options: argparse.Namespace) -> int:
+def verify(options: RunsOptions) -> int:
     """Judge run folders here, or whatever the options name on Spark; returns the exit status."""
-    require_one_place(options, options.runs)
+    require_one_place(options)
     if options.engine == "spark":
-        return lazy("upheaval_pipeline.commands:verify_on_spark")(options)
+        return on_spark("verify_on_spark", options)
     judged = [_judged(run) for run in options.runs]
-    return show_judged(judged, as_list=are_several(options), as_json=options.json)
+    return show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
 def _judged(run: Path) -> Report | UsageError:
@@ -30,11 +29,6 @@ def _judged(run: Path) -> Report | UsageError:
         return verify_run(run)
     except UsageError as error:
         return error
-
-
-def are_several(options: argparse.Namespace) -> bool:
-    """Whether the options name any number of runs, and not a single one."""
-    return len(options.runs) > 1 or (options.lake is not None and options.run_id is None)
 
 
 def show_judged(judged: Sequence[Report | UsageError], *, as_list: bool, as_json: bool) -> int:
