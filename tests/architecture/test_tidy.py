@@ -261,6 +261,19 @@ def test_commands_read_typed_options() -> None:
     assert found == []
 
 
+def test_the_runtimes_are_listed_once() -> None:
+    """In `upheaval.runtime_names`."""
+    names = {"'simulated'", "'process'", "'docker'"}
+    found = [
+        f"{file.path}:{node.lineno}"
+        for file in python_files(*PACKAGES, "tools", "bench")
+        for node in file.nodes
+        if isinstance(node, ast.Tuple | ast.List | ast.Set)
+        and len({ast.unparse(element) for element in node.elts} & names) > 1
+    ]
+    assert found == []
+
+
 def test_nothing_unfinished_is_left() -> None:
     mark = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError")
     found = [

@@ -116,7 +116,7 @@ def test_containers_without_their_packages_are_one_line(tmp_path: Path, python: 
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("upheaval: ")]
     assert "the Python packages docker and testcontainers are missing" in line
-    assert line.endswith("(without containers: runtimes process and simulated)")
+    assert line.endswith("(without containers: runtimes simulated and process)")
     assert "Traceback" not in done.stdout
     assert not (tmp_path / "runs").exists()
 

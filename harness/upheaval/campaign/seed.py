@@ -39,9 +39,10 @@ from upheaval.records import (
     jsonfields,
     write_atomically,
 )
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
-from upheaval.scenario import SIMULATED, OwnCode
+from upheaval.scenario import OwnCode
 from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof

@@ -12,8 +12,9 @@ from upheaval.cli.tables import number, table
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP_NAME, CompanionConfig, CompanionStatus
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.opening import PROCESS, open_cluster
+from upheaval.runtimes.opening import open_cluster
 
 OF_START: Final = ("source", "replay_start", "credentials")
 

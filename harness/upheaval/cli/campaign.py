@@ -24,8 +24,9 @@ from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import owned_folder
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
-from upheaval.scenario import SIMULATED, OwnCode
+from upheaval.scenario import OwnCode
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_chaos.planted.bug import bug_named
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from upheaval.cli.parsing import (
     LAYOUTS,
-    LIVE_RUNTIMES,
     SYNC_LEVELS,
     ClusterOptions,
     Commands,
@@ -17,6 +16,7 @@ from upheaval.cli.parsing import (
     seconds,
     system_option,
 )
+from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval_chaos.options import option
 
 

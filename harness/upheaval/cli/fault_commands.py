@@ -9,8 +9,6 @@ from typing import Any
 from upheaval.cli.parsing import (
     COMPONENTS,
     LAYOUTS,
-    LIVE_RUNTIMES,
-    RUNTIMES,
     SYNC_LEVELS,
     Commands,
     JsonOptions,
@@ -23,11 +21,12 @@ from upheaval.cli.parsing import (
     recorded_run,
     system_option,
 )
+from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
 from upheaval_chaos.options import option
 
 
 def _live_runtime() -> Any:
-    return option("--runtime", choices=LIVE_RUNTIMES, default="process", help="processes (default) or containers")
+    return option("--runtime", choices=LIVE_RUNTIMES, default=PROCESS, help="processes (default) or containers")
 
 
 def _new_run_folder() -> Any:
@@ -100,7 +99,7 @@ class ReplayOptions:
 class CampaignOptions:
     """Of `campaign`."""
 
-    runtime: str = option("--runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where (default simulated)")
+    runtime: str = option("--runtime", choices=RUNTIMES, default=SIMULATED, help="where (default simulated)")
     system: str | None = system_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     workers: int = option("--workers", default=1, help="how many processes (default 1)")

@@ -25,9 +25,10 @@ from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
 from upheaval.records import Json, Outcome, RunFolder
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval.security import CLIENT, policy as security
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE

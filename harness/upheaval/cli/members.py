@@ -10,9 +10,10 @@ from upheaval.cli.fault_commands import KillOptions
 from upheaval.cli.operate_commands import AdminOptions, MemberOptions
 from upheaval.cli.parsing import ClusterOptions
 from upheaval.errors import UsageError
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval.security import create_for_cluster
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval.cli.parsing import LIVE_RUNTIMES, Commands, age, cluster_option, json_option, member_argument, seconds
+from upheaval.cli.parsing import Commands, age, cluster_option, json_option, member_argument, seconds
+from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval_chaos.options import option
 
 _ADMIN_COMMANDS: Final = {

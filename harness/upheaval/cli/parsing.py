@@ -1,8 +1,8 @@
 """What the commands' options are made of: parsers, commands in groups, and the types of numbers.
 
 Nothing here imports more than the standard library, so that `upheaval --help` and a wrong option answer at once. The
-names of runtimes, components, notations, models and questions therefore are repeated here; a test compares them with
-the originals.
+names of components, notations, models and questions therefore are repeated here; a test compares them with the
+originals.
 """
 
 import argparse
@@ -19,8 +19,6 @@ from upheaval_chaos.options import Command, add_command, add_options, option
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LIVE_RUNTIMES: Final = ("process", "docker")
-RUNTIMES: Final = ("simulated", *LIVE_RUNTIMES)
 LAYOUTS: Final = ("together", "split")
 COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")

@@ -16,7 +16,8 @@ from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.exact_run import exact_of_run
 from upheaval.execution.run import read_origin, read_result
 from upheaval.records import RunFolder, read_made_by_test
-from upheaval.scenario import SIMULATED, recorded_scenario
+from upheaval.runtime_names import SIMULATED
+from upheaval.scenario import recorded_scenario
 
 
 def replay(options: ReplayOptions) -> int:

@@ -14,8 +14,9 @@ from upheaval.execution.exact_run import run_exact
 from upheaval.execution.run import ScenarioResult, run_scenario
 from upheaval.execution.stage import Stage
 from upheaval.load.own import load_maker, own_code
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
-from upheaval.scenario import SIMULATED, ExactScript, OwnCode, Scenario, find_exact, load_scenario
+from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario
 from upheaval.workload import Load, LoadMaker
 from upheaval_chaos.planted.bug import bug_named
 
@@ -114,7 +115,7 @@ def show(result: ScenarioResult, *, as_json: bool) -> None:
 
 def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str | None, make_load: LoadMaker) -> Stage:
     # Each runtime is imported when it is used: one needs no sockets, the other no simulation.
-    if runtime == "simulated":
+    if runtime == SIMULATED:
         from upheaval.execution.simulated import SimulatedStage
 
         return SimulatedStage(scenario, seed, path, planted, make_load=make_load)

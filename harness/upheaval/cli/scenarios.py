@@ -4,7 +4,8 @@ import json
 
 from upheaval.cli.parsing import JsonOptions
 from upheaval.cli.tables import table
-from upheaval.scenario import SIMULATED, exact_names, find_exact, load_scenario, scenario_names
+from upheaval.runtime_names import SIMULATED
+from upheaval.scenario import exact_names, find_exact, load_scenario, scenario_names
 
 
 def scenarios(options: JsonOptions) -> int:

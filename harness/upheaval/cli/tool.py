@@ -52,13 +52,14 @@ def _unseal(options: "Options") -> None:
 
 def _answer(options: "Options") -> "Answer":
     """In the container of a node that lives in one; else by the system whose node it is, or by its files alone."""
+    from upheaval.runtime_names import DOCKER
     from upheaval.runtimes.cluster_file import runtime_of, system_of
     from upheaval_node.tool.__main__ import execute, node_folder
 
     if options.wants_help or len(options.words) < 2 or "\0" in options.words[0]:
         return execute(options)
     folder = node_folder(options)
-    if runtime_of(folder.parent) == "docker":
+    if runtime_of(folder.parent) == DOCKER:
         from upheaval.runtimes.docker.tool import run_tool
 
         return run_tool(folder.parent, folder.name, options)

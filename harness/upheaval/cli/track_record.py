@@ -12,7 +12,7 @@ from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, Tries, known_bugs, tries_of
 from upheaval.records import write_atomically
-from upheaval.runtimes.opening import DOCKER, PROCESS
+from upheaval.runtime_names import DOCKER, PROCESS
 
 _COMMAND: Final = "upheaval track-record"
 _WHERE: Final = {PROCESS: "as processes", DOCKER: "in containers"}

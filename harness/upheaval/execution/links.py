@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.agents_watch import AgentsWatch
 from upheaval.execution.consensus_watch import ConsensusWatch
+from upheaval.runtime_names import DOCKER
 from upheaval.runtimes.live import AnyCluster, Links
-from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_port
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import SystemUnderTest, require_meaning

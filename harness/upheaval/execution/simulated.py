@@ -21,6 +21,7 @@ from upheaval.records import (
     check_companion,
     companion_name,
 )
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster, member_settings
 from upheaval.runtimes.simulated.collect import digest
@@ -30,7 +31,7 @@ from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
 from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
-from upheaval.scenario import SIMULATED, Scenario
+from upheaval.scenario import Scenario
 from upheaval.system import ControlStatus, MemberStatus, check_system, is_caught_up, shown
 from upheaval.workload import ClientLoad, Load, LoadCounts, LoadMaker
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text

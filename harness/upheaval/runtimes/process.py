@@ -15,6 +15,7 @@ from typing import Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atomically
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
@@ -186,7 +187,7 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
 class ProcessCluster(LiveCluster[ProcessMember]):
     """A cluster of processes."""
 
-    runtime = "process"
+    runtime = PROCESS
 
     def __init__(self, folder: Path, config: ClusterSpec, *, kept: bool = False) -> None:
         members: list[ProcessMember] = []

@@ -17,6 +17,7 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
+from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system.aeron_clients import AnyBridge, Bridge, BridgeClients, Egress, RunningBridge
 from upheaval.system.aeron_companions import AeronCompanions
 from upheaval.system.aeron_files import (
@@ -89,8 +90,8 @@ _BRIDGES: Final = itertools.count()
 class AeronSystem(AnswersAsJson):
     """Aeron Cluster of one version. Implements `SystemInContainers`."""
 
-    runtimes = ("process", "docker")
-    split_runtimes = ("process", "docker")
+    runtimes = LIVE_RUNTIMES
+    split_runtimes = LIVE_RUNTIMES
     # The order of the members string, and where a member gets what it replicates.
     ports = (9001, 9002, 9003, 9004, 9005)
     metrics_port = 9006

@@ -16,6 +16,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, TOGETHER, FieldError, Json, MemberFolder, jsonfields
+from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval.system.clients import ClientNeeds, Clients, NodeClients, NodeWaitingClients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.companions import Companions, NodeCompanions
@@ -247,8 +248,8 @@ class UpheavalNode(AnswersAsJson):
     """The node of this repository. Implements `SystemInContainers`."""
 
     text = OWN_SYSTEM
-    runtimes = ("process", "docker", "simulated")
-    split_runtimes = ("process", "docker")
+    runtimes = RUNTIMES
+    split_runtimes = LIVE_RUNTIMES
     configuration_file = "config.json"
     has_streams = True
     companions: Companions = NodeCompanions()

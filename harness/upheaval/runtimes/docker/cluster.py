@@ -17,6 +17,7 @@ from typing import Any, Final
 from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions
+from upheaval.runtime_names import DOCKER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.companion import DockerCompanion
@@ -199,7 +200,7 @@ class DockerMember(LiveMember[DockerNode]):
 class DockerCluster(LiveCluster[DockerMember]):
     """A cluster of containers."""
 
-    runtime = "docker"
+    runtime = DOCKER
     poll_interval_s = POLL_INTERVAL_S
 
     def __init__(self, folder: Path, config: ClusterSpec, client: Client, *, kept: bool = False) -> None:

@@ -34,6 +34,7 @@ from upheaval.records import (
     source_digest,
     write_atomically,
 )
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.gate import SOURCE, Gate, Stranger
@@ -510,7 +511,7 @@ class SimulatedCluster:
         folder.create(
             Manifest(
                 run_id=self._run_id(),
-                runtime="simulated",
+                runtime=SIMULATED,
                 members=len(self.members),
                 profile=self.settings.profile,
                 sync_level=self.settings.cluster.file_sync_level,
