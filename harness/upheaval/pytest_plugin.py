@@ -1,7 +1,8 @@
 """The pytest plugin: fixtures `cluster`, `chaos` and `workload`, found by pytest through the entry point.
 
-It is loaded into every test run of an environment that has upheaval installed, so it imports nothing until a fixture
-is asked for. A failed test keeps its run folder, and the end of the report has a line that replays or judges it.
+It is loaded into every test run of an environment that has upheaval installed, so it imports nothing but names until
+a fixture is asked for. A failed test keeps its run folder, and the end of the report has a line that replays or judges
+it.
 """
 
 import contextlib

@@ -27,7 +27,7 @@ Arguments = ParamSpec("Arguments")
 
 @dataclass(frozen=True)
 class _Options:
-    planted: str = option("--planted", default=os.environ.get(VARIABLE, ""))
+    planted: str | None = option("--planted")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="upheaval-member-with-a-bug", add_help=False, allow_abbrev=False)
     options, others = parse_known(parser, _Options, arguments)
     try:
-        bug = bug_named(options.planted)
+        bug = bug_named(os.environ.get(VARIABLE, "") if options.planted is None else options.planted)
     except UsageError as error:
         print(f"upheaval-member: {error}", file=sys.stderr)
         return ExitStatus.USAGE
