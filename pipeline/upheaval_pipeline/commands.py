@@ -122,10 +122,10 @@ def ask(options: AskOptions) -> int:
     if options.output is not None:
         report.require_file(options.output)
     lake = open_lake(options.lake)
-    wanted = [each for each in QUESTIONS if not options.questions or each.name in options.questions]
+    wanted = [question for question in QUESTIONS if not options.questions or question.name in options.questions]
     with session(options.master or LOCAL) as spark:
-        found = ask_all(spark, lake, [each.sql for each in wanted], ROWS_MAX)
-    answers = list(zip(wanted, found, strict=True))
+        results = ask_all(spark, lake, [question.sql for question in wanted], ROWS_MAX)
+    answers = list(zip(wanted, results, strict=True))
     if options.output is None:
         show_answers(answers, as_json=options.json)
     else:

@@ -37,12 +37,12 @@ def companion(options: CompanionOptions, name: str) -> int:
     if given and options.action != companion_control.START:
         raise UsageError(f"--{given[0].replace('_', '-')} is an option of `upheaval {wanted.kind} start` only")
     with open_cluster(options.dir) as cluster:
-        said = _do(cluster, options, wanted)
+        outcome = _do(cluster, options, wanted)
         status = cluster.companion(name).status()
     if options.json:
         print(json.dumps(asdict(status), indent=2))
     else:
-        print(said or companion_table([status]))
+        print(outcome or companion_table([status]))
     return 0
 
 
@@ -72,9 +72,9 @@ def companion_table(statuses: list[CompanionStatus]) -> str:
             status.name,
             "yes" if status.alive else "no",
             status.state or "-",
-            *(number(each) for each in (status.live_log_position, status.applied_position)),
+            *(number(position) for position in (status.live_log_position, status.applied_position)),
             number(status.snapshot_position),
-            *(number(each) for each in (status.snapshots_retrieved, status.errors)),
+            *(number(count) for count in (status.snapshots_retrieved, status.errors)),
             _moment(status.next_query_deadline_ms),
             number(status.pid),
         ]

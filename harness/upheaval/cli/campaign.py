@@ -137,8 +137,8 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     if origin.planted is not None:
         command += ["--planted", origin.planted]
     if own is not None:
-        told = {"--service": own.service, "--user": own.user, "--model": own.model}
-        command += [word for option, value in told.items() if value for word in (option, value)]
+        options = {"--service": own.service, "--user": own.user, "--model": own.model}
+        command += [word for option, value in options.items() if value for word in (option, value)]
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""
     promise = promise_of(outcome.promise).sentence

@@ -13,8 +13,8 @@ def doctor(options: JsonOptions) -> int:
     """A line for each thing, or one object."""
     core = form()
     if options.json:
-        found = {"version": __version__, "python": platform.python_version(), "executable": sys.executable}
-        print(json.dumps({**found, "compiled_modules": core.modules, "why_pure": core.why_pure}))
+        fields = {"version": __version__, "python": platform.python_version(), "executable": sys.executable}
+        print(json.dumps({**fields, "compiled_modules": core.modules, "why_pure": core.why_pure}))
     else:
         print(f"upheaval {__version__}")
         print(f"Python {platform.python_version()}, {sys.executable}")

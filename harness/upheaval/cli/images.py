@@ -66,12 +66,12 @@ def check(options: CheckImagesOptions) -> int:
     """Whether images are there, current and fit. The first problem is the error; the others precede it."""
     chosen = _chosen(options)
     with connected() as client:
-        found = {image.name: images.problems_of(client, image) for image in chosen}
+        problems_of = {image.name: images.problems_of(client, image) for image in chosen}
         states = {image.name: images.image_state(client, image) for image in chosen}
     if options.json:
-        checked = [{**_fields(states[image.name]), "problems": found[image.name]} for image in chosen]
+        checked = [{**_fields(states[image.name]), "problems": problems_of[image.name]} for image in chosen]
         print(json.dumps(checked, indent=2))
-    problems = [problem for image in chosen for problem in found[image.name]]
+    problems = [problem for image in chosen for problem in problems_of[image.name]]
     for problem in problems[1:]:
         _say(problem)
     if problems:
@@ -98,7 +98,7 @@ def _chosen(options: BuildOptions | CheckImagesOptions) -> list[Image]:
     if options.aeron_version is not None and images.AERON.name not in options.names:
         raise UsageError("--aeron-version is for the image aeron: name it")
     named = [images.image_named(name, options.aeron_version) for name in options.names]
-    return named or [each for each in images.IMAGES if not each.is_on_demand]
+    return named or [image for image in images.IMAGES if not image.is_on_demand]
 
 
 def _say(text: str) -> None:

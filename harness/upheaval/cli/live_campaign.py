@@ -66,21 +66,21 @@ def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
 
 
 def _failure(outcome: LiveOutcome) -> str:
-    told = "\n".join(f"  {each}" for each in outcome.told())
-    return f"seed {outcome.seed}:\n{told}\n  again: {shlex.join(['upheaval', 'replay', outcome.folder])}"
+    findings = "\n".join(f"  {line}" for line in outcome.finding_lines())
+    return f"seed {outcome.seed}:\n{findings}\n  again: {shlex.join(['upheaval', 'replay', outcome.folder])}"
 
 
 def _verdicts(summary: LiveSummary) -> str:
-    return ", ".join(f"{len(seeds)} {each.text}" for each, seeds in summary.verdicts.items() if seeds)
+    return ", ".join(f"{len(seeds)} {verdict.text}" for verdict, seeds in summary.verdicts.items() if seeds)
 
 
 def as_text(summary: LiveSummary) -> str:
     """Figures for people."""
     lines = [f"seeds: {_verdicts(summary) or 'none was run'}"]
     lines += [
-        f"{each.text}: {' '.join(map(str, seeds))}"
-        for each, seeds in summary.verdicts.items()
-        if seeds and each is not Verdict.VALID
+        f"{verdict.text}: {' '.join(map(str, seeds))}"
+        for verdict, seeds in summary.verdicts.items()
+        if seeds and verdict is not Verdict.VALID
     ]
     lines.append(f"{summary.seconds:.0f} seconds, {summary.operations} acknowledged operations")
     return "\n".join([*lines, "", "faults", *fault_rows(summary.faults)])

@@ -54,7 +54,7 @@ def _status(arguments: Sequence[str] | None, output: Output) -> int:
     except NodeError as error:
         return _fail(str(error), CommandStatus.REFUSED)
     except KeyboardInterrupt as interrupt:
-        number = next((each for each in interrupt.args if isinstance(each, int)), signal.SIGINT)
+        number = next((argument for argument in interrupt.args if isinstance(argument, int)), signal.SIGINT)
         return _fail("interrupted: nothing was left running by this command", interrupted_status(number))
     except OutputLost:
         return lost_status(output)
@@ -92,8 +92,8 @@ def _interruptible() -> Iterator[None]:
 
 def _interrupt(number: int, _: object) -> NoReturn:
     """The first one ends the command; what it then takes to leave nothing is not to be interrupted."""
-    for each in _ENDING:
-        signal.signal(each, signal.SIG_IGN)
+    for ending in _ENDING:
+        signal.signal(ending, signal.SIG_IGN)
     raise KeyboardInterrupt(number)
 
 

@@ -80,11 +80,11 @@ def _require_same(cluster: AnyCluster, options: UpOptions, given: Mapping[str, A
     if options.runtime not in (None, cluster.runtime):
         raise UsageError(f"{options.dir} holds a cluster of the {cluster.runtime} runtime: remove --runtime")
     for name, value in given.items():
-        kept = getattr(cluster.config, name)
-        if value != kept:
+        remembered = getattr(cluster.config, name)
+        if value != remembered:
             option = name.replace("_", "-")
             mend = f"remove --{option}, or name another --dir"
-            raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: {mend}")
+            raise UsageError(f"{options.dir} holds a cluster with --{option} {remembered}, not {value}: {mend}")
     if options.tls is not None and not cluster.config.tls:
         raise UsageError(f"{options.dir} holds a cluster without --tls: remove --tls")
     if options.credentials is not None and not cluster.config.credentials:

@@ -32,11 +32,11 @@ def upgrade(options: UpgradeOptions) -> int:
 def replace(options: ReplaceOptions) -> int:
     """A new host for a member that is down."""
     with open_cluster(options.dir) as cluster:
-        kept = maintenance.replace_host(cluster, hosts_of(cluster), options.member, options.seed_from)
+        old_files = maintenance.replace_host(cluster, hosts_of(cluster), options.member, options.seed_from)
     how = "empty" if options.seed_from is None else f"with a copy of member {options.seed_from}"
     print(f"member {options.member} began {how} and has caught up")
-    if kept is not None:
-        print(f"its old files: {kept}")
+    if old_files is not None:
+        print(f"its old files: {old_files}")
     return 0
 
 

@@ -55,10 +55,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What is not known is refused by the parser that was given it: that above it would name its own help."""
-        found, unknown = super().parse_known_args(args, namespace)
+        known, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(self._refusal_of(unknown[0]))
-        return found, unknown
+        return known, unknown
 
     def _refusal_of(self, argument: str) -> str:
         from upheaval_node.suggestions import did_you_mean

@@ -36,15 +36,17 @@ def replay(options: ReplayOptions) -> int:
     test = read_made_by_test(folder)
     if test is not None:
         raise UsageError(f"a pytest test made {folder}: replay it by `{test}`")
-    scenario, told = read_origin(folder)
-    wanted = runtime or told.runtime
-    is_same_execution = told.runtime == SIMULATED == wanted
+    scenario, recorded = read_origin(folder)
+    wanted = runtime or recorded.runtime
+    is_same_execution = recorded.runtime == SIMULATED == wanted
     if not is_same_execution:
         scenario = recorded_scenario(scenario, RunFolder(folder))
     scenario = scenario.on_system(RunFolder(folder).read_manifest().system)
-    result = perform(scenario, wanted, told.seed, target, told.planted, told.own)
+    result = perform(scenario, wanted, recorded.seed, target, recorded.planted, recorded.own)
     show(result, as_json=as_json)
-    return _compared(told.digest, result.digest, result.verdict) if is_same_execution else result.verdict.exit_status
+    return (
+        _compared(recorded.digest, result.digest, result.verdict) if is_same_execution else result.verdict.exit_status
+    )
 
 
 def _replay_seed(origin: SeedOrigin, target: Path | None, *, as_json: bool) -> int:

@@ -60,13 +60,13 @@ def show_figures(measured: Mapping[str, Figures | UsageError], *, as_json: bool)
 
     Raises `UsageError` with why any could not be measured, after the figures of all others.
     """
-    found = {run: figures for run, figures in measured.items() if isinstance(figures, Figures)}
+    figures_of = {run: figures for run, figures in measured.items() if isinstance(figures, Figures)}
     if as_json:
-        print(json.dumps({run: _as_json(figures) for run, figures in found.items()}, indent=2))
+        print(json.dumps({run: _as_json(figures) for run, figures in figures_of.items()}, indent=2))
     else:
-        for run, figures in found.items():
+        for run, figures in figures_of.items():
             _print(run, figures)
-    refused = [str(each) for each in measured.values() if isinstance(each, UsageError)]
+    refused = [str(outcome) for outcome in measured.values() if isinstance(outcome, UsageError)]
     if refused:
         raise UsageError("; ".join(refused))
     return 0

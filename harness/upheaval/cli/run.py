@@ -39,7 +39,7 @@ def run(options: RunOptions) -> int:
     exact = find_exact(options.name)
     if exact is not None:
         others = (options.planted, own, options.system)
-        if runtime not in (None, SIMULATED) or any(each is not None for each in others):
+        if runtime not in (None, SIMULATED) or any(choice is not None for choice in others):
             raise UsageError(
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
                 "with its own service and system"

@@ -10,14 +10,16 @@ from upheaval.scenario import exact_names, find_exact, load_scenario, scenario_n
 
 def scenarios(options: JsonOptions) -> int:
     """Print all scenarios, the exact ones among them, as a table or as JSON."""
-    found = [(each.name, each.title, list(each.runtimes)) for each in map(load_scenario, scenario_names())]
+    entries = [
+        (scenario.name, scenario.title, list(scenario.runtimes)) for scenario in map(load_scenario, scenario_names())
+    ]
     exact = [find_exact(name) for name in exact_names()]
-    found += [(each.name, each.title, [SIMULATED]) for each in exact if each is not None]
-    found.sort()
+    entries += [(script.name, script.title, [SIMULATED]) for script in exact if script is not None]
+    entries.sort()
     if options.json:
-        rows = [{"name": name, "title": title, "runtimes": runtimes} for name, title, runtimes in found]
+        rows = [{"name": name, "title": title, "runtimes": runtimes} for name, title, runtimes in entries]
         print(json.dumps(rows, indent=2))
     else:
-        lines = [[name, ", ".join(runtimes), title] for name, title, runtimes in found]
+        lines = [[name, ", ".join(runtimes), title] for name, title, runtimes in entries]
         print(table([["scenario", "runs on", "what happens"], *lines]))
     return 0

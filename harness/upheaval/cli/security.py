@@ -43,8 +43,8 @@ def reload(options: ClusterOptions) -> int:
             )
         if not cluster.is_running():
             raise UsageError(f"the cluster in {options.dir} is not running: members read these files when they start")
-        told = ", ".join(cluster.reload_security())
-    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: {told}")
+        nodes = ", ".join(cluster.reload_security())
+    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: {nodes}")
     return 0
 
 

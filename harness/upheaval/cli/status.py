@@ -27,7 +27,10 @@ def status(options: StatusOptions) -> int:
 
 
 def _json(statuses: list[MemberStatus], beside: list[CompanionStatus]) -> str:
-    fields = {"members": [asdict(status) for status in statuses], "companions": [asdict(each) for each in beside]}
+    fields = {
+        "members": [asdict(status) for status in statuses],
+        "companions": [asdict(companion) for companion in beside],
+    }
     return json.dumps(fields, indent=2)
 
 

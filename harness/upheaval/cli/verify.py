@@ -36,13 +36,13 @@ def show_judged(judged: Sequence[Report | UsageError], *, as_list: bool, as_json
 
     Raises `UsageError` with why any could not be judged, after the reports of all others.
     """
-    reports = [each for each in judged if isinstance(each, Report)]
+    reports = [outcome for outcome in judged if isinstance(outcome, Report)]
     if as_list and as_json:
         print(json.dumps([report.to_fields() for report in reports], indent=2))
     else:
         for report in reports:
             show(report, as_json=as_json)
-    refused = [str(each) for each in judged if isinstance(each, UsageError)]
+    refused = [str(outcome) for outcome in judged if isinstance(outcome, UsageError)]
     if refused:
         raise UsageError("; ".join(refused))
     return worst([report.verdict for report in reports]).exit_status
@@ -61,7 +61,7 @@ def print_report(report: Report) -> None:
     """The table, the worst first and what was not checked last; the verdict; and as the last line the run folder."""
     rows = [["promise", "verdict", "evidence"]]
     rows.extend([finding.promise.sentence, finding.verdict.text, finding.evidence] for finding in report.worst_first)
-    rows.extend([each.promise.sentence, NOT_CHECKED, each.why] for each in report.unchecked)
+    rows.extend([unchecked.promise.sentence, NOT_CHECKED, unchecked.why] for unchecked in report.unchecked)
     print(table(rows))
     print(f"verdict: {report.verdict.text}")
     print(Path(report.run).absolute(), flush=True)

@@ -161,9 +161,9 @@ class _Performer:
         if leader is None:
             raise UnknownOutcome("nobody leads")
         appended = (
-            each
-            for each in reversed(self._seen(leader))
-            if each.event == TraceKind.SEND and each.stream_id == LOG_STREAM_ID
+            event
+            for event in reversed(self._seen(leader))
+            if event.event == TraceKind.SEND and event.stream_id == LOG_STREAM_ID
         )
         return next(appended).position
 

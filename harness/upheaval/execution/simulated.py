@@ -191,19 +191,19 @@ class SimulatedTarget:
 
     def companion(self, name: str) -> Beside:
         """Raises `UsageError` for one that was never started here."""
-        found = self.cluster.companions.get(companion_name(name))
-        if found is None:
+        companion = self.cluster.companions.get(companion_name(name))
+        if companion is None:
             raise UsageError(f"this cluster has no {name}: start it first")
-        return found
+        return companion
 
     def add_companion(self, config: CompanionConfig) -> SimulatedCompanion:
         """Raises `UsageError` when it was started before and asked for otherwise: that cannot be changed here."""
         check_companion(config)
         make = make_backup if config.kind == BACKUP else make_standby
-        found = make(self.cluster, config)
-        if (found.config.source, found.config.replay_start) != (config.source, config.replay_start):
-            raise UsageError(f"{config.name} copies from {found.config.source}: in the simulation it goes on so")
-        return found
+        companion = make(self.cluster, config)
+        if (companion.config.source, companion.config.replay_start) != (config.source, config.replay_start):
+            raise UsageError(f"{config.name} copies from {companion.config.source}: in the simulation it goes on so")
+        return companion
 
     # --- hosts and links ---
 
@@ -235,7 +235,7 @@ class SimulatedTarget:
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """What comes in one direction on one channel is one stream here."""
-        parts = [_Part(host_of_end(link.source), host_of_end(link.target), PORTS[each]) for each in link.channels]
+        parts = [_Part(host_of_end(link.source), host_of_end(link.target), PORTS[channel]) for channel in link.channels]
         return {f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in parts}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:

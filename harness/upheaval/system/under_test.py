@@ -285,7 +285,7 @@ class UpheavalNode(AnswersAsJson):
 
     def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
         """See `upheaval_node.member_config`. Members are Aeron's `id,ingress,consensus,log,catchup,archive|...`."""
-        members = "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints))
+        members = "|".join(",".join([str(number), *endpoints]) for number, endpoints in enumerate(plan.endpoints))
         metrics_host, _, metrics_port = plan.metrics.rpartition(":")
         return {
             "member_id": plan.member_id,
@@ -423,8 +423,8 @@ def require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFault
 
 def traced_exit_status(member: MemberFolder, pid: int) -> int | None:
     """With which status a process says that it ends, in the last event of it."""
-    events = (each for each in member.read_trace() if each.event == TraceKind.PROCESS_END)
-    ends = [each for each in events if each.fields.get("pid") == pid]
+    events = (event for event in member.read_trace() if event.event == TraceKind.PROCESS_END)
+    ends = [event for event in events if event.fields.get("pid") == pid]
     status = ends[-1].fields.get("status") if ends else None
     return status if isinstance(status, int) else None
 

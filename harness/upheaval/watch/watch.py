@@ -103,7 +103,7 @@ class Watch:
         report = replace(
             report,
             findings=tuple(judged.values()),
-            unchecked=tuple(each for each in report.unchecked if each.promise not in judged),
+            unchecked=tuple(unchecked for unchecked in report.unchecked if unchecked.promise not in judged),
         )
         self._output.end(report, self._answers.followed)
         return report.verdict
@@ -215,10 +215,10 @@ def committed_positions(run: RunFolder, manifest: Manifest) -> dict[int, int]:
     """Up to where the log of each member is committed, as its counters say, which outlive it, and at the end of a run
     the manifest. -1 of a member of which neither is there.
     """
-    found = {member_id: last_commit_position(run.member(member_id).path) for member_id in range(manifest.members)}
+    positions = {member_id: last_commit_position(run.member(member_id).path) for member_id in range(manifest.members)}
     for final in finals_of(manifest):
-        found[final.member_id] = max(found.get(final.member_id, -1), final.commit_position)
-    return found
+        positions[final.member_id] = max(positions.get(final.member_id, -1), final.commit_position)
+    return positions
 
 
 def is_running(run: RunFolder, manifest: Manifest) -> bool:
