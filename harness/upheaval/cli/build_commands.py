@@ -18,8 +18,6 @@ def _aeron_version() -> Any:
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """Of `images build`."""
-
     offline: bool = option("--offline", help="without a registry: make the base images here (debootstrap, go; root)")
     base: str | None = option("--base", metavar="IMAGE", help="another base image, for a single image")
     names: tuple[str, ...] = _names()
@@ -29,8 +27,6 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class OwnImageOptions:
-    """Of `images own`."""
-
     folder: Path = option(metavar="FOLDER", help="that of the service, with requirements.txt")
     tag: str = option("--tag", required=True, metavar="IMAGE", help="the name of the image, such as bank:1")
     ignore: tuple[str, ...] = option(
@@ -42,8 +38,6 @@ class OwnImageOptions:
 
 @dataclass(frozen=True)
 class CheckImagesOptions:
-    """Of `images check`."""
-
     names: tuple[str, ...] = _names()
     aeron_version: str | None = _aeron_version()
     json: bool = json_option()
@@ -51,8 +45,6 @@ class CheckImagesOptions:
 
 @dataclass(frozen=True)
 class CertificatesOptions:
-    """Of `certificates create`."""
-
     dir: Path = option("--dir", required=True, metavar="FOLDER", help="where they are written")
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
     days: int = option("--days", default=365, help="days of validity (default 365)")
@@ -61,8 +53,6 @@ class CertificatesOptions:
 
 @dataclass(frozen=True)
 class UserOptions:
-    """Of `credentials add`."""
-
     principal: str = option(help="the user's name")
     file: Path = option("--file", required=True, help="the cluster's credentials file, made when missing")
     out: Path = option("--out", required=True, help="the new file with the user's secret, for the client")

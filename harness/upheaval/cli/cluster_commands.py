@@ -62,8 +62,6 @@ class UpOptions:
 
 @dataclass(frozen=True)
 class StatusOptions:
-    """Of `status`."""
-
     dir: Path = cluster_option()
     json: bool = json_option()
 
@@ -82,16 +80,12 @@ class RequestOptions:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Of `client register read`."""
-
     client: RequestOptions
     key: str = option(help="the key")
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Of `client register write`."""
-
     client: RequestOptions
     key: str = option(help="the key")
     value: str = option(help="the new value")
@@ -99,8 +93,6 @@ class WriteOptions:
 
 @dataclass(frozen=True)
 class CompareAndSetOptions:
-    """Of `client register cas`."""
-
     client: RequestOptions
     key: str = option(help="the key")
     expected: str = option(help="the value it must have")
@@ -109,8 +101,6 @@ class CompareAndSetOptions:
 
 @dataclass(frozen=True)
 class AppendOptions:
-    """Of `client append`."""
-
     client: RequestOptions
     read: bool = option("--read", help="print the list")
     key: str = option(help="the key of the list")
@@ -119,16 +109,12 @@ class AppendOptions:
 
 @dataclass(frozen=True)
 class EchoOptions:
-    """Of `client echo`."""
-
     client: RequestOptions
     value: str = option(metavar="text", help="the text")
 
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """Of `load`."""
-
     users: int = option("--users", default=10, help="how many (default 10)")
     duration: float | None = option(
         "--duration",

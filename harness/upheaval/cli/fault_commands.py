@@ -49,8 +49,6 @@ def _user() -> Any:
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Of `demo`."""
-
     dir: Path | None = _new_run_folder()
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
     runtime: str = _live_runtime()
@@ -67,8 +65,6 @@ class DemoOptions:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Of `run`."""
-
     name: str = option(metavar="NAME", help="one of `upheaval scenarios`, or the path of a .scenario file")
     runtime: str | None = option("--runtime", choices=RUNTIMES, help="default: the first that the scenario runs on")
     seed: int = option("--seed", default=1, help="of the schedule and the workload (default 1)")
@@ -85,8 +81,6 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """Of `replay`."""
-
     run: Path = option(type=recorded_run, metavar="RUN", help="the folder of a run of a scenario")
     runtime: str | None = option(
         "--runtime", choices=RUNTIMES, help="replay the recorded schedule there (default: where it ran)"
@@ -97,8 +91,6 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class CampaignOptions:
-    """Of `campaign`."""
-
     runtime: str = option("--runtime", choices=RUNTIMES, default=SIMULATED, help="where (default simulated)")
     system: str | None = system_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
@@ -121,8 +113,6 @@ class CampaignOptions:
 
 @dataclass(frozen=True)
 class TrackRecordOptions:
-    """Of `track-record`."""
-
     issues: tuple[int, ...] = option(
         nargs="*", type=above_zero, metavar="ISSUE", help="issues of Aeron's (default: all)"
     )
@@ -135,8 +125,6 @@ class TrackRecordOptions:
 
 @dataclass(frozen=True)
 class KillOptions:
-    """Of `kill`."""
-
     dir: Path = cluster_option()
     component: str | None = option(
         "--component", choices=COMPONENTS, help="only this one, of a member with --components split"

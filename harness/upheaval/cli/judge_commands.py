@@ -56,8 +56,6 @@ class RunsOptions:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Of `check`."""
-
     history: Path = option(metavar="HISTORY", help="the file")
     model: str = option(
         "--model",
@@ -82,8 +80,6 @@ class CheckOptions:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Of `export`."""
-
     run: Path = run_argument()
     format: str = option("--format", required=True, choices=EXPORT_FORMATS, help="whose notation")
     kind: str = option(
@@ -97,16 +93,12 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Of `report`."""
-
     run: Path = run_argument()
     output: Path | None = option("--output", help="the page's file (default: report.html in the run folder)")
 
 
 @dataclass(frozen=True)
 class ElectionsOptions:
-    """Of `elections`."""
-
     run: Path = run_argument()
     number: int | None = option(type=above_zero, nargs="?", metavar="N", help="the number of one, from 1 on")
     json: bool = json_option()
@@ -114,16 +106,12 @@ class ElectionsOptions:
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """Of `watch`."""
-
     dir: Path = cluster_option()
     json: bool = json_option("print one object a line")
 
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """Of `trace`."""
-
     run: Path = run_argument()
     members: tuple[int, ...] = _members()
     messages: tuple[str, ...] = option(
@@ -142,8 +130,6 @@ class TraceOptions:
 
 @dataclass(frozen=True)
 class LogsOptions:
-    """Of `logs`."""
-
     run: Path = run_argument()
     members: tuple[int, ...] = _members()
     level: str = option("--level", choices=LOG_LEVELS, default=LOG_LEVELS[0], help="from this level on (default info)")
@@ -152,8 +138,6 @@ class LogsOptions:
 
 @dataclass(frozen=True)
 class TamperOptions:
-    """Of `tamper`."""
-
     runs: tuple[Path, ...] = option(nargs="+", metavar="RUN", help="folders of valid runs; they are not changed")
     only: tuple[str, ...] = option(
         "--only", action="append", default=[], metavar="NAME", help="only this edit; may be repeated"
@@ -167,8 +151,6 @@ class TamperOptions:
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """Of `ingest`."""
-
     paths: tuple[Path, ...] = option(
         nargs="+", metavar="RUN", help="run folders, and folders or lines (seeds.jsonl) of campaigns"
     )
@@ -179,8 +161,6 @@ class IngestOptions:
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """Of `query`."""
-
     sql: str | None = option(nargs="?", metavar="SQL", help="a query, such as 'SELECT * FROM availability'")
     lake: str = _lake()
     list: bool = option("--list", help="print the tables and views with their columns")
@@ -191,8 +171,6 @@ class QueryOptions:
 
 @dataclass(frozen=True)
 class AskOptions:
-    """Of `ask`."""
-
     questions: tuple[str, ...] = option(
         nargs="*", type=question, metavar="QUESTION", help=f"{', '.join(QUESTIONS)} (default: all of them)"
     )

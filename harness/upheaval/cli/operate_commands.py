@@ -28,8 +28,6 @@ class MemberOptions:
 
 @dataclass(frozen=True)
 class UpgradeOptions:
-    """Of `upgrade`."""
-
     dir: Path = cluster_option()
     app_version: str | None = option(
         "--app-version", metavar="X.Y.Z", help="of the application, for members in processes"
@@ -39,8 +37,6 @@ class UpgradeOptions:
 
 @dataclass(frozen=True)
 class ReplaceOptions:
-    """Of `replace`."""
-
     dir: Path = cluster_option()
     seed_from: int | None = option("--copy-from", metavar="MEMBER", help="start with a copy of that member's files")
     member: int = member_argument()
@@ -92,8 +88,6 @@ class NewClusterOptions:
 
 @dataclass(frozen=True)
 class CleanOptions:
-    """Of `clean`."""
-
     runs: float | None = option("--runs", type=age, metavar="OLDER_THAN", help="and run folders that old, such as 7d")
     dir: str = option("--dir", default="runs", metavar="FOLDER", help="where these lie (default runs)")
     dry_run: bool = option("--dry-run", help="only show what there is")
