@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.execution.links import open_links, watch_consensus
+from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.opening import DOCKER, PROCESS, create_cluster
+from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
@@ -222,7 +223,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=20_000, help="datagrams of a round")
     parser.add_argument("--seconds", type=float, default=0, help="of each round with members of Aeron; 0 for none")
-    parser.add_argument("--runtime", choices=[PROCESS, DOCKER], default=PROCESS, help="of those members")
+    parser.add_argument("--runtime", choices=LIVE_RUNTIMES, default=PROCESS, help="of those members")
     parser.add_argument("--window", type=int, default=256, help="operations outstanding")
     parser.add_argument("--queued", action="store_true", help="of datagrams that the kernel hands over, only")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)

@@ -1,7 +1,8 @@
 """The pytest plugin: fixtures `cluster`, `chaos` and `workload`, found by pytest through the entry point.
 
-It is loaded into every test run of an environment that has upheaval installed, so it imports nothing until a fixture
-is asked for. A failed test keeps its run folder, and the end of the report has a line that replays or judges it.
+It is loaded into every test run of an environment that has upheaval installed, so it imports nothing but names until
+a fixture is asked for. A failed test keeps its run folder, and the end of the report has a line that replays or judges
+it.
 """
 
 import contextlib
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from upheaval.runtime_names import DOCKER, PROCESS, RUNTIMES, SIMULATED
+
 if TYPE_CHECKING:
     from upheaval.testing.chaos import Chaos
     from upheaval.testing.cluster import Cluster, Workload
@@ -31,7 +34,6 @@ FAILED_SEEDS = "upheaval/failed-seeds"
 REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
-RUNTIMES = ("process", "simulated", "docker")
 _FROM_INI = ("service", "source", "image", "model", "client", "system")
 _MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "leader_disconnect_ms", "components", "links")
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
@@ -85,7 +87,7 @@ def _parsed_seeds(config: pytest.Config) -> range:
 
     if config.getoption("--seed") is not None:
         raise pytest.UsageError("--seed and --seeds: give one of them")
-    if _runtime(config) != "simulated":
+    if _runtime(config) != SIMULATED:
         raise pytest.UsageError("--seeds is for the simulated runtime: on others a seed is no execution")
     try:
         return parse_seeds(config.getoption("--seeds"))
@@ -94,7 +96,7 @@ def _parsed_seeds(config: pytest.Config) -> range:
 
 
 def _runtime(config: pytest.Config) -> str:
-    return config.getoption("--runtime") or ("process" if config.getoption("--seeds") is None else "simulated")
+    return config.getoption("--runtime") or (PROCESS if config.getoption("--seeds") is None else SIMULATED)
 
 
 # --- seeds ---
@@ -140,7 +142,7 @@ def _test_of(nodeid: str) -> str:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test with a simulated cluster, once for each seed: those that failed last time come first."""
     config = metafunc.config
-    if SEED_FIXTURE not in metafunc.fixturenames or _runtime(config) != "simulated":
+    if SEED_FIXTURE not in metafunc.fixturenames or _runtime(config) != SIMULATED:
         return
     wanted = config.stash.get(_SEEDS, None)
     failed = _failed_seeds(config).get(_test_of(metafunc.definition.nodeid), [])
@@ -177,7 +179,7 @@ def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterat
     folder = _new_folder(item)
     command = _replay_command(item, options, upheaval_seed)
     item.stash[_RUN] = run = _Run(folder, shlex.join(command))
-    if options["runtime"] == "simulated":
+    if options["runtime"] == SIMULATED:
         item.user_properties.append((SEED_PROPERTY, options.get("seed", 1)))
     with signals_interrupt():
         try:
@@ -245,7 +247,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     if config.getini(f"{MARKER}_ignore"):
         options["ignored"] = config.getini(f"{MARKER}_ignore")
     options["runtime"] = _runtime(config)
-    if options["runtime"] != "docker":
+    if options["runtime"] != DOCKER:
         options.pop("image", None)
     if "image" in options:
         # It brings the service.

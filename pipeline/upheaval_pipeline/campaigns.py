@@ -57,8 +57,8 @@ def ingest_campaigns(
         other = file_of.setdefault(_id(file), file)
         if other is not file:
             raise UsageError(f"{other} and {file} are the same campaign: give one of them")
-    kept = {run: _kept(file) for run, file in file_of.items()}
-    contents = {run: _contents(file, kept[run]) for run, file in file_of.items()}
+    schedules = {run: _kept(file) for run, file in file_of.items()}
+    contents = {run: _contents(file, schedules[run]) for run, file in file_of.items()}
     with writing(where):
         lake = Lake(where)
         new = [run for run in file_of if not _has(lake, run, contents[run])]
@@ -66,7 +66,7 @@ def ingest_campaigns(
             say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake as they are")
         if new:
             batch = new_batch()
-            rows = reduce(DataFrame.union, (_seeds(spark, run, file_of[run], kept[run]) for run in new))
+            rows = reduce(DataFrame.union, (_seeds(spark, run, file_of[run], schedules[run]) for run in new))
             written = write_frame(rows, lake.where, NAME, batch)
             totals = totals_of(written, new, [NAME])
             entries = [Entry(run, contents[run], totals[run]) for run in new]
@@ -98,25 +98,27 @@ def _has(lake: Lake, run: str, contents: str) -> bool:
 
 def _kept(file: Path) -> list[tuple[int, str | None, str | None]]:
     """Of each seed whose run is beside the lines: its schedule, and the smallest one that fails alike."""
-    found: dict[int, dict[str, str]] = {}
+    schedules: dict[int, dict[str, str]] = {}
     for folder in sorted(file.parent.glob("seed-*")):
         seed = folder.name.removeprefix("seed-").removesuffix(_SMALLEST)
         texts = [path for path in (RunFolder(folder).scenario_file, folder / SEED_FILE) if path.is_file()]
         if seed.isdecimal() and texts:
             kind = "smallest" if folder.name.endswith(_SMALLEST) else "schedule"
-            found.setdefault(int(seed), {})[kind] = jsonfields.read_text(texts[0])
-    return [(seed, texts.get("schedule"), texts.get("smallest")) for seed, texts in sorted(found.items())]
+            schedules.setdefault(int(seed), {})[kind] = jsonfields.read_text(texts[0])
+    return [(seed, texts.get("schedule"), texts.get("smallest")) for seed, texts in sorted(schedules.items())]
 
 
-def _contents(file: Path, kept: Sequence[tuple[int, str | None, str | None]]) -> str:
-    told = json.dumps([SCHEMA, kept]).encode()
-    return hashlib.sha256(file.read_bytes() + told).hexdigest()
+def _contents(file: Path, schedules: Sequence[tuple[int, str | None, str | None]]) -> str:
+    text = json.dumps([SCHEMA, schedules]).encode()
+    return hashlib.sha256(file.read_bytes() + text).hexdigest()
 
 
-def _seeds(spark: SparkSession, run: str, file: Path, kept: Sequence[tuple[int, str | None, str | None]]) -> DataFrame:
+def _seeds(
+    spark: SparkSession, run: str, file: Path, schedules: Sequence[tuple[int, str | None, str | None]]
+) -> DataFrame:
     """The rows of a campaign. A line that is no seed says so in `_reject`."""
     reader = spark.read.schema(f"{_LINE}, {_TAKEN}").options(**NO_PATTERNS, columnNameOfCorruptRecord="bad")
-    texts = spark.createDataFrame(kept, "seed bigint, schedule string, smallest string")
+    texts = spark.createDataFrame(schedules, "seed bigint, schedule string, smallest string")
     lines = reader.json(str(file)).join(F.broadcast(texts), "seed", "left")
     is_bad = "bad IS NOT NULL OR seed IS NULL OR verdict IS NULL"
     reason = F.concat(

@@ -2,13 +2,13 @@
 before anything of it is imported.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from upheaval.cli import report, verify
+from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
@@ -23,7 +23,7 @@ ROWS_MAX = 1000
 """Of the answer to a question."""
 
 
-def verify_on_spark(options: argparse.Namespace) -> int:
+def verify_on_spark(options: RunsOptions) -> int:
     """Judge run folders, or runs of a lake, which keeps the verdicts."""
     require_spark()
     from upheaval_pipeline import verify as judge
@@ -37,10 +37,10 @@ def verify_on_spark(options: argparse.Namespace) -> int:
         else:
             lake = open_lake(options.lake)
             judged = judge.verify_lake(spark, lake, _runs(lake, options))
-    return verify.show_judged(judged, as_list=verify.are_several(options), as_json=options.json)
+    return verify.show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
-def measure_on_spark(options: argparse.Namespace) -> int:
+def measure_on_spark(options: RunsOptions) -> int:
     """Figures of run folders, or of runs of a lake."""
     require_spark()
     from upheaval_pipeline.lake import open_lake
@@ -59,7 +59,7 @@ def measure_on_spark(options: argparse.Namespace) -> int:
     return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
 
 
-def ingest(options: argparse.Namespace) -> int:
+def ingest(options: IngestOptions) -> int:
     """Write run folders and campaigns to a lake."""
     require_spark()
     from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
@@ -88,7 +88,7 @@ def _say(text: str) -> None:
     print(f"upheaval: {text}", file=sys.stderr)
 
 
-def query(options: argparse.Namespace) -> int:
+def query(options: QueryOptions) -> int:
     """Print what a query over a lake gives, or what can be asked."""
     if options.list == (options.sql is not None):
         raise UsageError("name a query, or --list, and not both")
@@ -98,7 +98,7 @@ def query(options: argparse.Namespace) -> int:
 
     lake = open_lake(options.lake)
     with session(options.master or LOCAL) as spark:
-        if options.list:
+        if options.sql is None:
             print(table([["name", "a row is", "columns"], *map(list, shown_tables(spark, lake))]))
             return 0
         answer = ask(spark, lake, options.sql, options.limit)
@@ -111,7 +111,7 @@ def query(options: argparse.Namespace) -> int:
     return 0
 
 
-def ask(options: argparse.Namespace) -> int:
+def ask(options: AskOptions) -> int:
     """Print the answers to questions about the runs of a lake, or write them as a page."""
     require_spark()
     from upheaval_pipeline.lake import open_lake
@@ -122,10 +122,10 @@ def ask(options: argparse.Namespace) -> int:
     if options.output is not None:
         report.require_file(options.output)
     lake = open_lake(options.lake)
-    wanted = [each for each in QUESTIONS if not options.questions or each.name in options.questions]
+    wanted = [question for question in QUESTIONS if not options.questions or question.name in options.questions]
     with session(options.master or LOCAL) as spark:
-        found = ask_all(spark, lake, [each.sql for each in wanted], ROWS_MAX)
-    answers = list(zip(wanted, found, strict=True))
+        results = ask_all(spark, lake, [question.sql for question in wanted], ROWS_MAX)
+    answers = list(zip(wanted, results, strict=True))
     if options.output is None:
         show_answers(answers, as_json=options.json)
     else:
@@ -158,7 +158,7 @@ def _as_table(answer: "Answer") -> str:
     return table([list(answer.columns), *([shown(value) for value in row] for row in answer.rows)])
 
 
-def _runs(lake: "Lake", options: argparse.Namespace) -> list[str]:
+def _runs(lake: "Lake", options: RunsOptions) -> list[str]:
     runs = [options.run_id] if options.run_id is not None else lake.runs("runs")
     if not runs:
         raise UsageError(f"{options.lake} has no runs: ingest some")

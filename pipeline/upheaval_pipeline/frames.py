@@ -69,15 +69,15 @@ class Frames:
 
     def first(self, count: int) -> "Frames":
         """The same without the frames from number `count` on, the next of which is no good."""
-        kept = {name: getattr(self, name)[:count] for name in _COLUMNS}
-        return replace(self, **kept, next_offset=int(self.offsets[count]), is_broken=True)
+        columns = {name: getattr(self, name)[:count] for name in _COLUMNS}
+        return replace(self, **columns, next_offset=int(self.offsets[count]), is_broken=True)
 
 
 def read_frames(data: bytes, begin: int, terms: Terms) -> Frames:
     """The frames from the first byte of `data` on, which lies at position `begin`; the last one may reach beyond it."""
     data = data[: len(data) & -ALIGNMENT]
-    found, end = _walk(data)
-    offsets = np.array(found, np.int64) * 4
+    indexes, end = _walk(data)
+    offsets = np.array(indexes, np.int64) * 4
     words = np.frombuffer(data, "<i4")
     index = offsets >> 2
     kinds = words[index + 1]
@@ -152,12 +152,12 @@ def _walk(data: bytes) -> tuple[list[int], int]:
     """The indexes of the words with which frames begin, as their lengths say, and that after the last one."""
     words = memoryview(data).cast("i")
     count = len(words)
-    found: list[int] = []
+    indexes: list[int] = []
     index = 0
     while index < count:
         length = words[index]
         if length <= 0:
             break
-        found.append(index)
+        indexes.append(index)
         index += length + 31 >> 5 << 3
-    return found, index
+    return indexes, index

@@ -71,12 +71,12 @@ class Lake:
         try:
             self._files, self._root = fs.FileSystem.from_uri(self.where)
             everything = fs.FileSelector(self._root, allow_not_found=True, recursive=True)
-            found = {info.path[len(self._root) + 1 :]: info for info in self._files.get_file_info(everything)}
+            infos = {info.path[len(self._root) + 1 :]: info for info in self._files.get_file_info(everything)}
         except (OSError, ValueError) as error:
             raise UsageError(f"{where} is not a lake: {error}") from None
-        self._sizes = {path: info.size for path, info in found.items() if info.is_file}
+        self._sizes = {path: info.size for path, info in infos.items() if info.is_file}
         names = sorted(path for path in self._sizes if path.startswith(f"{COMMITS}/") and path.endswith(_COMMITTED))
-        if not names and any(path.startswith("runs/run=") for path in found):
+        if not names and any(path.startswith("runs/run=") for path in infos):
             raise UsageError(f"{where} was made by an older version: ingest its run folders into a new lake")
         self._footers: dict[str, int] = {}
         self._commits = {name: self._read_commit(name) for name in names}
@@ -88,10 +88,10 @@ class Lake:
         with self._files.open_input_stream(f"{self._root}/{name}") as stream:
             text = stream.read()
         try:
-            told = jsonfields.parse_object(text.decode("utf-8"))
-            if jsonfields.integer(told, "format") != FORMAT:
-                raise FieldError(f"expected format {FORMAT}, got {told['format']}")
-            return jsonfields.decode(Commit, told)
+            fields = jsonfields.parse_object(text.decode("utf-8"))
+            if jsonfields.integer(fields, "format") != FORMAT:
+                raise FieldError(f"expected format {FORMAT}, got {fields['format']}")
+            return jsonfields.decode(Commit, fields)
         except (FieldError, UnicodeDecodeError) as error:
             raise UsageError(f"{self.where}: {name} is damaged: {error}") from None
 

@@ -105,7 +105,7 @@ def footer_of(files: fs.FileSystem, path: str, size: int) -> int:
 
 
 def _by_run(rows: pa.Table) -> dict[str, int]:
-    return {each["values"]: each["counts"] for each in pc.value_counts(rows["run"]).to_pylist()}
+    return {counted["values"]: counted["counts"] for counted in pc.value_counts(rows["run"]).to_pylist()}
 
 
 def totals_of(written: Iterable[Written], runs: Iterable[str], tables: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -135,7 +135,7 @@ def write_frame(frame: DataFrame, where: str, table: str, batch: str) -> list[Wr
 def _written_rows(where: str, table: str, batch: str, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     settle()
     for one in write_file(where, table, batch, rows):
-        told = [
+        entries = [
             {
                 "name": one.file.name,
                 "size": one.file.size,
@@ -146,4 +146,4 @@ def _written_rows(where: str, table: str, batch: str, rows: Iterator[pa.RecordBa
             }
             for run, number in one.file.rows.items()
         ]
-        yield pa.RecordBatch.from_pylist(told)
+        yield pa.RecordBatch.from_pylist(entries)

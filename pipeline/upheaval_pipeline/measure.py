@@ -134,10 +134,10 @@ def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
 
 def _by_run(frame: DataFrame) -> defaultdict[int, list[Any]]:
     """What a query gives, by the run of each row, without it."""
-    found: defaultdict[int, list[Any]] = defaultdict(list)
+    rows_by_run: defaultdict[int, list[Any]] = defaultdict(list)
     for run, *row in frame.collect():
-        found[run].append(tuple(row))
-    return found
+        rows_by_run[run].append(tuple(row))
+    return rows_by_run
 
 
 def _edges(extents: Sequence[_Extent], place: int, buckets: int) -> list[int]:
@@ -158,24 +158,28 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
     longest = longest.select("run", "longest.log_end", (-F.col("longest.member")).alias("member"))
     recorded = recording.join(F.broadcast(longest), ["run", "member"]).where("end_position <= log_end")
 
-    def said(name: str) -> Any:
+    def json_field(name: str) -> Any:
         return F.get_json_object("fields", f"$.{name}").cast("long")
 
     terms = recorded.where("type = 'NewLeadershipTermEvent'").groupBy("run")
-    units = {run: unit for run, ((unit,),) in _by_run(terms.agg(F.max_by(said("time_unit"), "end_position"))).items()}
+    units = {
+        run: unit for run, ((unit,),) in _by_run(terms.agg(F.max_by(json_field("time_unit"), "end_position"))).items()
+    }
     asked = recorded.where(F.col("f") == Function.SCHEDULE.value).select(
-        "run", F.col("operation_id").alias("timer"), (said("timestamp") + F.col("value").cast("long")).alias("deadline")
+        "run",
+        F.col("operation_id").alias("timer"),
+        (json_field("timestamp") + F.col("value").cast("long")).alias("deadline"),
     )
     fired = recorded.where("type = 'TimerEvent'").select(
-        "run", said("correlation_id").alias("timer"), said("timestamp").alias("time")
+        "run", json_field("correlation_id").alias("timer"), json_field("timestamp").alias("time")
     )
     late = _by_run(fired.join(asked, ["run", "timer"]).select("run", F.col("time") - F.col("deadline")))
-    found: defaultdict[int, list[float]] = defaultdict(list)
+    late_ms: defaultdict[int, list[float]] = defaultdict(list)
     for run, rows in late.items():
         code = max(units.get(run) or 0, 0)
         unit = MS_OF_UNIT[code] if code < len(MS_OF_UNIT) else 1
-        found[run] = [row / unit for (row,) in rows]
-    return found
+        late_ms[run] = [row / unit for (row,) in rows]
+    return late_ms
 
 
 def _member_ends(recording: DataFrame) -> DataFrame:
@@ -214,15 +218,15 @@ def _extents(tables: RunTables) -> list[_Extent]:
         .select("run", F.lit(number).alias("source"), "first", "last")
         for number, (rows, first, last) in enumerate(first_and_last)
     ]
-    found = _by_run(parts[0].union(parts[1]).union(parts[2]))
-    return [_extent({source: (first, last) for source, first, last in found[run]}) for run in range(len(tables.runs))]
+    extents = _by_run(parts[0].union(parts[1]).union(parts[2]))
+    return [_extent({source: (first, last) for source, first, last in extents[run]}) for run in range(len(tables.runs))]
 
 
-def _extent(found: dict[int, tuple[int | None, int | None]]) -> _Extent:
-    moments = [moment for both in found.values() for moment in both if moment is not None]
+def _extent(of_sources: dict[int, tuple[int | None, int | None]]) -> _Extent:
+    moments = [moment for both in of_sources.values() for moment in both if moment is not None]
     if not moments:
         return _Extent()
-    start, (begun, _) = min(moments), found.get(0, (None, None))
+    start, (begun, _) = min(moments), of_sources.get(0, (None, None))
     return _Extent(start, max(max(moments), start + 1), start if begun is None else begun)
 
 
@@ -243,10 +247,10 @@ def _terms(trace: DataFrame, extents: Sequence[_Extent]) -> defaultdict[int, _Te
         & F.col("leader_member_id").isNotNull()
     )
     first = entered.groupBy("run", "leadership_term_id").agg(F.min(F.struct("ts", "leader_member_id")).alias("first"))
-    found: defaultdict[int, _Terms] = defaultdict(list)
+    terms: defaultdict[int, _Terms] = defaultdict(list)
     for run, rows in _by_run(first.select("run", "first.ts", "leadership_term_id", "first.leader_member_id")).items():
-        found[run] = sorted((ts - extents[run].start, term, leader) for ts, term, leader in rows)
-    return found
+        terms[run] = sorted((ts - extents[run].start, term, leader) for ts, term, leader in rows)
+    return terms
 
 
 def _telling_events(tables: RunTables) -> list[dict[int, list[TraceEvent]]]:
@@ -276,9 +280,9 @@ def _faults(
     begin, end = F.col("inject_begin_ns") - F.col("start"), F.col("heal_end_ns") - F.col("start")
     columns = ("run", "line", "what", "where", "inject_proof", "heal_proof", begin.alias("begin"), end.alias("end"))
     rows = sorted(faults.select(*columns).collect(), key=lambda row: (row.run, row.line))
-    found: defaultdict[int, list[FaultFigures]] = defaultdict(list)
+    figures_by_run: defaultdict[int, list[FaultFigures]] = defaultdict(list)
     if not rows:
-        return found
+        return figures_by_run
     spark = answered.sparkSession
     until = {(row.run, row.line): _until(row, last.get(row.run)) for row in rows}
     times = [(row.run, row.line, row.begin, row.end, until[row.run, row.line]) for row in rows]
@@ -306,8 +310,8 @@ def _faults(
         proofs = shown(*(None if proof is None else Proof(*proof) for proof in (row.inject_proof, row.heal_proof)))
         led, answer = (None if moments.get(of) is None else moments[of] - row.begin for moments in (newer, answers))
         figures = FaultFigures(row.what, row.where, row.begin, row.end, proofs, before, during, after, led, answer)
-        found[row.run].append(figures)
-    return found
+        figures_by_run[row.run].append(figures)
+    return figures_by_run
 
 
 def _until(row: Any, last: int | None) -> int:

@@ -44,10 +44,10 @@ def _answer(spark: SparkSession, sql: str, limit: int) -> Answer:
     try:
         # Only a query can stand there: whatever changes something is not read as one.
         frame = spark.sql(f"SELECT * FROM (\n{sql.rstrip().rstrip(';')}\n)")
-        found = frame.take(limit + 1)
+        taken = frame.take(limit + 1)
     except (ParseException, AnalysisException) as error:
         raise UsageError(f"the query cannot be run: {_first_line(str(error))}") from None
-    return Answer(tuple(frame.columns), tuple(tuple(row) for row in found[:limit]), len(found) > limit)
+    return Answer(tuple(frame.columns), tuple(tuple(row) for row in taken[:limit]), len(taken) > limit)
 
 
 def shown(value: object) -> str:
@@ -62,7 +62,7 @@ def shown_tables(spark: SparkSession, lake: Lake) -> list[tuple[str, str, str]]:
     open_views(spark, lake)
     rows = {**TABLES, VERDICTS: ROW, campaigns.NAME: campaigns.ROW, **{view.name: view.row for view in VIEWS}}
     return [
-        (name, row, ", ".join(f"{kept.name} {kept.dataType.simpleString()}" for kept in spark.table(name).schema))
+        (name, row, ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in spark.table(name).schema))
         for name, row in rows.items()
     ]
 
@@ -82,8 +82,8 @@ def open_views(spark: SparkSession, lake: Lake) -> None:
     bad = [spark.createDataFrame(unreadable, REJECTS), *(rejects(rows, name) for name, rows in read.items())]
     reduce(DataFrame.union, bad).createOrReplaceTempView("rejects")
     for name, rows in read.items():
-        kept = readable(name, rows)
-        (kept if name == "recording" else kept.drop("_reject")).createOrReplaceTempView(name)
+        readable_rows = readable(name, rows)
+        (readable_rows if name == "recording" else readable_rows.drop("_reject")).createOrReplaceTempView(name)
     verdicts_of_lake(spark, lake).createOrReplaceTempView(VERDICTS)
     for view in VIEWS:
         spark.sql(view.sql).createOrReplaceTempView(view.name)

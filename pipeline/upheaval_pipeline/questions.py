@@ -71,8 +71,8 @@ _NOT_JUDGED: Final = f"{_NO_VERDICT}; and it has no seeds of campaigns"
 def _phases(quantile: str, fraction: float) -> str:
     """A row for each kind of fault: one quantile of each phase."""
     names = (*PHASES, "until_answer")
-    found = ", ".join(f"percentile({name}_ms, {fraction}) AS {name}_ms" for name in names)
-    return f"""SELECT fault, system, version, runtime, '{quantile}' AS quantile, count(*) AS failovers, {found}
+    columns = ", ".join(f"percentile({name}_ms, {fraction}) AS {name}_ms" for name in names)
+    return f"""SELECT fault, system, version, runtime, '{quantile}' AS quantile, count(*) AS failovers, {columns}
         FROM (SELECT *, explode(CASE WHEN size(faults) > 0 THEN faults ELSE array('{NO_FAULT}') END) AS fault
             FROM failover_phases) JOIN ran USING (run) GROUP BY ALL"""
 

@@ -115,7 +115,7 @@ def _payloads(frames: Frames) -> tuple[list[bytes | None], Any]:
     kinds = np.where(single, _MESSAGE, _PADDING).astype(np.int32)
     if single.all():
         return [data[a:b] for a, b in zip(begins, ends, strict=True)], kinds
-    found: list[bytes | None] = [
+    payloads: list[bytes | None] = [
         data[a:b] if whole else None for a, b, whole in zip(begins, ends, single.tolist(), strict=True)
     ]
     parts: list[bytes] = []
@@ -125,16 +125,16 @@ def _payloads(frames: Frames) -> tuple[list[bytes | None], Any]:
             parts.clear()
         parts.append(data[begins[number] : ends[number]])
         if edges[number] & FLAG_END:
-            kinds[number], found[number] = _MESSAGE, b"".join(parts)
+            kinds[number], payloads[number] = _MESSAGE, b"".join(parts)
             parts.clear()
-    return found, kinds
+    return payloads, kinds
 
 
 def _said_columns(frames: Frames, kinds: Any, payloads: Sequence[bytes | None]) -> list[pa.Array]:
     """Type, fields as JSON, and operation id, function, key and value where the message holds an operation."""
     plain, columns = _plain_operations(frames, kinds)
     rare = np.flatnonzero((kinds == _MESSAGE) & ~plain)
-    said = [_said(payloads[number] or b"") for number in rare.tolist()]
+    messages = [_said(payloads[number] or b"") for number in rare.tolist()]
     place: Any = np.zeros(len(kinds), np.int64)
     place[plain] = 1 + np.arange(int(plain.sum()))
     place[rare] = 1 + int(plain.sum()) + np.arange(len(rare))
@@ -142,7 +142,7 @@ def _said_columns(frames: Frames, kinds: Any, payloads: Sequence[bytes | None]) 
         return columns
     arrays = []
     for index, column in enumerate(columns):
-        others = pa.array([one[index] for one in (_NOTHING, *said)], column.type)
+        others = pa.array([one[index] for one in (_NOTHING, *messages)], column.type)
         both = pa.concat_arrays([others.slice(0, 1), column, others.slice(1)])
         arrays.append(both.take(pa.array(place)))
     return arrays
@@ -222,10 +222,10 @@ def _texts(data: bytes, begins: Any, lengths: Any) -> tuple[pa.Array, pa.Array]:
     """JSON texts, `null` for those that are absent, and whether each is in canonical form."""
     if (lengths < 0).all():
         return pa.repeat(pa.scalar("null"), len(begins)), pa.repeat(pa.scalar(True), len(begins))
-    found = _slices(data, begins, np.maximum(lengths, 0))
-    found = pc.if_else(pa.array(lengths < 0), pa.scalar(b"null"), found)
-    plain = pc.match_substring_regex(found, _PLAIN)
-    return pc.if_else(plain, found, pa.scalar(b"null")).cast(pa.string()), plain
+    texts = _slices(data, begins, np.maximum(lengths, 0))
+    texts = pc.if_else(pa.array(lengths < 0), pa.scalar(b"null"), texts)
+    plain = pc.match_substring_regex(texts, _PLAIN)
+    return pc.if_else(plain, texts, pa.scalar(b"null")).cast(pa.string()), plain
 
 
 def _is_ascii(keys: pa.Array) -> pa.Array:

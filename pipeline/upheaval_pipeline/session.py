@@ -51,8 +51,8 @@ def require_spark() -> None:
         raise EnvironmentFault(f"{java} cannot be run: {error.strerror}; {WHAT_WORKS}") from error
     version = re.search(r'version "(?:1\.)?(\d+)', shown)
     if version is None or int(version[1]) < JAVA_MIN:
-        found = version[1] if version else "of an unknown version"
-        raise EnvironmentFault(f"{java} is Java {found}: Spark needs Java {JAVA_MIN} or newer; {WHAT_WORKS}")
+        shown_version = version[1] if version else "of an unknown version"
+        raise EnvironmentFault(f"{java} is Java {shown_version}: Spark needs Java {JAVA_MIN} or newer; {WHAT_WORKS}")
 
 
 @contextmanager
@@ -131,13 +131,13 @@ def _is_local(master: str) -> bool:
 
 def _hosts(master: str) -> list[tuple[str, int]]:
     """The masters of a standalone cluster. Raises `ValueError`."""
-    found = []
+    masters = []
     for address in master.removeprefix(_STANDALONE).split(","):
         host, _, port = address.rpartition(":")
         if not host or not 0 < int(port) < 1 << 16:
             raise ValueError(address)
-        found.append((host, int(port)))
-    return found
+        masters.append((host, int(port)))
+    return masters
 
 
 def _require_master(master: str) -> None:
@@ -177,14 +177,14 @@ def _quiet_start(scratch: Path) -> Iterator[None]:
     (scratch / "log4j2.properties").write_text(_LOG_SETTINGS)
     os.environ.setdefault("SPARK_CONF_DIR", str(scratch))
     sys.stderr.flush()
-    kept = os.dup(2)
+    standard_error = os.dup(2)
     try:
         with (scratch / "stderr.log").open("wb") as log:
             os.dup2(log.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
         if os.environ.get("SPARK_CONF_DIR") == str(scratch):
             del os.environ["SPARK_CONF_DIR"]
 
@@ -224,9 +224,9 @@ def _reason(error: BaseException, scratch: Path) -> str:
     """Why the start failed: the exception that the JVM printed, or else what we were told."""
     printed = (scratch / "stderr.log").read_text(encoding=ENCODING, errors=ERRORS).splitlines()
     for line in printed:
-        found = re.search(r"(?:Exception|Error): (.+)", line)
-        if found:
-            return found[1]
+        match = re.search(r"(?:Exception|Error): (.+)", line)
+        if match:
+            return match[1]
     return _first_line(error)
 
 

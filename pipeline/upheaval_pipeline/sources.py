@@ -80,12 +80,12 @@ class _Reader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        found = [
+        parts = [
             part
             for place, folder in enumerate(self.folders)
             for part in self.parts(folder, str(place) if self.is_by_place else tables.run_id(RunFolder(folder)))
         ]
-        return [Parts((part,)) for part in found] if found and self.piece else list(_together(found))
+        return [Parts((part,)) for part in parts] if parts and self.piece else list(_together(parts))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         settle()
@@ -261,11 +261,11 @@ class Task:
 
 def tasks(folders: Sequence[Path]) -> list[Task]:
     """What the tables of some run folders are read in, each in the order of the runs."""
-    found = []
+    table_tasks = []
     for source in SOURCES:
         reader = source(_options(folders)).reader(StructType.fromDDL(source.columns))
-        found += [Task(source.name(), reader, partition) for partition in reader.partitions()]
-    return found
+        table_tasks += [Task(source.name(), reader, partition) for partition in reader.partitions()]
+    return table_tasks
 
 
 def _options(folders: Sequence[Path]) -> dict[str, str]:

@@ -162,8 +162,8 @@ def fault_rows(folder: Path, run: str) -> Iterator[Row]:
             yield _reject(FAULTS, (run,), path, number, error)
             continue
         seen = (_told(f.inject_proof), _told(f.heal_proof), f.members, f.component and text(f.component))
-        said = (text(f.name), text(f.statement), f.inject_operations, f.heal_operations, f.is_drawn)
-        yield (run, number, text(f.what), text(f.where), *times, *seen, *said, None)
+        described = (text(f.name), text(f.statement), f.inject_operations, f.heal_operations, f.is_drawn)
+        yield (run, number, text(f.what), text(f.where), *times, *seen, *described, None)
 
 
 def _told(proof: Proof | None) -> dict[str, Any] | None:

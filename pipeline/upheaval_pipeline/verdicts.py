@@ -94,8 +94,8 @@ def _rows(run: str, judged: Judged) -> Iterator[tuple[object, ...]]:
         explanation = None if finding.explanation is None else json.dumps(asdict(finding.explanation))
         what = str.__str__(finding.promise), finding.verdict.text, finding.detail, finding.late_ms
         yield *start, number, *what, list(finding.members), finding.position, finding.operation, explanation
-    for number, each in enumerate(judged.unchecked, start=len(judged.findings)):
-        yield *start, number, str.__str__(each.promise), None, each.why, 0, None, None, None, None
+    for number, unchecked in enumerate(judged.unchecked, start=len(judged.findings)):
+        yield *start, number, str.__str__(unchecked.promise), None, unchecked.why, 0, None, None, None, None
 
 
 def _judged(rows: Iterable[Any]) -> Judged:

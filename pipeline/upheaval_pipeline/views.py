@@ -52,7 +52,7 @@ PHASES: Final = ("silence", *_STATES_OF, "answer")
 
 def _within(states: tuple[str, ...] | None) -> str:
     """The ns between the two answers of a failover in states of the election, in SQL."""
-    others = tuple(state for each in _STATES_OF.values() if each for state in each)
+    others = tuple(state for group in _STATES_OF.values() if group for state in group)
     where = f"NOT IN {others}" if states is None else f"IN ({', '.join(map(repr, states))})"
     inside = "greatest(0, least(e.end_ns, w.next_answer_ns) - greatest(e.begin_ns, w.last_answer_ns))"
     return f"coalesce(sum({inside}) FILTER (WHERE e.state {where}), 0)"

@@ -19,6 +19,8 @@ from architecture.source_tree import (
 
 LONGEST_FUNCTION = 70
 LONGEST_MODULE = 600
+VAGUE_NAMES_MAX = 9
+"""May only fall."""
 CORE = (
     "node/upheaval_node/protocol",
     "node/upheaval_node/files",
@@ -244,6 +246,49 @@ def test_what_other_programs_print_is_read_in_one_way() -> None:
     """By `upheaval_chaos.programs`: as text of the caller's locale, a byte of it would end its reader."""
     own = re.compile(r"\btext=True|universal_newlines|subprocess\.(check_output|getoutput)|os\.popen")
     assert [f"{file.path}: {found}" for file in python_files(*PACKAGES) for found in own.findall(file.text)] == []
+
+
+def test_commands_read_typed_options() -> None:
+    """Only `upheaval_chaos.options` reads the namespace of a parser. Locust's page gets one, which we do not read."""
+    places = {"chaos/upheaval_chaos/options.py", "harness/upheaval/load/runner.py"}
+    parsing = {"Namespace", "SimpleNamespace", "parse_args", "parse_intermixed_args"}
+    found = [
+        f"{file.path}:{node.lineno}"
+        for file in python_files("harness", "chaos", "pipeline")
+        if file.path not in places
+        for node in file.nodes
+        if (isinstance(node, ast.Name) and node.id in parsing)
+        or (isinstance(node, ast.Attribute) and node.attr in parsing)
+    ]
+    assert found == []
+
+
+def test_the_runtimes_are_listed_once() -> None:
+    """In `upheaval.runtime_names`."""
+    names = {"'simulated'", "'process'", "'docker'"}
+    found = [
+        f"{file.path}:{node.lineno}"
+        for file in python_files(*PACKAGES, "tools", "bench")
+        for node in file.nodes
+        if isinstance(node, ast.Tuple | ast.List | ast.Set)
+        and len({ast.unparse(element) for element in node.elts} & names) > 1
+    ]
+    assert found == []
+
+
+def test_names_say_what_a_thing_is() -> None:
+    """Not what happened to it. `kept=True` of a cluster that outlives its process is what is left."""
+    vague = {"told", "said", "found", "each", "kept"}
+    rooms = ("cli", "scenario", "execution", "campaign", "report", "watch", "runtimes", "system", "load")
+    bound = [
+        f"{file.path}:{node.lineno}"
+        for file in python_files(*(f"harness/upheaval/{room}" for room in rooms), "pipeline")
+        for node in file.nodes
+        if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in vague)
+        or (isinstance(node, ast.arg) and node.arg in vague)
+        or (isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in vague)
+    ]
+    assert len(bound) <= VAGUE_NAMES_MAX, bound
 
 
 def test_nothing_unfinished_is_left() -> None:

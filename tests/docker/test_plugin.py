@@ -183,7 +183,7 @@ def test_what_is_missing_is_one_line(
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("upheaval: ")]
     assert says in line
-    assert line.endswith("(without containers: runtimes process and simulated)")
+    assert line.endswith("(without containers: runtimes simulated and process)")
     assert not (tmp_path / "runs").exists()
 
 

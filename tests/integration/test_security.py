@@ -9,6 +9,7 @@ import pytest
 from support import flows_security as flows
 from support.live_clusters import end_without_trace
 from support.tls_world import own_copy
+from upheaval.cli.build_commands import UserOptions
 from upheaval.cli.security import add
 from upheaval.records import CompanionConfig, MemberFolder
 from upheaval.runtimes.process import ProcessCluster
@@ -72,7 +73,7 @@ def test_split_members_and_clients_of_asyncio_do_the_same(tmp_path: Path) -> Non
         assert asyncio.run(writes(cluster, str(gate.bob)))
         with pytest.raises(AuthenticationError):
             asyncio.run(writes(cluster, str(gate.guesser)))
-        add("carol", gate.credentials, gate.carol, [])
+        add(UserOptions("carol", gate.credentials, gate.carol, ()))
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
         cluster.reload_security()
         wait_until(

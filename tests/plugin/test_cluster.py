@@ -29,7 +29,7 @@ def test_a_component_is_killed_alone_and_the_run_is_judged(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"runtime": "moon"}, "runtime 'moon': use one of process, simulated, docker"),
+        ({"runtime": "moon"}, "runtime 'moon': use one of simulated, process, docker"),
         ({"image": "bank:1"}, "an image is for containers: use runtime docker"),
         ({"members": 0}, "a cluster has 1 to 9 members"),
         ({"service": "a.b:C", "source": "nowhere"}, "nowhere is not a folder"),

@@ -135,7 +135,7 @@ QUIET = parse_scenario("title no faults\nworkload rate=20\nwait operations 60\n"
 
 def test_a_trace_changes_nothing_and_is_bounded(tmp_path: Path) -> None:
     digests = []
-    for traces in (None, ProtocolTraces(kept=100)):
+    for traces in (None, ProtocolTraces(100)):
         stage = SimulatedStage(QUIET, 5, tmp_path)
         stage.cluster.protocol = traces
         play(QUIET, stage, print)

@@ -9,9 +9,11 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, ParamSpec
 
 from upheaval_chaos.errors import UsageError
+from upheaval_chaos.options import option, parse_known
 from upheaval_chaos.planted.bug import PlantedBug, bug_named
 from upheaval_node.member import MemberAgent
 from upheaval_node.runtime import main as node, process
@@ -23,13 +25,17 @@ _BUILDERS: Final = ("build_together", "build_archive_process", "build_consensus_
 Arguments = ParamSpec("Arguments")
 
 
+@dataclass(frozen=True)
+class _Options:
+    planted: str | None = option("--planted")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Plant the bug, then run one process of a member; returns its exit status."""
     parser = argparse.ArgumentParser(prog="upheaval-member-with-a-bug", add_help=False, allow_abbrev=False)
-    parser.add_argument("--planted", default=os.environ.get(VARIABLE, ""))
-    options, others = parser.parse_known_args(arguments)
+    options, others = parse_known(parser, _Options, arguments)
     try:
-        bug = bug_named(options.planted)
+        bug = bug_named(os.environ.get(VARIABLE, "") if options.planted is None else options.planted)
     except UsageError as error:
         print(f"upheaval-member: {error}", file=sys.stderr)
         return ExitStatus.USAGE

@@ -60,9 +60,11 @@ def _proof_of_companion(run: RunFolder, companion: Companion) -> Proof:
     folder = MemberFolder(run.path / companion.config.name, -1, companion.config.name)
     lives = {event.fields.get("pid") for event in folder.read_trace()}
     position = RecordedLog(folder).read_to_end()
-    count = sum(each.outcome is Outcome.OK and (each.position or 0) <= position for each in run.read_history())
-    told = f"{len(lives)} lives of {companion.starts}; its log has {count} acknowledged operations"
-    return Proof(len(lives) == companion.starts and count > 0, told)
+    count = sum(
+        operation.outcome is Outcome.OK and (operation.position or 0) <= position for operation in run.read_history()
+    )
+    evidence = f"{len(lives)} lives of {companion.starts}; its log has {count} acknowledged operations"
+    return Proof(len(lives) == companion.starts and count > 0, evidence)
 
 
 def _disconnects(run: RunFolder, members: int) -> int:

@@ -7,6 +7,8 @@ was changed on purpose, and say in the commit why. One execution a seed, to the 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,7 @@ from upheaval.campaign.seed import SeedRun
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.execution.run import play
 from upheaval.records import owned_folder
+from upheaval_chaos.options import option, parse
 
 SEEDS: Final = range(20)
 SECONDS: Final = 24
@@ -21,7 +24,7 @@ SECONDS: Final = 24
 FILE: Final = Path(__file__).parents[3] / "tests" / "simulation" / "digests.json"
 
 
-def compute(seeds: list[int]) -> dict[str, str]:
+def compute(seeds: Sequence[int]) -> dict[str, str]:
     """The digest of each seed without variations. What a campaign draws covers sizes, sync levels and services."""
     digests = {}
     with owned_folder("digests") as folder:
@@ -32,15 +35,18 @@ def compute(seeds: list[int]) -> dict[str, str]:
     return digests
 
 
+@dataclass(frozen=True)
+class _Options:
+    seeds: tuple[int, ...] = option(nargs="*", help="seeds to run (default: the committed ones)")
+    write: bool = option("--write", help=f"replace {FILE.name}")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the digests, or write them into the committed file."""
-    parser = argparse.ArgumentParser(description="Digests of simulated runs.")
-    parser.add_argument("seeds", nargs="*", type=int, help="seeds to run (default: the committed ones)")
-    parser.add_argument("--write", action="store_true", help=f"replace {FILE.name}")
-    parsed = parser.parse_args(arguments)
-    digests = compute(parsed.seeds or list(SEEDS))
+    options = parse(argparse.ArgumentParser(description="Digests of simulated runs."), _Options, arguments)
+    digests = compute(options.seeds or SEEDS)
     text = json.dumps(digests, indent=2) + "\n"
-    if parsed.write:
+    if options.write:
         FILE.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)

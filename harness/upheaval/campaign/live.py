@@ -66,12 +66,12 @@ class LiveOutcome:
         """The worst of all promises."""
         return self.report.verdict
 
-    def told(self) -> list[str]:
+    def finding_lines(self) -> list[str]:
         """Of each promise that is not valid what it is and why."""
         return [
-            finding_line(each.verdict, each.promise, each.evidence)
-            for each in self.report.findings
-            if each.verdict is not Verdict.VALID
+            finding_line(finding.verdict, finding.promise, finding.evidence)
+            for finding in self.report.findings
+            if finding.verdict is not Verdict.VALID
         ]
 
     def to_fields(self) -> dict[str, Json]:
@@ -79,7 +79,7 @@ class LiveOutcome:
         return {
             "seed": self.seed,
             "verdict": self.verdict.text,
-            "findings": list(self.told()),
+            "findings": list(self.finding_lines()),
             "seconds": round(self.seconds, 1),
             "operations": self.operations,
             "fault_counts": fields_of(self.faults),
@@ -91,7 +91,7 @@ class LiveOutcome:
 class LiveSummary:
     """What the seeds of a campaign showed together."""
 
-    verdicts: dict[Verdict, list[int]] = field(default_factory=lambda: {each: [] for each in Verdict})
+    verdicts: dict[Verdict, list[int]] = field(default_factory=lambda: {verdict: [] for verdict in Verdict})
     """The seeds that had each."""
     seconds: float = 0.0
     operations: int = 0
@@ -119,7 +119,7 @@ class LiveSummary:
         """As `--json` prints it."""
         return {
             "seeds": self.seeds,
-            **{each.text: list(seeds) for each, seeds in self.verdicts.items()},
+            **{verdict.text: list(seeds) for verdict, seeds in self.verdicts.items()},
             "seconds": round(self.seconds, 1),
             "operations": self.operations,
             "faults": fields_of(self.faults),
@@ -166,7 +166,7 @@ def _run(campaign: LiveCampaign, seed: int) -> LiveOutcome:
         seed,
         result.report,
         time.monotonic() - begin,
-        sum(each.outcome is Outcome.OK for each in run.read_history()),
+        sum(operation.outcome is Outcome.OK for operation in run.read_history()),
         _fault_counts(scenario, run),
         str(folder) if is_kept else "",
     )
@@ -176,7 +176,7 @@ def _run(campaign: LiveCampaign, seed: int) -> LiveOutcome:
 
 
 def _fault_counts(scenario: Scenario, run: RunFolder) -> FaultCounts:
-    records = {each.name: each for each in run.read_faults()}
+    records = {fault.name: fault for fault in run.read_faults()}
     counts: FaultCounts = {}
     for name in scenario.planned_faults:
         record = records.get(name)

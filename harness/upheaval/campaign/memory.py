@@ -23,8 +23,8 @@ class FailedSeeds:
     @property
     def seeds(self) -> list[int]:
         """The latest first."""
-        found = self._read().get(self._name)
-        return [seed for seed in found if type(seed) is int] if isinstance(found, list) else []
+        remembered = self._read().get(self._name)
+        return [seed for seed in remembered if type(seed) is int] if isinstance(remembered, list) else []
 
     def first(self, seeds: Sequence[int]) -> list[int]:
         """The remembered ones, then the others."""
@@ -33,15 +33,15 @@ class FailedSeeds:
     def note(self, seed: int, *, has_failed: bool) -> None:
         """Remember it, or forget it."""
         before = self.seeds
-        others = [each for each in before if each != seed]
+        others = [other for other in before if other != seed]
         after = [seed, *others][:REMEMBERED_MAX] if has_failed else others
         if after == before:
             return
-        told: dict[str, Json] = {**self._read(), self._name: list(after)}
+        lists: dict[str, Json] = {**self._read(), self._name: list(after)}
         if not after:
-            del told[self._name]
+            del lists[self._name]
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file, json.dumps(told, indent=2) + "\n")
+        write_atomically(self._file, json.dumps(lists, indent=2) + "\n")
 
     def _read(self) -> dict[str, Json]:
         try:

@@ -115,4 +115,4 @@ def _link_fault(kind: str, random: Random, members: int) -> str:
 
 
 def _all_but(one: int, members: int) -> str:
-    return ",".join(f"member-{each}" for each in range(members) if each != one)
+    return ",".join(f"member-{member_id}" for member_id in range(members) if member_id != one)

@@ -39,9 +39,10 @@ from upheaval.records import (
     jsonfields,
     write_atomically,
 )
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
-from upheaval.scenario import SIMULATED, OwnCode
+from upheaval.scenario import OwnCode
 from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
@@ -293,9 +294,9 @@ class SeedRun:
         except HarnessError as error:
             proofs = dict.fromkeys(drawn.drawn(), Proof(False, " ".join(str(error).split())))
         if self.cluster.gate is not None:
-            refused = sum(each.answer is ConnectAnswer.REFUSED for each in self.cluster.attempts)
-            told = f"somebody without the right credentials was refused {refused} times"
-            proofs[Variation.CREDENTIALS] = Proof(self.cluster.has_refused_strangers(), told)
+            refused = sum(attempt.answer is ConnectAnswer.REFUSED for attempt in self.cluster.attempts)
+            evidence = f"somebody without the right credentials was refused {refused} times"
+            proofs[Variation.CREDENTIALS] = Proof(self.cluster.has_refused_strangers(), evidence)
         for kind, proof in proofs.items():
             self._note(kind, proof)
 
@@ -373,8 +374,8 @@ def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
 
 
 def _write_origin(origin: SeedOrigin, run: SeedRun) -> None:
-    told = replace(origin, digest=run.stage.digest())
-    write_atomically(run.cluster.run.path / SEED_FILE, json.dumps(asdict(told), indent=2) + "\n")
+    played = replace(origin, digest=run.stage.digest())
+    write_atomically(run.cluster.run.path / SEED_FILE, json.dumps(asdict(played), indent=2) + "\n")
 
 
 def seed_of_run(folder: Path) -> SeedOrigin | None:

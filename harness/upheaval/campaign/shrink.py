@@ -46,7 +46,7 @@ def _smaller(origin: SeedOrigin, failed: SeedOutcome) -> Iterator[Cut]:
     assert cut is not None
     whole = replace(origin, cut=None).swarm()
     planned = [whole.faults[number] for number in cut.faults]
-    last_ns = max((each.start_ns + each.duration_ns for each in planned), default=0)
+    last_ns = max((fault.start_ns + fault.duration_ns for fault in planned), default=0)
     # What broke at once broke by then; else the time after the last fault has to do.
     seconds = min(ceil(last_ns / S) + SECONDS_AFTER, ceil(failed.seconds) + 2)
     if seconds < cut.seconds:

@@ -171,7 +171,7 @@ class Swarm:
     @property
     def shown_faults(self) -> list[str]:
         """A few words about each, in order."""
-        return [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
+        return [f"{fault.kind} at {fault.start_ns / S:.3f} s" for fault in self.faults]
 
     @property
     def whole(self) -> Cut:
@@ -236,7 +236,7 @@ class Swarm:
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
-        fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
+        fields: dict[str, Json] = {field.name: getattr(self, field.name) for field in dataclass_fields(self)}
         fields["faults"] = list(self.shown_faults)
         fields["skews_ms"] = list(self.skews_ms)
         fields["variations"] = self.variations.to_fields()
@@ -262,11 +262,11 @@ class Swarm:
         damages = (
             PlannedFault(
                 WRONG_BYTES,
-                each.start_ns,
-                each.duration_ns,
-                HostFault(HostFaultKind.WRONG_BYTES, _one(each.member), each.percent),
+                damage.start_ns,
+                damage.duration_ns,
+                HostFault(HostFaultKind.WRONG_BYTES, _one(damage.member), damage.percent),
             )
-            for each in self.variations.damages
+            for damage in self.variations.damages
         )
         for number, planned in enumerate((*self.faults, *damages)):
             yield f"{planned.kind}-{number}", planned
@@ -363,16 +363,16 @@ def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) ->
     weights = [random.choice((0, 1, 1, 3)) for _ in kinds]
     if not any(weights):
         weights = [1 for _ in kinds]
-    found: list[PlannedFault] = []
+    faults: list[PlannedFault] = []
     time_ns = 2 * S
     while True:
-        kind = "kill-leader" if not found else random.choices(kinds, weights)[0]
+        kind = "kill-leader" if not faults else random.choices(kinds, weights)[0]
         duration_ns = random.randint(100 * MS, LONGEST_FULL_NS if kind == "disk-full" else 4 * S)
         if time_ns + duration_ns > (seconds - 8) * S:
-            return tuple(found)
+            return tuple(faults)
         member = random.randrange(members)
         other = (member + random.randrange(1, members)) % members if members > 1 else member
-        others = tuple(each for each in range(members) if each != member)
+        others = tuple(number for number in range(members) if number != member)
         draw = _Draw(member, other, others, duration_ns, random.randrange(60), random.choice(CHANNELS))
-        found.append(PlannedFault(kind, time_ns, duration_ns, _FAULTS[kind](draw)))
+        faults.append(PlannedFault(kind, time_ns, duration_ns, _FAULTS[kind](draw)))
         time_ns += random.randint(2 * S, 7 * S) + (0 if is_overlapping else duration_ns)

@@ -124,10 +124,10 @@ class Variations:
 
     def until(self, end_ns: int) -> "Variations":
         """Of a shorter load: what is done later than that is left out. A node beside the members runs at its end."""
-        damages = tuple(each for each in self.damages if each.start_ns + each.duration_ns < end_ns)
+        damages = tuple(damage for damage in self.damages if damage.start_ns + damage.duration_ns < end_ns)
         companion = self.companion
         if companion is not None:
-            steps = [each for each in companion.steps if each[0] < end_ns]
+            steps = [step for step in companion.steps if step[0] < end_ns]
             while steps and not _is_start(steps[-1][1]):
                 steps.pop()
             companion = replace(companion, steps=tuple(steps)) if steps else None
@@ -138,7 +138,7 @@ class Variations:
         companion = None if self.companion is None else self.companion.to_fields()
         lists: dict[str, Json] = {
             "more_services": list(self.more_services),
-            "damages": [f"member {each.member} at {each.start_ns / S:.3f} s" for each in self.damages],
+            "damages": [f"member {damage.member} at {damage.start_ns / S:.3f} s" for damage in self.damages],
         }
         return {**asdict(self), **lists, "companion": companion}
 
@@ -198,10 +198,10 @@ def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Co
 
 def _draw_damages(random: Random, members: int, seconds: int) -> tuple[Damage, ...]:
     """One after the other: what is wrong on one disk is put right before the next one's turn."""
-    found: list[Damage] = []
+    damages: list[Damage] = []
     time_ns = random.randint(5 * S, 15 * S)
     while time_ns < (seconds - 14) * S:
         duration_ns = random.randint(S // 2, 3 * S)
-        found.append(Damage(time_ns, duration_ns, random.randrange(members), random.randrange(101)))
+        damages.append(Damage(time_ns, duration_ns, random.randrange(members), random.randrange(101)))
         time_ns += duration_ns + random.randint(10 * S, 30 * S)
-    return tuple(found)
+    return tuple(damages)

@@ -1,6 +1,5 @@
 """`upheaval backup` and `upheaval restore`: a backup beside a running cluster, and a new cluster from what it has."""
 
-import argparse
 import json
 import sys
 from dataclasses import asdict, replace
@@ -8,22 +7,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from upheaval.cli.operate_commands import CompanionOptions, NewClusterOptions
 from upheaval.cli.tables import number, table
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP_NAME, CompanionConfig, CompanionStatus
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.opening import PROCESS, open_cluster
+from upheaval.runtimes.opening import open_cluster
 
 OF_START: Final = ("source", "replay_start", "credentials")
 
 
-def backup(options: argparse.Namespace) -> int:
+def backup(options: CompanionOptions) -> int:
     """One action on the backup of a cluster."""
     return companion(options, BACKUP_NAME)
 
 
-def companion(options: argparse.Namespace, name: str) -> int:
+def companion(options: CompanionOptions, name: str) -> int:
     """One action on one companion of a cluster."""
     usual = CompanionConfig(name)
     wanted = replace(
@@ -36,16 +37,16 @@ def companion(options: argparse.Namespace, name: str) -> int:
     if given and options.action != companion_control.START:
         raise UsageError(f"--{given[0].replace('_', '-')} is an option of `upheaval {wanted.kind} start` only")
     with open_cluster(options.dir) as cluster:
-        said = _do(cluster, options, wanted)
+        outcome = _do(cluster, options, wanted)
         status = cluster.companion(name).status()
     if options.json:
         print(json.dumps(asdict(status), indent=2))
     else:
-        print(said or companion_table([status]))
+        print(outcome or companion_table([status]))
     return 0
 
 
-def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfig) -> str:
+def _do(cluster: AnyCluster, options: CompanionOptions, wanted: CompanionConfig) -> str:
     """What there is to say; nothing when the status says it."""
     name = wanted.name
     match options.action:
@@ -71,9 +72,9 @@ def companion_table(statuses: list[CompanionStatus]) -> str:
             status.name,
             "yes" if status.alive else "no",
             status.state or "-",
-            *(number(each) for each in (status.live_log_position, status.applied_position)),
+            *(number(position) for position in (status.live_log_position, status.applied_position)),
             number(status.snapshot_position),
-            *(number(each) for each in (status.snapshots_retrieved, status.errors)),
+            *(number(count) for count in (status.snapshots_retrieved, status.errors)),
             _moment(status.next_query_deadline_ms),
             number(status.pid),
         ]
@@ -91,7 +92,7 @@ def _moment(epoch_ms: int) -> str:
         return str(epoch_ms)
 
 
-def restore(options: argparse.Namespace) -> int:
+def restore(options: NewClusterOptions) -> int:
     """A new cluster from a backup, started unless that is left for later."""
     from upheaval.operations.restore import examine, restore, spec_of
 

@@ -1,6 +1,5 @@
 """`upheaval campaign`: many seeds, mostly of the simulated runtime, failures with the line that runs them again."""
 
-import argparse
 import json
 import shlex
 import sys
@@ -17,6 +16,7 @@ from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Verdict, worst
+from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import RUNS, run_folder
@@ -24,15 +24,16 @@ from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import owned_folder
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
-from upheaval.scenario import SIMULATED, OwnCode
+from upheaval.scenario import OwnCode
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_chaos.planted.bug import bug_named
 
 WIDTH = 40
 
 
-def campaign(options: argparse.Namespace) -> int:
+def campaign(options: CampaignOptions) -> int:
     """Run the seeds; the exit status is that of the worst verdict."""
     seeds = parse_seeds(options.seeds)
     if options.runtime != SIMULATED:
@@ -50,13 +51,13 @@ def campaign(options: argparse.Namespace) -> int:
         cluster_file.check(ClusterSpec(service=own.service, source=own.source, model=own.model).made(""), SIMULATED)
         load_maker(own.user, own.source)
     if options.dir is not None:
-        return _one(options, SeedOrigin(seeds[0], planted, own), seeds)
+        return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
     cluster_file.require_room(options.out or RUNS)
     with run_folder(options.out, "campaign") as folder:
         return _several(options, seeds, planted, own, folder)
 
 
-def _several(options: argparse.Namespace, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
+def _several(options: CampaignOptions, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
     # The failures of a test build are wanted.
     memory = FailedSeeds(RUNS, own) if planted is None else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
@@ -101,9 +102,8 @@ def _several(options: argparse.Namespace, seeds: range, planted: str | None, own
     return worst(verdicts).exit_status
 
 
-def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
+def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: range) -> int:
     """One seed whose run folder stays."""
-    folder: Path = options.dir
     if len(seeds) != 1:
         raise UsageError("--dir keeps the run of one seed: use --seeds N..N")
     if options.out is not None:
@@ -139,8 +139,8 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     if origin.planted is not None:
         command += ["--planted", origin.planted]
     if own is not None:
-        told = {"--service": own.service, "--user": own.user, "--model": own.model}
-        command += [word for option, value in told.items() if value for word in (option, value)]
+        options = {"--service": own.service, "--user": own.user, "--model": own.model}
+        command += [word for option, value in options.items() if value for word in (option, value)]
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""
     promise = promise_of(outcome.promise).sentence

@@ -1,6 +1,5 @@
 """`upheaval check`: whether a history that has no log is linearizable, and if not, its shortest illegal prefix."""
 
-import argparse
 import json
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from upheaval.checkers.history.own_key_model import ModelRaised, load_key_model
 from upheaval.checkers.history.search import KeySearch, finding, on_key, parts, search_keys
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cli.judge_commands import CheckOptions
 from upheaval.cli.progress import ProgressLine, bar
 from upheaval.cli.tables import table
 from upheaval.cli.verify import print_report
@@ -25,7 +25,7 @@ from upheaval_node.types import NEVER_NS
 _NS_PER_S = 1_000_000_000
 
 
-def check(options: argparse.Namespace) -> int:
+def check(options: CheckOptions) -> int:
     """Print the verdict; returns the exit status."""
     history: ForeignHistory | None = None
     searched: list[KeySearch] = []
@@ -35,12 +35,12 @@ def check(options: argparse.Namespace) -> int:
         try:
             history = read_foreign(options.history, model)
             searched = _search(history, model, options.limit)
-            broken = next((each for each in searched if each.verdict is Verdict.INVALID), None)
+            broken = next((key_search for key_search in searched if key_search.verdict is Verdict.INVALID), None)
             prefix = None if broken is None else illegal_prefix(broken, model, options.limit)
-            found = _finding(history, searched, prefix, model, options.limit)
+            judged = _finding(history, searched, prefix, model, options.limit)
         except ModelRaised as error:
-            found = Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, str(error))
-    report = Report(str(options.history), (found,))
+            judged = Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, str(error))
+    report = Report(str(options.history), (judged,))
     if options.json:
         fields = {
             **report.to_fields(),
@@ -71,7 +71,7 @@ def _model(name: str, initial: str | None) -> SequentialModel:
 
 def _search(history: ForeignHistory, model: SequentialModel, limit: int) -> list[KeySearch]:
     of_keys = parts(history.operations, model)
-    total = sum(each.answered_count for each in of_keys)
+    total = sum(key_search.answered_count for key_search in of_keys)
     line = ProgressLine()
 
     def watch(before: int, past: int, visited: int) -> None:
@@ -87,11 +87,11 @@ def _search(history: ForeignHistory, model: SequentialModel, limit: int) -> list
 def _finding(
     history: ForeignHistory, searched: list[KeySearch], prefix: IllegalPrefix | None, model: SequentialModel, limit: int
 ) -> Finding:
-    if not any(each.outcome is Outcome.OK for each in history.operations):
+    if not any(operation.outcome is Outcome.OK for operation in history.operations):
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, "no operation was answered")
     if prefix is None:
         return finding(searched, limit)
-    last = next(each for each in prefix.shown if each.operation is prefix.last)
+    last = next(call for call in prefix.shown if call.operation is prefix.last)
     what = f"operation {prefix.last.id}, {model.shown(prefix.last)}"
     if model.has_result(prefix.last.f):
         explained = f"{what}, returned {value_text(prefix.last.result)}; it could have returned {_possible(last)}"
@@ -106,12 +106,12 @@ def _search_fields(
 ) -> dict[str, object]:
     keys = [
         {
-            "key": each.key,
-            "verdict": each.verdict.text,
-            "operations": len(each.operations),
-            "configurations": each.configurations,
+            "key": key_search.key,
+            "verdict": key_search.verdict.text,
+            "operations": len(key_search.operations),
+            "configurations": key_search.configurations,
         }
-        for each in searched
+        for key_search in searched
     ]
     return {
         "model": model.name,
@@ -123,14 +123,14 @@ def _search_fields(
 
 def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: SequentialModel) -> str:
     """The prefix as a table: when it was, what was called, what it returned, and what it could have returned."""
-    begin = min(each.invoke_ns for each in history.operations)
+    begin = min(operation.invoke_ns for operation in history.operations)
     moments = sorted(
-        {each.operation.invoke_ns for each in prefix.shown}
-        | {completion_of(each.operation) for each in prefix.shown} - {NEVER_NS}
+        {call.operation.invoke_ns for call in prefix.shown}
+        | {completion_of(call.operation) for call in prefix.shown} - {NEVER_NS}
     )
     rows = [["operation", "process", "from", "to", "order of events", "call", "returned", "possible"]]
-    for each in prefix.shown:
-        operation = each.operation
+    for seen in prefix.shown:
+        operation = seen.operation
         completion = completion_of(operation)
         rows.append(
             [
@@ -140,8 +140,8 @@ def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: Sequential
                 "-" if completion == NEVER_NS else _moment(completion, begin, history),
                 _line(moments.index(operation.invoke_ns), completion, moments),
                 model.shown(operation),
-                _returned(each, model),
-                _possible(each),
+                _returned(seen, model),
+                _possible(seen),
             ]
         )
     shortest = "the shortest illegal prefix" if prefix.is_shortest else "an illegal prefix"
@@ -162,7 +162,7 @@ def _returned(shown: Shown, model: SequentialModel) -> str:
 
 
 def _possible(shown: Shown) -> str:
-    values = [value_text(each) for each in shown.possible]
+    values = [value_text(value) for value in shown.possible]
     return " or ".join(values if shown.are_all_known else [*values, "what was not tried"])
 
 

@@ -1,12 +1,19 @@
 """`upheaval client`: one operation by hand. It goes into the history of the folder like that of any other client."""
 
-import argparse
 import contextlib
 import json
 import random
 import time
 from typing import Final
 
+from upheaval.cli.cluster_commands import (
+    AppendOptions,
+    CompareAndSetOptions,
+    EchoOptions,
+    ReadOptions,
+    RequestOptions,
+    WriteOptions,
+)
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
     Function,
@@ -34,10 +41,40 @@ _FIRST_ID: Final = 1 << 60
 _ID_BITS: Final = 60
 
 
-def client(options: argparse.Namespace) -> int:
+def read(options: ReadOptions) -> int:
+    """The value of a register."""
+    return _carry_out(options.client, Function.READ, options.key, None)
+
+
+def write(options: WriteOptions) -> int:
+    """A new value of a register."""
+    return _carry_out(options.client, Function.WRITE, options.key, _value(options.value))
+
+
+def compare_and_set(options: CompareAndSetOptions) -> int:
+    """A new value of a register that has the expected one."""
+    return _carry_out(options.client, Function.CAS, options.key, [_value(options.expected), _value(options.new)])
+
+
+def append(options: AppendOptions) -> int:
+    """A value more in a list, or the list. Raises `UsageError` for arguments that do not go together."""
+    if options.read:
+        if options.value is not None:
+            raise UsageError("append --read takes a key and no value")
+        return _carry_out(options.client, Function.LIST, options.key, None)
+    if options.value is None:
+        raise UsageError("append takes a key and a value, or --read and a key")
+    return _carry_out(options.client, Function.APPEND, options.key, _value(options.value))
+
+
+def echo(options: EchoOptions) -> int:
+    """A text and back."""
+    return _carry_out(options.client, Function.ECHO, "", options.value)
+
+
+def _carry_out(options: RequestOptions, function: Function, key: str, value: Json) -> int:
     """Do one operation and print its result. Raises `UsageError` when the cluster does not run."""
     with open_cluster(options.dir) as cluster:
-        function, value = _operation(options)
         if not cluster.is_running():
             raise UsageError(
                 f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
@@ -48,25 +85,9 @@ def client(options: argparse.Namespace) -> int:
             "credentials_file": options.credentials or "",
         }
         with contextlib.closing(cluster.system.waiting_clients(cluster.way_in(), given)) as clients:
-            result = _run(cluster.run, clients, function, options.key, value, options.timeout)
+            result = _run(cluster.run, clients, function, key, value, options.timeout)
     print(_shown(function, result))
     return 0
-
-
-def _operation(options: argparse.Namespace) -> tuple[Function, Json]:
-    """What was asked for. Raises `UsageError` for arguments that do not go together."""
-    function = Function(options.function)
-    if function is Function.APPEND and options.read:
-        if options.value is not None:
-            raise UsageError("append --read takes a key and no value")
-        return Function.LIST, None
-    if function is Function.READ:
-        return function, None
-    if function is Function.CAS:
-        return function, [_value(options.expected), _value(options.new)]
-    if options.value is None:
-        raise UsageError("append takes a key and a value, or --read and a key")
-    return function, options.value if function is Function.ECHO else _value(options.value)
 
 
 def _value(text: str) -> Json:

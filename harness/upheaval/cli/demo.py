@@ -3,9 +3,9 @@
 A scenario like any other, made from the options; its run folder has the text and the page of the run.
 """
 
-import argparse
 from pathlib import Path
 
+from upheaval.cli.fault_commands import DemoOptions
 from upheaval.cli.report import write_report
 from upheaval.cli.run import perform, show
 from upheaval.scenario import parse_scenario
@@ -13,7 +13,7 @@ from upheaval.scenario import parse_scenario
 NAME = "demo"
 
 
-def demo(options: argparse.Namespace) -> int:
+def demo(options: DemoOptions) -> int:
     """Run and judge; the exit status is that of the verdict."""
     text = demo_text(options.members, options.components, options.sync_level, options.operations)
     scenario = parse_scenario(text, name=NAME, where=NAME).on_system(options.system)

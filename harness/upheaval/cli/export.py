@@ -1,21 +1,21 @@
 """`upheaval export`: the history of a run for another judge."""
 
-import argparse
 import sys
 
+from upheaval.cli.judge_commands import ExportOptions
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import RunFolder
 from upheaval.records.exported import FORMATS
 
 
-def export(options: argparse.Namespace) -> int:
+def export(options: ExportOptions) -> int:
     """Write the lines, and one line that says what they hold; returns the exit status."""
     run = RunFolder(options.run)
     run.read_manifest()
-    found = FORMATS[options.format](list(run.read_history()), options.kind)
-    if not found.operations:
+    exported = FORMATS[options.format](list(run.read_history()), options.kind)
+    if not exported.operations:
         raise UsageError(f"{run.history_file} has no operation on a {options.kind} to write")
-    text = "".join(f"{line}\n" for line in found.lines)
+    text = "".join(f"{line}\n" for line in exported.lines)
     if options.output is None:
         sys.stdout.write(text)
     else:
@@ -23,6 +23,6 @@ def export(options: argparse.Namespace) -> int:
             options.output.write_text(text, encoding="utf-8")
         except OSError as error:
             raise EnvironmentFault(f"cannot write {options.output}: {error.strerror}") from error
-    summary = "; ".join([f"{found.operations} operations in {len(found.lines)} events", *found.notes])
+    summary = "; ".join([f"{exported.operations} operations in {len(exported.lines)} events", *exported.notes])
     print(summary, file=sys.stderr if options.output is None else sys.stdout)
     return 0

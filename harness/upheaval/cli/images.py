@@ -1,19 +1,20 @@
 """`upheaval images list | build | check`: the container images."""
 
-import argparse
 import json
 import sys
 import time
 from typing import Any
 
 from upheaval import images
+from upheaval.cli.build_commands import BuildOptions, CheckImagesOptions, OwnImageOptions
+from upheaval.cli.parsing import JsonOptions
 from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.images import Image
 from upheaval.runtimes.docker.engine import connected
 
 
-def list_images(options: argparse.Namespace) -> int:
+def list_images(options: JsonOptions) -> int:
     """What the engine has."""
     with connected() as client:
         states = [images.image_state(client, image) for image in images.IMAGES]
@@ -29,7 +30,7 @@ def list_images(options: argparse.Namespace) -> int:
     return 0
 
 
-def build(options: argparse.Namespace) -> int:
+def build(options: BuildOptions) -> int:
     """Build all images that users need, or those that are named."""
     if options.base is not None and len(options.names) != 1:
         raise UsageError("--base is the base of one image: name it, as in `upheaval images build --base BASE node`")
@@ -48,7 +49,7 @@ def build(options: argparse.Namespace) -> int:
     return 0
 
 
-def own(options: argparse.Namespace) -> int:
+def own(options: OwnImageOptions) -> int:
     """Build an image of a service of one's own."""
     with connected() as client:
         count, size_mb = images.build_own(
@@ -61,16 +62,16 @@ def own(options: argparse.Namespace) -> int:
     return 0
 
 
-def check(options: argparse.Namespace) -> int:
+def check(options: CheckImagesOptions) -> int:
     """Whether images are there, current and fit. The first problem is the error; the others precede it."""
     chosen = _chosen(options)
     with connected() as client:
-        found = {image.name: images.problems_of(client, image) for image in chosen}
+        problems_of = {image.name: images.problems_of(client, image) for image in chosen}
         states = {image.name: images.image_state(client, image) for image in chosen}
     if options.json:
-        checked = [{**_fields(states[image.name]), "problems": found[image.name]} for image in chosen]
+        checked = [{**_fields(states[image.name]), "problems": problems_of[image.name]} for image in chosen]
         print(json.dumps(checked, indent=2))
-    problems = [problem for image in chosen for problem in found[image.name]]
+    problems = [problem for image in chosen for problem in problems_of[image.name]]
     for problem in problems[1:]:
         _say(problem)
     if problems:
@@ -93,11 +94,11 @@ def _fields(state: images.ImageState) -> dict[str, Any]:
     }
 
 
-def _chosen(options: argparse.Namespace) -> list[Image]:
+def _chosen(options: BuildOptions | CheckImagesOptions) -> list[Image]:
     if options.aeron_version is not None and images.AERON.name not in options.names:
         raise UsageError("--aeron-version is for the image aeron: name it")
     named = [images.image_named(name, options.aeron_version) for name in options.names]
-    return named or [each for each in images.IMAGES if not each.is_on_demand]
+    return named or [image for image in images.IMAGES if not image.is_on_demand]
 
 
 def _say(text: str) -> None:

@@ -1,15 +1,13 @@
-"""Which options of `verify` and `measure` go together: run folders are read here, a lake by Spark."""
+"""Options of `verify` and `measure` that go together: run folders are read here, a lake by Spark."""
 
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
-
+from upheaval.cli.judge_commands import RunsOptions
 from upheaval.errors import UsageError
+from upheaval_chaos.options import Command
 
 
-def require_one_place(options: argparse.Namespace, folders: Sequence[Path]) -> None:
+def require_one_place(options: RunsOptions) -> None:
     """Raises `UsageError` unless the options name run folders or a lake, and only what their engine can read."""
-    if (options.lake is None) != bool(folders):
+    if (options.lake is None) != bool(options.runs):
         raise UsageError("name a run folder, or a lake with --lake, and not both")
     if options.lake is not None and options.engine != "spark":
         raise UsageError("a lake is read by Spark: add --engine spark")
@@ -17,3 +15,8 @@ def require_one_place(options: argparse.Namespace, folders: Sequence[Path]) -> N
         raise UsageError("--master is Spark's: add --engine spark")
     if options.lake is None and options.run_id is not None:
         raise UsageError("--run names a run of a lake: add --lake")
+
+
+def on_spark(name: str, options: RunsOptions) -> int:
+    """What the pipeline's command of this name does; its package is above this one."""
+    return Command(RunsOptions, f"upheaval_pipeline.commands:{name}").function(options)

@@ -1,6 +1,5 @@
 """`upheaval campaign --runtime process` or `docker`: drawn schedules, each on a live cluster of its own."""
 
-import argparse
 import json
 import shlex
 import sys
@@ -8,6 +7,7 @@ import sys
 from upheaval.campaign.campaign import SEEDS_FILE, SUMMARY_FILE
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
 from upheaval.checkers.verdict import Verdict
+from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import RUNS, run_folder
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
@@ -19,7 +19,7 @@ from upheaval.system import CLUSTER_OF_THREE
 from upheaval_chaos.planted.bug import bug_named
 
 
-def live_campaign(options: argparse.Namespace, seeds: range) -> int:
+def live_campaign(options: CampaignOptions, seeds: range) -> int:
     """Run the schedules of the seeds; the exit status is that of the worst verdict."""
     if options.workers != 1:
         raise UsageError(f"clusters on the {options.runtime} runtime run one after the other: leave out --workers")
@@ -66,21 +66,21 @@ def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
 
 
 def _failure(outcome: LiveOutcome) -> str:
-    told = "\n".join(f"  {each}" for each in outcome.told())
-    return f"seed {outcome.seed}:\n{told}\n  again: {shlex.join(['upheaval', 'replay', outcome.folder])}"
+    findings = "\n".join(f"  {line}" for line in outcome.finding_lines())
+    return f"seed {outcome.seed}:\n{findings}\n  again: {shlex.join(['upheaval', 'replay', outcome.folder])}"
 
 
 def _verdicts(summary: LiveSummary) -> str:
-    return ", ".join(f"{len(seeds)} {each.text}" for each, seeds in summary.verdicts.items() if seeds)
+    return ", ".join(f"{len(seeds)} {verdict.text}" for verdict, seeds in summary.verdicts.items() if seeds)
 
 
 def as_text(summary: LiveSummary) -> str:
     """Figures for people."""
     lines = [f"seeds: {_verdicts(summary) or 'none was run'}"]
     lines += [
-        f"{each.text}: {' '.join(map(str, seeds))}"
-        for each, seeds in summary.verdicts.items()
-        if seeds and each is not Verdict.VALID
+        f"{verdict.text}: {' '.join(map(str, seeds))}"
+        for verdict, seeds in summary.verdicts.items()
+        if seeds and verdict is not Verdict.VALID
     ]
     lines.append(f"{summary.seconds:.0f} seconds, {summary.operations} acknowledged operations")
     return "\n".join([*lines, "", "faults", *fault_rows(summary.faults)])

@@ -1,6 +1,5 @@
 """`upheaval load`: locust users on a live cluster, a fresh one or one that runs; statistics and the verdict."""
 
-import argparse
 import contextlib
 import json
 import math
@@ -15,6 +14,7 @@ from typing import Final
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report
+from upheaval.cli.cluster_commands import LoadOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
@@ -24,10 +24,11 @@ from upheaval.execution.stage import require_tasks_passed
 from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
-from upheaval.records import Outcome, RunFolder
+from upheaval.records import Json, Outcome, RunFolder
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval.security import CLIENT, policy as security
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
@@ -44,9 +45,9 @@ _HOST: Final = "127.0.0.1"
 _ID_BITS: Final = 58
 
 
-def load(options: argparse.Namespace) -> int:
+def load(options: LoadOptions) -> int:
     """Run the users and judge; the exit status is that of the verdict."""
-    _require_sense(options)
+    options = _checked(options)
     with _page(options) as page, run_folder(options.dir, "load") as folder:
         is_ours = not cluster_file.has_cluster(folder)
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
@@ -74,7 +75,8 @@ def load(options: argparse.Namespace) -> int:
     return report.verdict.exit_status
 
 
-def _require_sense(options: argparse.Namespace) -> None:
+def _checked(options: LoadOptions) -> LoadOptions:
+    """The options with the duration of the load. Raises `UsageError` for those that do not go together."""
     if options.users < 1 or not math.isfinite(options.rate) or options.rate < 0:
         raise UsageError("--users is at least 1 and --rate at least 0")
     if options.web_port is not None and not options.web:
@@ -82,13 +84,11 @@ def _require_sense(options: argparse.Namespace) -> None:
     require_locust()
     if options.user is not None:
         check_user(options.user, str(Path.cwd()))
-    if options.web and options.duration is None:
-        return
-    options.duration = options.duration or DURATION_S
+    return options if options.web or options.duration is not None else replace(options, duration=DURATION_S)
 
 
 @contextlib.contextmanager
-def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
+def _page(options: LoadOptions) -> Iterator[socket.socket | None]:
     """The socket of locust's page, held from before anything is started, so that a port that is taken costs nothing."""
     if not options.web:
         yield None
@@ -103,7 +103,7 @@ def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
         yield page
 
 
-def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
+def _fresh(folder: Path, options: LoadOptions) -> AnyCluster:
     limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, _default_limit("test"))
     service = options.service or CLUSTER_OF_THREE.service
     spec = ClusterSpec(
@@ -117,7 +117,7 @@ def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
     return create_cluster(options.runtime or PROCESS, folder, spec)
 
 
-def _require_same(cluster: AnyCluster, options: argparse.Namespace) -> None:
+def _require_same(cluster: AnyCluster, options: LoadOptions) -> None:
     """Raises `UsageError` for options that are not those which the cluster was made with."""
     if options.runtime not in (None, cluster.runtime):
         raise UsageError(f"{cluster.folder} holds a cluster of the {cluster.runtime} runtime: remove --runtime")
@@ -143,7 +143,7 @@ def _default_limit(profile: str) -> int:
     return profile_settings(profile).cluster.max_sessions
 
 
-def _say_limit(cluster: AnyCluster, options: argparse.Namespace) -> None:
+def _say_limit(cluster: AnyCluster, options: LoadOptions) -> None:
     limit, usual = cluster.config.max_sessions, _default_limit(cluster.config.profile)
     raised = f" (raised from {usual} for {options.users} users)" if limit > usual else ""
     _say(f"starting {cluster.config.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
@@ -151,7 +151,7 @@ def _say_limit(cluster: AnyCluster, options: argparse.Namespace) -> None:
         _say(cluster.note)
 
 
-def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.socket | None) -> LoadSettings:
+def _settings(cluster: AnyCluster, options: LoadOptions, page: socket.socket | None) -> LoadSettings:
     way = cluster.way_in()
     return LoadSettings(
         endpoints=",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items()),
@@ -183,8 +183,13 @@ def _user(cluster: AnyCluster, wanted: str | None) -> str:
     return SHORT_NAMES.get(wanted, wanted)
 
 
-def _write_workload(cluster: AnyCluster, options: argparse.Namespace, settings: LoadSettings) -> None:
-    workload = {"users": settings.users, "user": settings.user, "rate": settings.rate, "duration_s": options.duration}
+def _write_workload(cluster: AnyCluster, options: LoadOptions, settings: LoadSettings) -> None:
+    workload: dict[str, Json] = {
+        "users": settings.users,
+        "user": settings.user,
+        "rate": settings.rate,
+        "duration_s": options.duration,
+    }
     manifest = replace(cluster.run.read_manifest(), seed=options.seed, workload={"locust": workload}, converge=None)
     cluster.run.write_manifest(manifest)
 

@@ -15,6 +15,7 @@ from upheaval.cli.output import Output, OutputLost, final_status, lost_status, s
 from upheaval.cli.parsing import Commands, Parser
 from upheaval.errors import HarnessError, UsageError
 from upheaval_chaos.exit_status import CommandStatus, interrupted_status, status_table
+from upheaval_chaos.options import Command, parse_command
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError, TimeoutExpired
 
@@ -42,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _status(arguments: Sequence[str] | None, output: Output) -> int:
     try:
-        options = _parser().parse_args(arguments)
-        output.ends_command = options.ends_with_reader
+        command, options = parse_command(_parser(), arguments)
+        output.ends_command = command.ends_with_reader
         with _interruptible():
-            return _carried_out(options)
+            return _carried_out(command, options)
     except HarnessError as error:
         return _fail(str(error), error.exit_status)
     except TimeoutExpired as error:
@@ -53,7 +54,7 @@ def _status(arguments: Sequence[str] | None, output: Output) -> int:
     except NodeError as error:
         return _fail(str(error), CommandStatus.REFUSED)
     except KeyboardInterrupt as interrupt:
-        number = next((each for each in interrupt.args if isinstance(each, int)), signal.SIGINT)
+        number = next((argument for argument in interrupt.args if isinstance(argument, int)), signal.SIGINT)
         return _fail("interrupted: nothing was left running by this command", interrupted_status(number))
     except OutputLost:
         return lost_status(output)
@@ -67,13 +68,12 @@ def _status(arguments: Sequence[str] | None, output: Output) -> int:
         return _defect(error)
 
 
-def _carried_out(options: argparse.Namespace) -> int:
+def _carried_out(command: Command, options: object) -> int:
     try:
-        status: int = options.command(options)
+        return command.function(options)
     except SystemExit as end:
         # Nothing of ours ends a command so, and its status is no verdict.
         raise UsageError(f"code that the command loaded ended the program, by sys.exit({end.code!r})") from end
-    return status
 
 
 @contextlib.contextmanager
@@ -92,8 +92,8 @@ def _interruptible() -> Iterator[None]:
 
 def _interrupt(number: int, _: object) -> NoReturn:
     """The first one ends the command; what it then takes to leave nothing is not to be interrupted."""
-    for each in _ENDING:
-        signal.signal(each, signal.SIG_IGN)
+    for ending in _ENDING:
+        signal.signal(ending, signal.SIG_IGN)
     raise KeyboardInterrupt(number)
 
 
@@ -121,7 +121,6 @@ def _parser() -> Parser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="upheaval", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"upheaval {__version__}")
-    parser.set_defaults(ends_with_reader=False)
     commands = Commands(parser)
     for module in (cluster_commands, fault_commands, judge_commands, operate_commands, build_commands):
         module.add_commands(commands)

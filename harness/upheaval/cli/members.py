@@ -1,15 +1,19 @@
 """The commands that start, instruct and end: up, snapshot, suspend, resume, shutdown, abort, kill, start, down."""
 
-import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from upheaval.cli.cluster_commands import UpOptions
+from upheaval.cli.fault_commands import KillOptions
+from upheaval.cli.operate_commands import AdminOptions, MemberOptions
+from upheaval.cli.parsing import ClusterOptions
 from upheaval.errors import UsageError
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
-from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval.security import create_for_cluster
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 
@@ -29,7 +33,7 @@ _REMEMBERED = (
 )
 
 
-def up(options: argparse.Namespace) -> int:
+def up(options: UpOptions) -> int:
     """Start a new cluster, or what is not running of the one in the folder."""
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
     if options.system is not None:
@@ -58,7 +62,7 @@ def up(options: argparse.Namespace) -> int:
     return 0
 
 
-def _security(options: argparse.Namespace) -> dict[str, str]:
+def _security(options: UpOptions) -> dict[str, str]:
     """The certificates, made when none are given, and the credentials file of a new cluster."""
     given: dict[str, str] = {}
     if options.tls is not None:
@@ -71,16 +75,16 @@ def _security(options: argparse.Namespace) -> dict[str, str]:
     return given
 
 
-def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mapping[str, Any]) -> None:
+def _require_same(cluster: AnyCluster, options: UpOptions, given: Mapping[str, Any]) -> None:
     """Raises `UsageError` for options that are not those which the cluster of the folder was made with."""
     if options.runtime not in (None, cluster.runtime):
         raise UsageError(f"{options.dir} holds a cluster of the {cluster.runtime} runtime: remove --runtime")
     for name, value in given.items():
-        kept = getattr(cluster.config, name)
-        if value != kept:
+        remembered = getattr(cluster.config, name)
+        if value != remembered:
             option = name.replace("_", "-")
             mend = f"remove --{option}, or name another --dir"
-            raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: {mend}")
+            raise UsageError(f"{options.dir} holds a cluster with --{option} {remembered}, not {value}: {mend}")
     if options.tls is not None and not cluster.config.tls:
         raise UsageError(f"{options.dir} holds a cluster without --tls: remove --tls")
     if options.credentials is not None and not cluster.config.credentials:
@@ -90,40 +94,40 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mappi
     cluster_file.check(cluster.config, cluster.runtime)
 
 
-def kill(folder: Path, member_id: int, component: str | None) -> int:
+def kill(options: KillOptions) -> int:
     """SIGKILL."""
-    with open_cluster(folder) as cluster:
-        cluster.member(member_id).kill(component)
-    print(f"killed member {member_id}" + (f" ({component})" if component else ""))
+    with open_cluster(options.dir) as cluster:
+        cluster.member(options.member).kill(options.component)
+    print(f"killed member {options.member}" + (f" ({options.component})" if options.component else ""))
     return 0
 
 
-def start(folder: Path, member_id: int) -> int:
+def start(options: MemberOptions) -> int:
     """Start what is missing of a member and wait until it has shown itself."""
-    with open_cluster(folder) as cluster:
-        member = cluster.member(member_id)
+    with open_cluster(options.dir) as cluster:
+        member = cluster.member(options.member)
         if member.status().alive:
-            print(f"member {member_id} is running already")
+            print(f"member {options.member} is running already")
             return 0
         with cluster.all_or_nothing():
             member.start()
             member.wait_until_alive()
-    print(f"started member {member_id}")
+    print(f"started member {options.member}")
     return 0
 
 
-def admin_command(folder: Path, word: str, timeout_s: float) -> int:
+def admin_command(options: AdminOptions) -> int:
     """An admin command to a running cluster; returns when it has taken effect on every member that runs."""
     from upheaval.cluster import perform
 
-    with open_cluster(folder) as cluster:
-        print(f"{word}: {perform(cluster, word, timeout_s).proof}")
+    with open_cluster(options.dir) as cluster:
+        print(f"{options.word}: {perform(cluster, options.word, options.timeout).proof}")
     return 0
 
 
-def down(folder: Path) -> int:
+def down(options: ClusterOptions) -> int:
     """End everything."""
-    with open_cluster(folder) as cluster:
+    with open_cluster(options.dir) as cluster:
         was_running = cluster.is_running()
         cluster.down()
     print(f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)"))

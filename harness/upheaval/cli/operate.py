@@ -1,8 +1,6 @@
 """The commands of an operator on single members of a cluster that goes on: stop, upgrade, replace."""
 
-import argparse
-from pathlib import Path
-
+from upheaval.cli.operate_commands import MemberOptions, ReplaceOptions, UpgradeOptions
 from upheaval.operations import maintenance
 from upheaval.operations.maintenance import Hosts
 from upheaval.runtimes.live import AnyCluster
@@ -10,17 +8,17 @@ from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process import ProcessCluster
 
 
-def stop(folder: Path, member_id: int) -> int:
+def stop(options: MemberOptions) -> int:
     """An orderly end of one member; the others go on."""
-    with open_cluster(folder) as cluster:
-        member = cluster.member(member_id)
+    with open_cluster(options.dir) as cluster:
+        member = cluster.member(options.member)
         was_running = member.is_running()
         member.stop()
-    print(f"stopped member {member_id}" if was_running else f"member {member_id} is not running")
+    print(f"stopped member {options.member}" if was_running else f"member {options.member} is not running")
     return 0
 
 
-def upgrade(options: argparse.Namespace) -> int:
+def upgrade(options: UpgradeOptions) -> int:
     """Members one after the other, of a new version or just anew."""
     version = None if options.app_version is None else maintenance.parse_app_version(options.app_version)
     with open_cluster(options.dir) as cluster:
@@ -31,14 +29,14 @@ def upgrade(options: argparse.Namespace) -> int:
     return 0
 
 
-def replace(options: argparse.Namespace) -> int:
+def replace(options: ReplaceOptions) -> int:
     """A new host for a member that is down."""
     with open_cluster(options.dir) as cluster:
-        kept = maintenance.replace_host(cluster, hosts_of(cluster), options.member, options.seed_from)
+        old_files = maintenance.replace_host(cluster, hosts_of(cluster), options.member, options.seed_from)
     how = "empty" if options.seed_from is None else f"with a copy of member {options.seed_from}"
     print(f"member {options.member} began {how} and has caught up")
-    if kept is not None:
-        print(f"its old files: {kept}")
+    if old_files is not None:
+        print(f"its old files: {old_files}")
     return 0
 
 

@@ -1,22 +1,24 @@
 """What the commands' options are made of: parsers, commands in groups, and the types of numbers.
 
 Nothing here imports more than the standard library, so that `upheaval --help` and a wrong option answer at once. The
-names of runtimes, components, notations, models and questions therefore are repeated here; a test compares them with
-the originals.
+names of components, notations, models and questions therefore are repeated here; a test compares them with the
+originals.
 """
 
 import argparse
 import json
 import textwrap
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from upheaval.cli.lazy import Command
 from upheaval_chaos.exit_status import CommandStatus
+from upheaval_chaos.options import Command, add_command, add_options, option
 
-LIVE_RUNTIMES: Final = ("process", "docker")
-RUNTIMES: Final = ("simulated", *LIVE_RUNTIMES)
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 LAYOUTS: Final = ("together", "split")
 COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")
@@ -53,10 +55,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What is not known is refused by the parser that was given it: that above it would name its own help."""
-        found, unknown = super().parse_known_args(args, namespace)
+        known, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(self._refusal_of(unknown[0]))
-        return found, unknown
+        return known, unknown
 
     def _refusal_of(self, argument: str) -> str:
         from upheaval_node.suggestions import did_you_mean
@@ -80,67 +82,107 @@ class Parser(argparse.ArgumentParser):
 
 
 class Commands:
-    """The commands of a parser, which its help lists by group, in the order in which they were added."""
+    """The commands of a program, which its help lists by group, or the actions of a command; in the order in which
+    they were added.
+    """
 
-    def __init__(self, parser: Parser) -> None:
+    def __init__(self, parser: Parser, noun: str = _COMMAND) -> None:
         self._parser = parser
-        self._description = parser.description or ""
-        parser.usage = f"{parser.prog} [-h] [--version] {_COMMAND} ..."
-        self._subparsers = parser.add_subparsers(
-            prog=parser.prog, metavar=_COMMAND, required=True, parser_class=Parser, help=argparse.SUPPRESS
-        )
+        self._lists = noun == _COMMAND
+        shown: dict[str, Any] = {"title": f"{noun.lower()}s"}
+        if self._lists:
+            parser.usage = f"{parser.prog} [-h] [--version] {noun} ..."
+            shown = {"prog": parser.prog, "help": argparse.SUPPRESS}
+        self._subparsers = parser.add_subparsers(metavar=noun, required=True, parser_class=Parser, **shown)
 
     def group(self, title: str) -> None:
         """The commands that are added next belong to this group."""
-        self._say(f"\n{title}:")
+        self._list(f"\n{title}:")
 
-    def add(self, name: str, text: str, run: Command | None = None, *, add_help: bool = True) -> Parser:
-        """A command; `run` is what it does, unless its subcommands say so. `text` is one line of its help."""
-        self._say("\n".join(textwrap.wrap(text, _WIDTH, initial_indent=f"  {name:<14}", subsequent_indent=" " * 16)))
-        command = self._subparsers.add_parser(name, description=described(text), add_help=add_help)
-        if run is not None:
-            command.set_defaults(command=run)
-        return command
+    def add(
+        self,
+        name: str,
+        text: str,
+        options: type["DataclassInstance"],
+        target: str,
+        *,
+        ends_with_reader: bool = False,
+        add_help: bool = True,
+        **given: Any,
+    ) -> None:
+        """A command. `text` is one line of its help; `target` a function in this package, or one with its package's
+        name; `given` as of `add_options`.
+        """
+        target = target if target.startswith("upheaval") else f"upheaval.cli.{target}"
+        add_command(self._new(name, text, add_help=add_help), Command(options, target, ends_with_reader), **given)
 
-    def _say(self, lines: str) -> None:
-        self._description += f"\n{lines}"
-        self._parser.description = self._description
+    def add_several(
+        self, name: str, text: str, noun: str = "ACTION", options: type["DataclassInstance"] | None = None
+    ) -> "Commands":
+        """A command with actions, and with options that all of these have."""
+        parser = self._new(name, text)
+        if options is not None:
+            add_options(parser, options)
+        return Commands(parser, noun)
+
+    def _new(self, name: str, text: str, *, add_help: bool = True) -> Parser:
+        self._list("\n".join(textwrap.wrap(text, _WIDTH, initial_indent=f"  {name:<14}", subsequent_indent=" " * 16)))
+        description = f"{text[0].upper()}{text[1:]}."
+        return self._subparsers.add_parser(name, help=text, description=description, add_help=add_help)
+
+    def _list(self, lines: str) -> None:
+        if self._lists:
+            self._parser.description = f"{self._parser.description or ''}\n{lines}"
 
 
-def described(text: str) -> str:
-    """A line of help as the description of the command itself: a sentence."""
-    return f"{text[0].upper()}{text[1:]}."
+def cluster_option() -> Any:
+    """The cluster that a command is about."""
+    return option("--dir", required=True, help="the cluster's folder")
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """The option for the cluster that a command is about."""
-    parser.add_argument("--dir", required=True, type=Path, help="the cluster's folder")
-
-
-def add_member(parser: argparse.ArgumentParser) -> None:
+def member_argument() -> Any:
     """The member that a command is about."""
-    parser.add_argument("member", type=int, metavar="MEMBER", help="the member's id, from 0 on")
+    return option(metavar="MEMBER", help="the member's id, from 0 on")
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def run_argument() -> Any:
+    """The run that a command is about."""
+    return option(metavar="RUN", help="the run folder")
+
+
+def model_option() -> Any:
     """What the answers of a user's own service are judged by."""
-    parser.add_argument(
+    return option(
         "--model",
         metavar="CLASS",
         help="module:Class of what the service should answer, or a module with promises",
     )
 
 
-def add_system(parser: argparse.ArgumentParser) -> None:
+def system_option() -> Any:
     """What the members are."""
-    parser.add_argument(
+    return option(
         "--system", metavar="NAME[:VERSION]", help="what the members are: upheaval (our node, default) or aeron"
     )
 
 
-def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
-    """The option for output that programs read."""
-    parser.add_argument("--json", action="store_true", help=text)
+def json_option(text: str = "print JSON instead of text", **keywords: Any) -> Any:
+    """Output that programs read."""
+    return option("--json", help=text, **keywords)
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Of commands that take a cluster and nothing more."""
+
+    dir: Path = cluster_option()
+
+
+@dataclass(frozen=True)
+class JsonOptions:
+    """Of commands that list: `doctor`, `scenarios`, `planted`, `images list`."""
+
+    json: bool = json_option()
 
 
 def bug(text: str) -> str:

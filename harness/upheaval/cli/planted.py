@@ -3,13 +3,14 @@
 import json
 
 from upheaval.checkers.promises import Promise
+from upheaval.cli.parsing import JsonOptions
 from upheaval.cli.tables import table
 from upheaval_chaos.planted.bug import CATALOGUE
 
 
-def planted(*, as_json: bool) -> int:
+def planted(options: JsonOptions) -> int:
     """Print the catalogue as a table or as JSON."""
-    if as_json:
+    if options.json:
         rows = [
             {"name": bug.name, "breaks": bug.breaks, "caught_by": bug.caught_by, "scenario": bug.scenario}
             for bug in CATALOGUE

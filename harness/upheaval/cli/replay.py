@@ -10,16 +10,19 @@ from pathlib import Path
 from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli import verify
+from upheaval.cli.fault_commands import ReplayOptions
 from upheaval.cli.run import new_run, perform, run_exact_script, show
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.exact_run import exact_of_run
 from upheaval.execution.run import read_origin, read_result
 from upheaval.records import RunFolder, read_made_by_test
-from upheaval.scenario import SIMULATED, recorded_scenario
+from upheaval.runtime_names import SIMULATED
+from upheaval.scenario import recorded_scenario
 
 
-def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: bool) -> int:
+def replay(options: ReplayOptions) -> int:
     """The verdict of the new run; unknown when it should have been the same execution and was not."""
+    folder, runtime, target, as_json = options.run, options.runtime, options.dir, options.json
     script = exact_of_run(folder)
     if script is not None:
         if runtime not in (None, SIMULATED):
@@ -33,15 +36,17 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
     test = read_made_by_test(folder)
     if test is not None:
         raise UsageError(f"a pytest test made {folder}: replay it by `{test}`")
-    scenario, told = read_origin(folder)
-    wanted = runtime or told.runtime
-    is_same_execution = told.runtime == SIMULATED == wanted
+    scenario, recorded = read_origin(folder)
+    wanted = runtime or recorded.runtime
+    is_same_execution = recorded.runtime == SIMULATED == wanted
     if not is_same_execution:
         scenario = recorded_scenario(scenario, RunFolder(folder))
     scenario = scenario.on_system(RunFolder(folder).read_manifest().system)
-    result = perform(scenario, wanted, told.seed, target, told.planted, told.own)
+    result = perform(scenario, wanted, recorded.seed, target, recorded.planted, recorded.own)
     show(result, as_json=as_json)
-    return _compared(told.digest, result.digest, result.verdict) if is_same_execution else result.verdict.exit_status
+    return (
+        _compared(recorded.digest, result.digest, result.verdict) if is_same_execution else result.verdict.exit_status
+    )
 
 
 def _replay_seed(origin: SeedOrigin, target: Path | None, *, as_json: bool) -> int:

@@ -1,6 +1,5 @@
 """`upheaval report` and `upheaval measure`: the page of a run, and its figures as a table. Neither needs Spark."""
 
-import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,8 +8,8 @@ from pathlib import Path
 from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.services.raised import raised_in
-from upheaval.cli.lake_options import require_one_place
-from upheaval.cli.lazy import lazy
+from upheaval.cli.judge_commands import ReportOptions, RunsOptions
+from upheaval.cli.lake_options import on_spark, require_one_place
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
@@ -42,17 +41,17 @@ def require_file(page: Path) -> None:
         raise UsageError(f"cannot write {page}: there is no folder {page.parent}")
 
 
-def report(options: argparse.Namespace) -> int:
+def report(options: ReportOptions) -> int:
     """Write the page of a run and print its path."""
     print(write_report(options.run, options.output).absolute())
     return 0
 
 
-def measure(options: argparse.Namespace) -> int:
+def measure(options: RunsOptions) -> int:
     """Print the figures of run folders, or on Spark of whatever the options name."""
-    require_one_place(options, options.runs)
+    require_one_place(options)
     if options.engine == "spark":
-        return lazy("upheaval_pipeline.commands:measure_on_spark")(options)
+        return on_spark("measure_on_spark", options)
     return show_figures({str(run): measure_run(RunFolder(run)) for run in options.runs}, as_json=options.json)
 
 
@@ -61,13 +60,13 @@ def show_figures(measured: Mapping[str, Figures | UsageError], *, as_json: bool)
 
     Raises `UsageError` with why any could not be measured, after the figures of all others.
     """
-    found = {run: figures for run, figures in measured.items() if isinstance(figures, Figures)}
+    figures_of = {run: figures for run, figures in measured.items() if isinstance(figures, Figures)}
     if as_json:
-        print(json.dumps({run: _as_json(figures) for run, figures in found.items()}, indent=2))
+        print(json.dumps({run: _as_json(figures) for run, figures in figures_of.items()}, indent=2))
     else:
-        for run, figures in found.items():
+        for run, figures in figures_of.items():
             _print(run, figures)
-    refused = [str(each) for each in measured.values() if isinstance(each, UsageError)]
+    refused = [str(outcome) for outcome in measured.values() if isinstance(outcome, UsageError)]
     if refused:
         raise UsageError("; ".join(refused))
     return 0

@@ -1,12 +1,12 @@
 """`upheaval run`: one scenario on one runtime, its promises as a table, and the verdict."""
 
-import argparse
 import contextlib
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from upheaval.cli.fault_commands import RunOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.verify import print_report
 from upheaval.errors import UsageError
@@ -14,8 +14,9 @@ from upheaval.execution.exact_run import run_exact
 from upheaval.execution.run import ScenarioResult, run_scenario
 from upheaval.execution.stage import Stage
 from upheaval.load.own import load_maker, own_code
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
-from upheaval.scenario import SIMULATED, ExactScript, OwnCode, Scenario, find_exact, load_scenario
+from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario
 from upheaval.workload import Load, LoadMaker
 from upheaval_chaos.planted.bug import bug_named
 
@@ -31,14 +32,14 @@ class Progress:
         print(f"[{time.monotonic() - self._start:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: RunOptions) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
     runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
     own = own_code(options.service, options.user, options.model)
     exact = find_exact(options.name)
     if exact is not None:
         others = (options.planted, own, options.system)
-        if runtime not in (None, SIMULATED) or any(each is not None for each in others):
+        if runtime not in (None, SIMULATED) or any(choice is not None for choice in others):
             raise UsageError(
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
                 "with its own service and system"
@@ -114,7 +115,7 @@ def show(result: ScenarioResult, *, as_json: bool) -> None:
 
 def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str | None, make_load: LoadMaker) -> Stage:
     # Each runtime is imported when it is used: one needs no sockets, the other no simulation.
-    if runtime == "simulated":
+    if runtime == SIMULATED:
         from upheaval.execution.simulated import SimulatedStage
 
         return SimulatedStage(scenario, seed, path, planted, make_load=make_load)

@@ -2,20 +2,24 @@
 
 import json
 
+from upheaval.cli.parsing import JsonOptions
 from upheaval.cli.tables import table
-from upheaval.scenario import SIMULATED, exact_names, find_exact, load_scenario, scenario_names
+from upheaval.runtime_names import SIMULATED
+from upheaval.scenario import exact_names, find_exact, load_scenario, scenario_names
 
 
-def scenarios(*, as_json: bool) -> int:
+def scenarios(options: JsonOptions) -> int:
     """Print all scenarios, the exact ones among them, as a table or as JSON."""
-    found = [(each.name, each.title, list(each.runtimes)) for each in map(load_scenario, scenario_names())]
+    entries = [
+        (scenario.name, scenario.title, list(scenario.runtimes)) for scenario in map(load_scenario, scenario_names())
+    ]
     exact = [find_exact(name) for name in exact_names()]
-    found += [(each.name, each.title, [SIMULATED]) for each in exact if each is not None]
-    found.sort()
-    if as_json:
-        rows = [{"name": name, "title": title, "runtimes": runtimes} for name, title, runtimes in found]
+    entries += [(script.name, script.title, [SIMULATED]) for script in exact if script is not None]
+    entries.sort()
+    if options.json:
+        rows = [{"name": name, "title": title, "runtimes": runtimes} for name, title, runtimes in entries]
         print(json.dumps(rows, indent=2))
     else:
-        lines = [[name, ", ".join(runtimes), title] for name, title, runtimes in found]
+        lines = [[name, ", ".join(runtimes), title] for name, title, runtimes in entries]
         print(table([["scenario", "runs on", "what happens"], *lines]))
     return 0

@@ -2,9 +2,10 @@
 
 import os
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
 
+from upheaval.cli.build_commands import CertificatesOptions, UserOptions
+from upheaval.cli.parsing import ClusterOptions
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import MEMBERS_MAX, PRIVATE, mode_of, write_private
 from upheaval.runtimes.opening import open_cluster
@@ -15,12 +16,13 @@ from upheaval_node.errors import NodeError
 SECRET_LENGTH = 24
 
 
-def create(folder: Path, members: int, days: int, *, renew: bool) -> int:
+def create(options: CertificatesOptions) -> int:
     """A certificate authority and certificates for everybody, or new certificates of the authority that is there."""
+    folder, members, days = options.dir, options.members, options.days
     if not 1 <= members <= MEMBERS_MAX:
         raise UsageError(f"--members {members}: a cluster has 1 to {MEMBERS_MAX} members")
     try:
-        if renew:
+        if options.renew:
             names = names_of_cluster(members)
             create_certificates(folder, names, days=days)
         else:
@@ -31,23 +33,24 @@ def create(folder: Path, members: int, days: int, *, renew: bool) -> int:
     return 0
 
 
-def reload(folder: Path) -> int:
+def reload(options: ClusterOptions) -> int:
     """Try certificates and credentials out, then have whoever runs read them."""
-    with open_cluster(folder) as cluster:
+    with open_cluster(options.dir) as cluster:
         config = cluster.config
         if not config.tls and not config.credentials:
             raise UsageError(
-                f"the cluster in {folder} has neither: start one with `upheaval up --tls --credentials FILE`"
+                f"the cluster in {options.dir} has neither: start one with `upheaval up --tls --credentials FILE`"
             )
         if not cluster.is_running():
-            raise UsageError(f"the cluster in {folder} is not running: members read these files when they start")
-        told = ", ".join(cluster.reload_security())
-    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: {told}")
+            raise UsageError(f"the cluster in {options.dir} is not running: members read these files when they start")
+        nodes = ", ".join(cluster.reload_security())
+    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: {nodes}")
     return 0
 
 
-def add(principal: str, file: Path, out: Path, roles: Sequence[str]) -> int:
-    """A new principal with a secret that nobody has seen."""
+def add(options: UserOptions) -> int:
+    """A new principal with a secret that exists nowhere else."""
+    principal, file, out = options.principal, options.file, options.out
     try:
         check_principal(principal)
         if out.absolute() == file.absolute():
@@ -56,7 +59,7 @@ def add(principal: str, file: Path, out: Path, roles: Sequence[str]) -> int:
         if principal.encode() in Credentials(text, str(file)):
             raise UsageError(f"{file} already has a user {principal!r}")
         secret = secrets.token_urlsafe(SECRET_LENGTH)
-        verifier = make_verifier(secret, secrets.token_bytes(SALT_LENGTH), frozenset(roles))
+        verifier = make_verifier(secret, secrets.token_bytes(SALT_LENGTH), frozenset(options.role))
         _write_new(out, f"{principal}:{secret}\n")
         separator = "\n" if text and not text.endswith("\n") else ""
         write_private(file, f"{text}{separator}{principal}:{verifier}\n", mode=mode_of(file))

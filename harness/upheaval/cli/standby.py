@@ -1,10 +1,10 @@
 """`upheaval standby` and `upheaval promote`: a standby beside a running cluster, and a cluster of its own from it."""
 
-import argparse
 from pathlib import Path
 from typing import Final
 
 from upheaval.cli import backup
+from upheaval.cli.operate_commands import CompanionOptions, NewClusterOptions
 from upheaval.cluster import control
 from upheaval.errors import UsageError
 from upheaval.records import STANDBY, AdminCommand
@@ -20,7 +20,7 @@ NAME: Final = f"{STANDBY}-0"
 _COMMANDS: Final = {"snapshot": AdminCommand.STANDBY_SNAPSHOT, "replicate": AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
 
 
-def standby(options: argparse.Namespace) -> int:
+def standby(options: CompanionOptions) -> int:
     """One action on the standby of a cluster."""
     command = _COMMANDS.get(options.action)
     if command is None:
@@ -36,7 +36,7 @@ def standby(options: argparse.Namespace) -> int:
     return 0
 
 
-def promote(options: argparse.Namespace) -> int:
+def promote(options: NewClusterOptions) -> int:
     """A new cluster from a standby that was stopped in good order, started unless that is left for later."""
     from upheaval.operations.restore import bring
 

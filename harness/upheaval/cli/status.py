@@ -2,21 +2,21 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 from upheaval.cli.backup import companion_table
+from upheaval.cli.cluster_commands import StatusOptions
 from upheaval.cli.tables import number, table
 from upheaval.records import CompanionStatus
 from upheaval.runtimes.opening import open_cluster
 from upheaval.system import MemberStatus
 
 
-def status(folder: Path, *, as_json: bool) -> int:
+def status(options: StatusOptions) -> int:
     """Print the status of members and companions as tables or as JSON."""
-    with open_cluster(folder) as cluster:
+    with open_cluster(options.dir) as cluster:
         statuses = cluster.status()
         beside = [companion.status() for companion in cluster.companions()]
-    if as_json:
+    if options.json:
         print(_json(statuses, beside))
         return 0
     print(_table(statuses))
@@ -27,7 +27,10 @@ def status(folder: Path, *, as_json: bool) -> int:
 
 
 def _json(statuses: list[MemberStatus], beside: list[CompanionStatus]) -> str:
-    fields = {"members": [asdict(status) for status in statuses], "companions": [asdict(each) for each in beside]}
+    fields = {
+        "members": [asdict(status) for status in statuses],
+        "companions": [asdict(companion) for companion in beside],
+    }
     return json.dumps(fields, indent=2)
 
 

@@ -1,10 +1,10 @@
 """`upheaval tamper`: forges run folders in every way that the set has, and counts what the verdict does not notice."""
 
-import argparse
 import json
 from collections.abc import Sequence
 from typing import Final
 
+from upheaval.cli.judge_commands import TamperOptions
 from upheaval.cli.progress import ProgressLine
 from upheaval.errors import UsageError
 from upheaval.tamper.edit import Edit
@@ -15,9 +15,9 @@ from upheaval_node.suggestions import did_you_mean
 _LINES_S: Final = 30.0
 
 
-def tamper(options: argparse.Namespace) -> int:
+def tamper(options: TamperOptions) -> int:
     """Try edits on copies of valid runs. Raises `UsageError` for a run that is not valid and an unknown edit."""
-    edits = _chosen(options.only or [])
+    edits = _chosen(options.only)
     refuse_unfit(options.runs)
     progress = ProgressLine(_LINES_S)
     trials = []

@@ -4,8 +4,9 @@ Exit statuses are those of ClusterTool, not of the other commands. A node of a c
 place in the run folder (`RUN/member-0`); while it runs the command is carried out in its container.
 """
 
-import argparse
 from typing import TYPE_CHECKING
+
+from upheaval.cli.operate_commands import ToolOptions
 
 if TYPE_CHECKING:
     from upheaval_node.tool.__main__ import Options
@@ -14,16 +15,17 @@ if TYPE_CHECKING:
 PROGRAM = "upheaval tool"
 
 
-def tool(given: argparse.Namespace) -> int:
+def tool(given: ToolOptions) -> int:
     """Carry out a command; returns ClusterTool's exit status."""
     from upheaval.errors import HarnessError
     from upheaval_node.errors import NodeError
     from upheaval_node.tool.__main__ import finish, parse
 
-    arguments = list(given.words)
-    for name in ("timeout", "archive"):
-        if getattr(given, name) is not None:
-            arguments += [f"--{name}", getattr(given, name)]
+    arguments = [*given.words]
+    if given.timeout is not None:
+        arguments += ["--timeout", given.timeout]
+    if given.archive is not None:
+        arguments += ["--archive", given.archive]
     arguments += ["--json"] * given.json + ["--help"] * given.wants_help
     options = parse(arguments)
     _unseal(options)
@@ -50,13 +52,14 @@ def _unseal(options: "Options") -> None:
 
 def _answer(options: "Options") -> "Answer":
     """In the container of a node that lives in one; else by the system whose node it is, or by its files alone."""
+    from upheaval.runtime_names import DOCKER
     from upheaval.runtimes.cluster_file import runtime_of, system_of
     from upheaval_node.tool.__main__ import execute, node_folder
 
     if options.wants_help or len(options.words) < 2 or "\0" in options.words[0]:
         return execute(options)
     folder = node_folder(options)
-    if runtime_of(folder.parent) == "docker":
+    if runtime_of(folder.parent) == DOCKER:
         from upheaval.runtimes.docker.tool import run_tool
 
         return run_tool(folder.parent, folder.name, options)

@@ -1,22 +1,22 @@
 """`upheaval trace`: the messages and state changes of a run as text, or as a JSON object a line."""
 
-import argparse
 import json
 
+from upheaval.cli.judge_commands import TraceOptions
 from upheaval.errors import UsageError
 from upheaval.records import COLUMNS, Choice, RunFolder, chosen, plain_lines, read_entries, seed_lines
 from upheaval_node.protocol_trace import MESSAGE_NAMES
 from upheaval_node.suggestions import did_you_mean
 
 
-def trace(options: argparse.Namespace) -> int:
+def trace(options: TraceOptions) -> int:
     """Raises `UsageError` for a run that has no protocol trace, and for names that no message has."""
-    names = frozenset(options.message or ())
+    names = frozenset(options.messages)
     for name in sorted(names - MESSAGE_NAMES):
         hint = did_you_mean(name, MESSAGE_NAMES)
         raise UsageError(f"unknown message {name!r}: use a name of the schemas, such as NewLeadershipTerm{hint}")
     run = RunFolder(options.run)
-    members = frozenset(options.member or ())
+    members = frozenset(options.members)
     count = run.read_manifest().members
     for member_id in sorted(members - set(range(count))):
         raise UsageError(f"unknown member {member_id}: this run has {count} members")

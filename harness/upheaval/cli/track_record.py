@@ -1,18 +1,18 @@
 """`upheaval track-record`: runs known bugs of Aeron on a version that has each and on those that have not."""
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from upheaval.cli.fault_commands import TrackRecordOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.run import perform
 from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, Tries, known_bugs, tries_of
 from upheaval.records import write_atomically
-from upheaval.runtimes.opening import DOCKER, PROCESS
+from upheaval.runtime_names import DOCKER, PROCESS
 
 _COMMAND: Final = "upheaval track-record"
 _WHERE: Final = {PROCESS: "as processes", DOCKER: "in containers"}
@@ -35,30 +35,30 @@ in every run depends on which of two messages is first; then the rate is one of 
 """
 
 
-def track_record(options: argparse.Namespace) -> int:
+def track_record(options: TrackRecordOptions) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
-    kept = {} if options.write is None else _rows_of(options.write, options.runtime)
+    rows_before = {} if options.write is None else _rows_of(options.write, options.runtime)
     if options.dir is not None:
-        _require_free(options)
+        _require_free(options.dir, options.issues, options.tries)
     done = [
         _run(bug, version, options.runtime, options.tries, options.dir)
         for bug in known_bugs(options.issues)
         for version in bug.versions
     ]
     if options.json:
-        print(json.dumps([_fields(each) for each in done], indent=2))
+        print(json.dumps([_fields(tries) for tries in done], indent=2))
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
     if options.write is not None:
-        write_atomically(options.write, page(done, kept, options.runtime))
-    return max(each.verdict for each in done).exit_status
+        write_atomically(options.write, page(done, rows_before, options.runtime))
+    return max(tries.verdict for tries in done).exit_status
 
 
-def page(done: Sequence[Tries], kept: Mapping[int, Sequence[str]], runtime: str = PROCESS) -> str:
+def page(done: Sequence[Tries], rows_before: Mapping[int, Sequence[str]], runtime: str = PROCESS) -> str:
     """docs/track-record.md: the rows of what was done, and those of other issues as they were."""
     command = _COMMAND if runtime == PROCESS else f"{_COMMAND} --runtime {runtime}"
-    made = {each.bug.issue: [_line(one, command) for one in done if one.bug is each.bug] for each in done}
-    rows = {**kept, **made}
+    made = {tries.bug.issue: [_line(one, command) for one in done if one.bug is tries.bug] for tries in done}
+    rows = {**rows_before, **made}
     lines = [line for bug in KNOWN_BUGS for line in rows.get(bug.issue, ())]
     return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows="\n".join(lines))
 
@@ -75,12 +75,12 @@ def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
     return rows
 
 
-def _require_free(options: argparse.Namespace) -> None:
+def _require_free(folder: Path, issues: Sequence[int], tries: int) -> None:
     """Raises `UsageError` for a run that is there already, before the first one."""
-    for bug in known_bugs(options.issues):
+    for bug in known_bugs(issues):
         for version in bug.versions:
-            for number in range(1, options.tries + 1):
-                place = _place(options.dir, bug, version, number)
+            for number in range(1, tries + 1):
+                place = _place(folder, bug, version, number)
                 if place.is_dir() and any(place.iterdir()):
                     raise UsageError(f"{place} has something in it: name another --dir, or remove it")
 
@@ -104,7 +104,7 @@ def _run(bug: KnownBug, version: str, runtime: str, tries: int, folder: Path | N
 
 
 def _row(done: Tries) -> list[str]:
-    others = "; ".join((*(each.sentence for each in done.others), *done.unclear))
+    others = "; ".join((*(promise.sentence for promise in done.others), *done.unclear))
     numbers = map(str, (done.tries, done.caught, done.valid))
     return [str(done.bug.issue), done.version, *numbers, done.bug.promise.sentence, others]
 
@@ -127,7 +127,7 @@ def _fields(done: Tries) -> dict[str, object]:
 def _line(done: Tries, command: str) -> str:
     bug = done.bug
     version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
-    promises = ", ".join(f"`{each}`" for each in ((bug.promise,) if done.caught else ()) + done.others) or "none"
+    promises = ", ".join(f"`{promise}`" for promise in ((bug.promise,) if done.caught else ()) + done.others) or "none"
     shown = f"`{command} {bug.issue} --tries {done.tries}`"
     cells = [bug.issue, bug.what, bug.fault, version, done.tries, done.caught, done.valid, promises, shown]
     return f"| {' | '.join(map(str, cells))} |"

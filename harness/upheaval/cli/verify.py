@@ -1,6 +1,5 @@
 """`upheaval verify`: the promises of each run as a table, and the verdict."""
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,21 +7,21 @@ from typing import Final
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, worst
-from upheaval.cli.lake_options import require_one_place
-from upheaval.cli.lazy import lazy
+from upheaval.cli.judge_commands import RunsOptions
+from upheaval.cli.lake_options import on_spark, require_one_place
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 
 NOT_CHECKED: Final = "not checked"
 
 
-def verify(options: argparse.Namespace) -> int:
+def verify(options: RunsOptions) -> int:
     """Judge run folders here, or whatever the options name on Spark; returns the exit status."""
-    require_one_place(options, options.runs)
+    require_one_place(options)
     if options.engine == "spark":
-        return lazy("upheaval_pipeline.commands:verify_on_spark")(options)
+        return on_spark("verify_on_spark", options)
     judged = [_judged(run) for run in options.runs]
-    return show_judged(judged, as_list=are_several(options), as_json=options.json)
+    return show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
 def _judged(run: Path) -> Report | UsageError:
@@ -32,23 +31,18 @@ def _judged(run: Path) -> Report | UsageError:
         return error
 
 
-def are_several(options: argparse.Namespace) -> bool:
-    """Whether the options name any number of runs, and not a single one."""
-    return len(options.runs) > 1 or (options.lake is not None and options.run_id is None)
-
-
 def show_judged(judged: Sequence[Report | UsageError], *, as_list: bool, as_json: bool) -> int:
     """Print the reports; return what the command ends with, the worst of them counts.
 
     Raises `UsageError` with why any could not be judged, after the reports of all others.
     """
-    reports = [each for each in judged if isinstance(each, Report)]
+    reports = [outcome for outcome in judged if isinstance(outcome, Report)]
     if as_list and as_json:
         print(json.dumps([report.to_fields() for report in reports], indent=2))
     else:
         for report in reports:
             show(report, as_json=as_json)
-    refused = [str(each) for each in judged if isinstance(each, UsageError)]
+    refused = [str(outcome) for outcome in judged if isinstance(outcome, UsageError)]
     if refused:
         raise UsageError("; ".join(refused))
     return worst([report.verdict for report in reports]).exit_status
@@ -67,7 +61,7 @@ def print_report(report: Report) -> None:
     """The table, the worst first and what was not checked last; the verdict; and as the last line the run folder."""
     rows = [["promise", "verdict", "evidence"]]
     rows.extend([finding.promise.sentence, finding.verdict.text, finding.evidence] for finding in report.worst_first)
-    rows.extend([each.promise.sentence, NOT_CHECKED, each.why] for each in report.unchecked)
+    rows.extend([unchecked.promise.sentence, NOT_CHECKED, unchecked.why] for unchecked in report.unchecked)
     print(table(rows))
     print(f"verdict: {report.verdict.text}")
     print(Path(report.run).absolute(), flush=True)

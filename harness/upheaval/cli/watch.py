@@ -3,7 +3,6 @@
 Findings, faults and notes are lines with the time, or objects of JSON; how far it is is drawn over in place.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from upheaval.checkers.verdict import Finding, Report
+from upheaval.cli.judge_commands import WatchOptions
 from upheaval.cli.progress import ProgressLine
 from upheaval.cli.verify import print_report
 from upheaval.records import RunFolder
@@ -21,7 +21,7 @@ _STATUS_EVERY_S: Final = 1.0
 _LINES_EVERY_S: Final = 30.0
 
 
-def watch(options: argparse.Namespace) -> int:
+def watch(options: WatchOptions) -> int:
     """Follow a run until it is over; returns the exit status."""
     return Watch(RunFolder(options.dir), Objects() if options.json else Lines()).follow().exit_status
 

@@ -57,7 +57,7 @@ class AgentsWatch:
     def _run(self) -> None:
         while not self._stop.wait(_INTERVAL_S):
             self._ask()
-            until = min((each.known_until for each in self._asked), default=NEVER_NS)
+            until = min((agent.known_until for agent in self._asked), default=NEVER_NS)
             known = [entry for entry in self._entries if entry[0] < until]
             self._entries = [entry for entry in self._entries if entry[0] >= until]
             self._pass_on(known)
@@ -67,9 +67,9 @@ class AgentsWatch:
         asked = self._asked
         while asked:
             answers = list(zip(asked, self._pool.map(_Asked.take, asked), strict=True))
-            asked = [each for each, taken in answers if taken is not None and self._take(taken)]
+            asked = [agent for agent, taken in answers if taken is not None and self._take(taken)]
         silent_since = time.monotonic() - self._silence_s
-        self._asked = [each for each in self._asked if each.answers or each.heard_s > silent_since]
+        self._asked = [agent for agent in self._asked if agent.answers or agent.heard_s > silent_since]
 
     def _take(self, taken: Mapping[str, Any]) -> bool:
         """Whether there may be more."""

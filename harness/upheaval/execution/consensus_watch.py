@@ -88,12 +88,12 @@ class ConsensusWatch:
     def reports_to(self, member_id: int) -> "list[_Report]":
         """What the followers of a member have reported to it last, as far as it is kept back."""
         sides = (link.sent for link in self._links.values() if link.place.target == member_id)
-        return [(side, report) for side in sides if (report := side.kept(_APPEND)) is not None]
+        return [(side, report) for side in sides if (report := side.held_back(_APPEND)) is not None]
 
     def write_commits_of(self, member_id: int, order: int) -> None:
         """What a member has sent before a message, and is kept back."""
         for link in self._links.values():
-            commit = link.received.kept(_COMMIT) if link.place.source == member_id else None
+            commit = link.received.held_back(_COMMIT) if link.place.source == member_id else None
             if commit is not None and commit.order < order:
                 link.received.write_kept(_COMMIT)
 
@@ -141,16 +141,16 @@ class _Side:
         self._ns = ns
         self.tap.add(datagram)
 
-    def kept(self, template: int) -> "_Passed | None":
+    def held_back(self, template: int) -> "_Passed | None":
         """The position that is kept back."""
         return self._kept.get(template)
 
     def write_kept(self, *templates: int) -> None:
         """What was kept back, of all templates when none is named."""
         for template in templates or tuple(self._kept):
-            kept = self._kept.pop(template, None)
-            if kept is not None:
-                self._write(template, kept, self._reports if template == _COMMIT else ())
+            held = self._kept.pop(template, None)
+            if held is not None:
+                self._write(template, held, self._reports if template == _COMMIT else ())
 
     def write_report(self, report: "_Passed") -> None:
         """A position that was kept back, unless it or a later one is written."""
@@ -169,8 +169,8 @@ class _Side:
             return
         is_commit = template == _COMMIT and self._is_of_leader
         reports = self._watch.reports_to(self._place[0]) if is_commit else []
-        kept, written = self._kept.get(template), self._written.get(template)
-        if kept is not None and not _goes_on(kept.payload, payload):
+        held, written = self._kept.get(template), self._written.get(template)
+        if held is not None and not _goes_on(held.payload, payload):
             self.write_kept(template)
         elif written is not None and passed.ns < written.ns + _INTERVAL_NS and _goes_on(written.payload, payload):
             self._kept[template] = passed
@@ -210,7 +210,7 @@ _Report = tuple[_Side, _Passed]
 def _goes_on(before: bytes, after: bytes) -> bool:
     """The same member in the same term, not further back."""
     (term, position), (next_term, next_position) = (
-        _POSITION.unpack_from(each, _HEADER_LENGTH) for each in (before, after)
+        _POSITION.unpack_from(payload, _HEADER_LENGTH) for payload in (before, after)
     )
     rest = _HEADER_LENGTH + _POSITION.size
     return term == next_term and position <= next_position and before[rest:] == after[rest:]

@@ -14,11 +14,12 @@ from upheaval.checkers.protocol.expected import sent_messages
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import ScenarioResult, read_result
 from upheaval.records import Failure, RunFolder, add_failure, read_text, seed_lines
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
-from upheaval.scenario import SIMULATED, ExactScript, ExactStep, exact_script as script, is_exact, parse_exact
+from upheaval.scenario import ExactScript, ExactStep, exact_script as script, is_exact, parse_exact
 from upheaval.system import is_caught_up
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
@@ -160,9 +161,9 @@ class _Performer:
         if leader is None:
             raise UnknownOutcome("nobody leads")
         appended = (
-            each
-            for each in reversed(self._seen(leader))
-            if each.event == TraceKind.SEND and each.stream_id == LOG_STREAM_ID
+            event
+            for event in reversed(self._seen(leader))
+            if event.event == TraceKind.SEND and event.stream_id == LOG_STREAM_ID
         )
         return next(appended).position
 

@@ -148,13 +148,13 @@ class Tries:
 
 def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: Sequence[str] = ()) -> Tries:
     """From the reports of the runs, and why others left none."""
-    broken = [[each.promise for each in one.findings if each.verdict is Verdict.INVALID] for one in reports]
+    broken = [[finding.promise for finding in one.findings if finding.verdict is Verdict.INVALID] for one in reports]
     others = dict.fromkeys(promise for promises in broken for promise in promises if promise != bug.promise)
     unclear = {
-        f"{each.promise.sentence}: {each.detail}": None
+        f"{finding.promise.sentence}: {finding.detail}": None
         for one in reports
-        for each in one.findings
-        if each.verdict not in (Verdict.VALID, Verdict.INVALID)
+        for finding in one.findings
+        if finding.verdict not in (Verdict.VALID, Verdict.INVALID)
     }
     return Tries(
         bug,

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.agents_watch import AgentsWatch
 from upheaval.execution.consensus_watch import ConsensusWatch
+from upheaval.runtime_names import DOCKER
 from upheaval.runtimes.live import AnyCluster, Links
-from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_port
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import SystemUnderTest, require_meaning
@@ -253,10 +253,10 @@ class DatagramLinks(ProxiedLinks):
 
     def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
         """Through every proxy by which the source dials along the link, all at once."""
-        places = [each.proxy for each in streams_of(link, self._legs) if each.direction == UPSTREAM]
-        said = datagrams.volley_of(count, effect)
+        places = [stream.proxy for stream in streams_of(link, self._legs) if stream.direction == UPSTREAM]
+        volley = datagrams.volley_of(count, effect)
         with ThreadPoolExecutor(len(places)) as pool:
-            came = pool.map(lambda place: datagrams.volley(self._listen[place], *said), places)
+            came = pool.map(lambda place: datagrams.volley(self._listen[place], *volley), places)
             return dict(zip((place.name for place in places), came, strict=True))
 
 

@@ -19,7 +19,7 @@ class SentMessages:
     """All that were sent, in the order of each file."""
 
     def __init__(self, run: RunFolder, members: Sequence[int]) -> None:
-        self._read = dict.fromkeys((run.consensus_file, *(run.member(each).trace for each in members)), 0)
+        self._read = dict.fromkeys((run.consensus_file, *(run.member(member_id).trace for member_id in members)), 0)
 
     def more(self) -> Iterator[TraceEvent]:
         """Those since the last look."""
@@ -52,13 +52,13 @@ class SentMessage:
         """Raises `UnknownOutcome` when it cannot be told who is meant."""
         everyone = list(roster.member_ids)
         self._sources, self._targets = (
-            everyone if each is None else each.sparing(victim).select(roster) for each in (step.source, step.target)
+            everyone if who is None else who.sparing(victim).select(roster) for who in (step.source, step.target)
         )
         self._step = step
         self._after_ns = after_ns
 
     def __str__(self) -> str:
-        ends = (" or ".join(map(str, each)) for each in (self._sources, self._targets))
+        ends = (" or ".join(map(str, member_ids)) for member_ids in (self._sources, self._targets))
         values = "".join(f" {name}={value}" for name, value in self._step.fields)
         return f"{self._step.message}{values} from {' to '.join(ends)}"
 
@@ -69,8 +69,8 @@ class SentMessage:
             return False
         if fields.get("member") not in self._sources or fields.get("to") not in self._targets:
             return False
-        told = {camel_case(name): value for name, value in fields.items()}
-        return all(_plain(told.get(name)) == value for name, value in step.fields)
+        values = {camel_case(name): value for name, value in fields.items()}
+        return all(_plain(values.get(name)) == value for name, value in step.fields)
 
 
 def _plain(value: object) -> str:

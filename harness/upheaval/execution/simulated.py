@@ -21,6 +21,7 @@ from upheaval.records import (
     check_companion,
     companion_name,
 )
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster, member_settings
 from upheaval.runtimes.simulated.collect import digest
@@ -30,7 +31,7 @@ from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
 from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
-from upheaval.scenario import SIMULATED, Scenario
+from upheaval.scenario import Scenario
 from upheaval.system import ControlStatus, MemberStatus, check_system, is_caught_up, shown
 from upheaval.workload import ClientLoad, Load, LoadCounts, LoadMaker
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
@@ -190,19 +191,19 @@ class SimulatedTarget:
 
     def companion(self, name: str) -> Beside:
         """Raises `UsageError` for one that was never started here."""
-        found = self.cluster.companions.get(companion_name(name))
-        if found is None:
+        companion = self.cluster.companions.get(companion_name(name))
+        if companion is None:
             raise UsageError(f"this cluster has no {name}: start it first")
-        return found
+        return companion
 
     def add_companion(self, config: CompanionConfig) -> SimulatedCompanion:
         """Raises `UsageError` when it was started before and asked for otherwise: that cannot be changed here."""
         check_companion(config)
         make = make_backup if config.kind == BACKUP else make_standby
-        found = make(self.cluster, config)
-        if (found.config.source, found.config.replay_start) != (config.source, config.replay_start):
-            raise UsageError(f"{config.name} copies from {found.config.source}: in the simulation it goes on so")
-        return found
+        companion = make(self.cluster, config)
+        if (companion.config.source, companion.config.replay_start) != (config.source, config.replay_start):
+            raise UsageError(f"{config.name} copies from {companion.config.source}: in the simulation it goes on so")
+        return companion
 
     # --- hosts and links ---
 
@@ -234,7 +235,7 @@ class SimulatedTarget:
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """What comes in one direction on one channel is one stream here."""
-        parts = [_Part(host_of_end(link.source), host_of_end(link.target), PORTS[each]) for each in link.channels]
+        parts = [_Part(host_of_end(link.source), host_of_end(link.target), PORTS[channel]) for channel in link.channels]
         return {f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in parts}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:

@@ -157,7 +157,7 @@ class Load:
             then, count = seen[0]
             seen.append((now, total.num_requests))
             elapsed_s = now - self._begin_s if self._begin_s else 0.0
-            told = Progress(
+            progress = Progress(
                 self._runner.user_count,
                 total.num_requests,
                 total.num_failures,
@@ -165,7 +165,7 @@ class Load:
                 elapsed_s,
                 self.settings.duration_s,
             )
-            self._tell(PROGRESS, asdict(told))
+            self._tell(PROGRESS, asdict(progress))
 
 
 def statistics(stats: Any) -> Statistics:
@@ -212,18 +212,18 @@ def main() -> None:
     sys.path.append(str(Path.cwd()))
     messages = _messages()
 
-    def tell(name: str, told: Json) -> None:
+    def tell(name: str, value: Json) -> None:
         with contextlib.suppress(BrokenPipeError):
             # Nobody listens any more: our input has ended too.
-            print(json.dumps({name: told}), file=messages, flush=True)
+            print(json.dumps({name: value}), file=messages, flush=True)
 
     load = Load(settings, tell)
     gevent.spawn(_watch_input, load.end_asked)
     try:
-        told = load.run()
+        statistics = load.run()
     except EnvironmentFault as fault:
         sys.exit(str(fault))
-    tell(STATISTICS, told.to_fields())
+    tell(STATISTICS, statistics.to_fields())
 
 
 if __name__ == "__main__":

@@ -33,12 +33,12 @@ _POLL_LIMIT: Final = 100
 
 def runnable_user(name: str) -> type[ClusterUser]:
     """As `find_user`. Raises `UsageError` also for a class whose tasks are not all methods."""
-    found = find_user(name)
-    if not found.tasks:
+    user = find_user(name)
+    if not user.tasks:
         raise UsageError(f"user {name!r} has no tasks: mark methods with locust's @task")
-    if any(isinstance(each, type) for each in found.tasks):
+    if any(isinstance(task, type) for task in user.tasks):
         raise UsageError(f"user {name!r} has a TaskSet: only `upheaval load` runs these, use methods as tasks")
-    return found
+    return user
 
 
 class SteppedClient:
@@ -193,7 +193,7 @@ class UserLoad:
         self.raised: list[str] = []
         self._record = record
         user_class = runnable_user(settings.user)
-        told = LoadSettings(
+        load_settings = LoadSettings(
             "",
             "",
             settings.slots,
@@ -205,7 +205,7 @@ class UserLoad:
             first_id=first_id,
         )
         self._context = user_class.context_of_load = _Context(
-            told, self._add, record_end, record_stray, clock_ns, open_session
+            load_settings, self._add, record_end, record_stray, clock_ns, open_session
         )
         environment = Environment(user_classes=[user_class])
         self._users: list[ClusterUser] = []

@@ -456,7 +456,7 @@ class TimersUser(ClusterUser):
 
 def find_user(name: str) -> type[ClusterUser]:
     """The class of a shipped user, or the one that `module:Class` names. Raises `UsageError` for anything else."""
-    found = find_named("user", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}", SHORT_NAMES)
-    if not issubclass(found, ClusterUser):
-        raise UsageError(f"user {name!r}: {found.__name__} is not a subclass of upheaval.ClusterUser")
-    return found
+    user = find_named("user", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}", SHORT_NAMES)
+    if not issubclass(user, ClusterUser):
+        raise UsageError(f"user {name!r}: {user.__name__} is not a subclass of upheaval.ClusterUser")
+    return user

@@ -58,7 +58,7 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statisti
 def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
     """The process; whatever happens, it is gone afterwards."""
     command = [sys.executable, "-P", "-m", "upheaval.load.runner", settings.to_json()]
-    kept = () if settings.page is None else (settings.page,)
+    inherited = () if settings.page is None else (settings.page,)
     with log.open("wb") as stream:
         # A session of its own: a Ctrl-C at the terminal is for us, who then tell the users.
         process = subprocess.Popen(
@@ -69,7 +69,7 @@ def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
             encoding=ENCODING,
             errors=ERRORS,
             env=environment(),
-            pass_fds=kept,
+            pass_fds=inherited,
             start_new_session=True,
         )
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from upheaval.errors import EnvironmentFault, HarnessError
 from upheaval.records import Manifest, RunFolder, abandoned_folders
+from upheaval.runtime_names import DOCKER
 from upheaval.runtimes.abandoned import abandoned_runs, end_abandoned
 from upheaval.system.process_table import processes_of
 
@@ -101,7 +102,7 @@ def _lives(manifest: Manifest) -> str:
     """Why a run may still be going on; empty when it is not."""
     if processes_of(manifest.run_id):
         return "its members run"
-    if manifest.runtime != "docker" or manifest.sealed is not None:
+    if manifest.runtime != DOCKER or manifest.sealed is not None:
         return ""
     from upheaval.runtimes.docker import labels
     from upheaval.runtimes.docker.engine import connected

@@ -41,7 +41,7 @@ def document(title: str, main: str, data: Any, scripts: Sequence[str]) -> str:
 {main}
 </main>
 <script type="application/json" id="data">{_to_script_text(data)}</script>
-{"".join(f"<script>{each}</script>" for each in scripts)}
+{"".join(f"<script>{script}</script>" for script in scripts)}
 </body>
 </html>
 """
@@ -59,8 +59,8 @@ def table(heads: Sequence[str], rows: Sequence[str], style: str = "") -> str:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    digests = (base64.b64encode(sha256(each.encode()).digest()).decode() for each in scripts)
-    allowed = " ".join(f"'sha256-{each}'" for each in digests)
+    digests = (base64.b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 

@@ -25,7 +25,7 @@ def label(step: Step) -> str:
 def sequence_text(election: Election) -> str:
     """Arrows are messages; one that ends in x did not arrive."""
     lanes = len(election.ballots)
-    lines = [" " * _TIME + "".join(f"member {each}".center(_LANE) for each in range(lanes)).rstrip()]
+    lines = [" " * _TIME + "".join(f"member {member_id}".center(_LANE) for member_id in range(lanes)).rstrip()]
     for step in election.steps:
         row = list("|".center(_LANE) * lanes)
         if step.to is None:

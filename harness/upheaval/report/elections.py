@@ -92,15 +92,15 @@ class Election:
         """Whose votes the candidate had, its own too."""
         ballots = self.ballots.values()
         return [
-            each.member_id
-            for each in ballots
-            if each.answer is Answer.OWN or (each.is_counted and each.answer is Answer.GRANTED)
+            ballot.member_id
+            for ballot in ballots
+            if ballot.answer is Answer.OWN or (ballot.is_counted and ballot.answer is Answer.GRANTED)
         ]
 
     def to_fields(self, *, with_steps: bool = False) -> dict[str, Json]:
         """As `--json` prints it."""
         fields: dict[str, Json] = asdict(self)
-        fields["ballots"] = [asdict(each) for each in self.ballots.values()]
+        fields["ballots"] = [asdict(ballot) for ballot in self.ballots.values()]
         if not with_steps:
             del fields["steps"]
         return fields
@@ -110,7 +110,7 @@ def elections_of(run: RunFolder) -> list[Election]:
     """All of them in the order of their numbers, from 1 on: that in which they began. Raises `UsageError`."""
     members = run.read_manifest().members
     folders = [run.member(member_id) for member_id in range(members)]
-    traced = [zip(repeat(each.member_id), each.read_trace()) for each in folders if each.trace.exists()]
+    traced = [zip(repeat(folder.member_id), folder.read_trace()) for folder in folders if folder.trace.exists()]
     seen = ((member_id, event) for member_id, event in messages_of(run) if member_id in range(members))
     reader = _Reader(members)
     for _, member_id, event in heapq.merge(*map(_in_order, (*traced, seen)), key=itemgetter(0)):
@@ -174,14 +174,16 @@ class _Reader:
 
     def finish(self) -> list[Election]:
         """All events were given."""
-        found = sorted(self._elections.values(), key=lambda each: (each.begin_ns, each.term_id, each.candidate_id))
-        for number, election in enumerate(found, 1):
+        elections = sorted(
+            self._elections.values(), key=lambda election: (election.begin_ns, election.term_id, election.candidate_id)
+        )
+        for number, election in enumerate(elections, 1):
             election.number = number
             end_ns = election.end_ns
             election.steps = [
                 step for step in self._steps if election.begin_ns <= step.ns and (end_ns is None or step.ns <= end_ns)
             ]
-        return found
+        return elections
 
     # --- states ---
 
@@ -229,7 +231,8 @@ class _Reader:
         candidate = self._members[candidate_id]
         position = "append_position" if "append_position" in event.fields else "log_position"
         ballots = {
-            each: Ballot(each, Answer.UNREACHED, "the request did not reach it") for each in range(len(self._members))
+            member_id: Ballot(member_id, Answer.UNREACHED, "the request did not reach it")
+            for member_id in range(len(self._members))
         }
         ballots[candidate_id] = Ballot(candidate_id, Answer.OWN, "stood itself", ns, is_counted=True)
         self._elections[term_id, candidate_id] = made = Election(
@@ -317,13 +320,13 @@ def log_of(election: Election) -> str:
 def votes_of(election: Election) -> str:
     """Who voted for it, and of all others why not."""
     voters = election.voters
-    told = [f"{len(voters)} of {len(election.ballots)}: {', '.join(map(str, voters))}"]
-    told += [f"{each.member_id} {_short(each)}" for each in _others(election.ballots.values(), voters)]
-    return "; ".join(told)
+    votes = [f"{len(voters)} of {len(election.ballots)}: {', '.join(map(str, voters))}"]
+    votes += [f"{ballot.member_id} {_short(ballot)}" for ballot in _others(election.ballots.values(), voters)]
+    return "; ".join(votes)
 
 
 def _others(ballots: Iterable[Ballot], voters: list[int]) -> list[Ballot]:
-    return [each for each in ballots if each.member_id not in voters]
+    return [ballot for ballot in ballots if ballot.member_id not in voters]
 
 
 def _short(ballot: Ballot) -> str:

@@ -244,15 +244,15 @@ def extent_of(
 
 def _buckets(answered: Sequence[tuple[int, int]], length: int, count: int) -> list[Bucket]:
     edges = edges_of(length, count)
-    found = []
+    buckets = []
     for begin, end in pairwise(edges):
         low = bisect_left(answered, (begin, -1))
         last = end == edges[-1]
         high = len(answered) if last else bisect_left(answered, (end, -1))
         latencies = sorted(latency for _, latency in answered[low:high])
         both = (percentile(latencies, 0.5), percentile(latencies, 0.99)) if latencies else (None, None)
-        found.append(Bucket(begin, end, high - low, *both))
-    return found
+        buckets.append(Bucket(begin, end, high - low, *both))
+    return buckets
 
 
 def _terms(traces: Iterable[Sequence[TraceEvent]], start: int) -> list[tuple[int, int, int]]:
@@ -304,8 +304,8 @@ def member_spans(events: Sequence[TraceEvent], start: int, end: int) -> list[Spa
 
 def catch_ups(traces: Mapping[int, Iterable[TraceEvent]], start: int) -> list[CatchUp]:
     """Each time a member caught up, in the order in which they began. Times are since `start`."""
-    found = [one for member, events in traces.items() for one in _catch_ups_of(member, events, start)]
-    return sorted(found, key=lambda one: (one.begin, one.member))
+    catch_ups = [one for member, events in traces.items() for one in _catch_ups_of(member, events, start)]
+    return sorted(catch_ups, key=lambda one: (one.begin, one.member))
 
 
 def _catch_ups_of(member: int, events: Iterable[TraceEvent], start: int) -> Iterator[CatchUp]:
@@ -350,6 +350,6 @@ def _fault_figures(
 
 
 def _between(answered: Sequence[tuple[int, int]], begin: int, end: int) -> tuple[float, float] | None:
-    found = answered[bisect_left(answered, (begin, -1)) : bisect_left(answered, (end, -1))]
-    latencies = sorted(latency for _, latency in found)
+    within = answered[bisect_left(answered, (begin, -1)) : bisect_left(answered, (end, -1))]
+    latencies = sorted(latency for _, latency in within)
     return (percentile(latencies, 0.5), percentile(latencies, 0.99)) if latencies else None

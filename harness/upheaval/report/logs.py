@@ -53,12 +53,14 @@ class LogLine:
 def read_logs(run: RunFolder, members: Iterable[int] = (), level: str = INFO) -> list[LogLine]:
     """Of these members, or of all and what runs beside them, from that level on; by time, and what has none first."""
     wanted = set(members)
-    folders = [run.member(each) for each in range(run.read_manifest().members) if not wanted or each in wanted]
+    folders = [
+        run.member(member_id) for member_id in range(run.read_manifest().members) if not wanted or member_id in wanted
+    ]
     if not wanted:
         folders += [MemberFolder(path, -1, path.name) for path in companion_folders(run.path)]
     least = LEVELS.index(level)
-    found = (line for folder in folders for line in _lines_of(folder) if LEVELS.index(line.level) >= least)
-    return sorted(found, key=lambda line: line.epoch_ms or 0)
+    lines = (line for folder in folders for line in _lines_of(folder) if LEVELS.index(line.level) >= least)
+    return sorted(lines, key=lambda line: line.epoch_ms or 0)
 
 
 def last_lines(run: RunFolder, count: int) -> list[LogLine]:
@@ -82,8 +84,8 @@ def _lines_of(folder: MemberFolder) -> Iterator[LogLine]:
 
 
 def _level(event: TraceEvent) -> str:
-    told = event.fields.get("level")
-    return str(told) if event.event == TraceKind.LOG and told in LEVELS else level_of(event.event, event.fields)
+    level = event.fields.get("level")
+    return str(level) if event.event == TraceKind.LOG and level in LEVELS else level_of(event.event, event.fields)
 
 
 def _epoch_ms(event: TraceEvent) -> int:
@@ -100,5 +102,5 @@ def _text(event: TraceEvent) -> str:
     if event.event in (TraceKind.ERROR, TraceKind.LOG):
         head = f"{fields.get('kind') or fields.get('logger')}: {fields.get('text')}"
         return f"{head}\n{fields.get('traceback') or ''}".rstrip()
-    told = (f"{name}={value}" for name, value in fields.items() if name not in _OF_LINES and value not in (None, ""))
-    return " ".join([event.event, *told])
+    values = (f"{name}={value}" for name, value in fields.items() if name not in _OF_LINES and value not in (None, ""))
+    return " ".join([event.event, *values])

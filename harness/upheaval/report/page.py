@@ -99,13 +99,13 @@ def _left_out(figures: Figures, scene: Scene) -> str:
 
 def _verdict(report: Report) -> str:
     """What is not valid, then what was not checked; the evidence of what is valid is there to be opened."""
-    bad = [each for each in report.worst_first if each.verdict is not Verdict.VALID]
-    kept = [each for each in report.worst_first if each.verdict is Verdict.VALID]
-    unchecked = "; ".join(f"{each.promise.sentence} ({each.why})" for each in report.unchecked)
+    bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
+    valid = [finding for finding in report.worst_first if finding.verdict is Verdict.VALID]
+    unchecked = "; ".join(f"{unknown.promise.sentence} ({unknown.why})" for unknown in report.unchecked)
     shown = _promises(bad) if bad else ""
-    if kept:
-        head = f"{len(kept)} {'promises are' if len(kept) > 1 else 'promise is'} kept"
-        shown += f"<details><summary>{head}: evidence</summary>{_promises(kept)}</details>"
+    if valid:
+        head = f"{len(valid)} {'promises are' if len(valid) > 1 else 'promise is'} kept"
+        shown += f"<details><summary>{head}: evidence</summary>{_promises(valid)}</details>"
     if unchecked:
         shown += f'<p class="note"><b>{len(report.unchecked)} not checked:</b> {escape(unchecked)}</p>'
     return shown
@@ -124,12 +124,12 @@ def _promises(findings: Sequence[Finding]) -> str:
 def _raised(raised: Sequence[RaisedBy]) -> str:
     """One row for each place of a service's code, with the traceback that came first in the log."""
     by_place: dict[str, list[RaisedBy]] = {}
-    for each in raised:
-        by_place.setdefault(each.raised.where, []).append(each)
+    for exception in raised:
+        by_place.setdefault(exception.raised.where, []).append(exception)
     rows = []
     for where, group in by_place.items():
-        owners = ", ".join(sorted({each.facts.folder for each in group}))
-        times = max(each.raised.count for each in group)
+        owners = ", ".join(sorted({exception.facts.folder for exception in group}))
+        times = max(exception.raised.count for exception in group)
         first = group[0].raised
         cells = f'<td>{escape(where)}</td><td>{escape(owners)}</td><td class="n">{times}</td>'
         rows.append(f"<tr>{cells}<td><pre>{escape(first.traceback or first.error)}</pre></td></tr>")
@@ -160,24 +160,31 @@ def _faults(faults: Sequence[FaultFigures]) -> str:
 def _elections(elections: Sequence[Election]) -> str:
     """Each with a link to its diagram, as far as they are drawn."""
     rows, pictures = [], []
-    for each in elections:
-        is_drawn = each.number <= ELECTIONS_DRAWN
-        number = f'<a href="#election-{each.number}">{each.number}</a>' if is_drawn else str(each.number)
-        took = "–" if each.end_ns is None else duration(each.end_ns - each.begin_ns)  # noqa: RUF001 - a dash
-        cells = [duration(each.begin_ns), str(each.term_id), f"member {each.candidate_id}", log_of(each), each.outcome]
+    for election in elections:
+        is_drawn = election.number <= ELECTIONS_DRAWN
+        number = f'<a href="#election-{election.number}">{election.number}</a>' if is_drawn else str(election.number)
+        took = "–" if election.end_ns is None else duration(election.end_ns - election.begin_ns)  # noqa: RUF001 - a dash
+        cells = [
+            duration(election.begin_ns),
+            str(election.term_id),
+            f"member {election.candidate_id}",
+            log_of(election),
+            election.outcome,
+        ]
         shown = "".join(f'<td class="n">{escape(cell)}</td>' for cell in (*cells, took))
-        place = f'<button type="button" data-election="{each.number}">show</button>'
+        place = f'<button type="button" data-election="{election.number}">show</button>'
         rows.append(
-            f"<tr><td>{number} {place}</td><td>{escape(each.cause.partition(':')[0])}</td>{shown}"
-            f"<td>{escape(votes_of(each))}</td></tr>"
+            f"<tr><td>{number} {place}</td><td>{escape(election.cause.partition(':')[0])}</td>{shown}"
+            f"<td>{escape(votes_of(election))}</td></tr>"
         )
         if is_drawn:
-            head = f"election {each.number}: member {each.candidate_id} stands for term {each.term_id}: {each.outcome}"
-            why = f" ({each.why})" if each.why else ""
+            candidacy = f"member {election.candidate_id} stands for term {election.term_id}"
+            head = f"election {election.number}: {candidacy}: {election.outcome}"
+            why = f" ({election.why})" if election.why else ""
             pictures.append(
                 # A link opens what its target lies in.
                 f"<details><summary>{escape(head + why)}</summary>"
-                f'<div id="election-{each.number}">{sequence_svg(each)}</div></details>'
+                f'<div id="election-{election.number}">{sequence_svg(election)}</div></details>'
             )
     heads = ("n", "cause", "at", "term", "candidate", "its log", "outcome", "took", "votes")
     return table(heads, rows, "elections") + "".join(pictures)

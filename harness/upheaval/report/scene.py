@@ -52,12 +52,12 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
     operations = list(run.read_history()) if run.history_file.exists() else []
     operations.sort(key=lambda operation: operation.invoke_ns)
     folders = [run.member(member_id) for member_id in range(manifest.members)]
-    traces = {each.member_id: list(each.read_trace()) if each.trace.exists() else [] for each in folders}
+    traces = {folder.member_id: list(folder.read_trace()) if folder.trace.exists() else [] for folder in folders}
     start, _ = extent_of(operations, list(run.read_faults()), traces.values())
     seen = [(member_id, event) for member_id, event in messages_of(run) if member_id in traces]
     traced = [(member_id, event) for member_id, events in traces.items() for event in events]
-    events = sorted(traced + seen, key=lambda each: each[1].ns)
-    told = [each for each in events if _is_message(each[1])]
+    events = sorted(traced + seen, key=lambda entry: entry[1].ns)
+    messages = [entry for entry in events if _is_message(entry[1])]
     shown = [operations[index] for index in _chosen(operations, start, figures)]
     # Elections count from the first thing that members told.
     told_first = min((event.ns for _, event in traced + seen), default=start) - start
@@ -76,21 +76,22 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
         "orders": [_order(control, start) for control in run.read_controls()],
         "elections": [
             {
-                "what": f"election {each.number}: member {each.candidate_id} for term {each.term_id}, {each.outcome}",
-                "begin": each.begin_ns + told_first,
-                "end": None if each.end_ns is None else each.end_ns + told_first,
+                "what": f"election {election.number}: member {election.candidate_id} for term {election.term_id}, "
+                f"{election.outcome}",
+                "begin": election.begin_ns + told_first,
+                "end": None if election.end_ns is None else election.end_ns + told_first,
             }
-            for each in elections
+            for election in elections
         ],
-        "buckets": [[(each.begin + each.end) // 2, each.p50, each.p99] for each in figures.buckets],
+        "buckets": [[(bucket.begin + bucket.end) // 2, bucket.p50, bucket.p99] for bucket in figures.buckets],
         "operations": _operations(shown, start),
         "counts": {
-            "kind": Counter(each.f.value for each in operations),
-            "outcome": Counter(each.outcome.value for each in operations),
+            "kind": Counter(operation.f.value for operation in operations),
+            "outcome": Counter(operation.outcome.value for operation in operations),
         },
         "answers": _answers(operations, start),
         "frames": _frames(run, manifest, operations, shown),
-        **_messages(told, start),
+        **_messages(messages, start),
     }
 
 
@@ -123,17 +124,17 @@ def _member(
 
 def positions_of(events: Iterable[tuple[int, TraceEvent]], start: int) -> dict[int, list[tuple[int, int, int]]]:
     """Of each member, when it told which position of its log, and how far that was from the largest one told before."""
-    found: dict[int, list[tuple[int, int, int]]] = {}
+    positions: dict[int, list[tuple[int, int, int]]] = {}
     largest = 0
     for member_id, event in events:
-        before = found.setdefault(member_id, [])
+        before = positions.setdefault(member_id, [])
         position = _position(event, before[-1][1] if before else 0)
         if position is None:
             continue
         largest = max(largest, position)
         if not before or before[-1][1:] != (position, largest - position):
             before.append((event.ns - start, position, largest - position))
-    return found
+    return positions
 
 
 def _position(event: TraceEvent, last: int) -> int | None:
@@ -152,12 +153,12 @@ def _thinned(points: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int
     """Of many, in each interval the first one and the one that is furthest from the others' position."""
     if len(points) <= POINTS_OF_MEMBER:
         return list(points)
-    kept: list[tuple[int, int, int]] = []
+    thinned: list[tuple[int, int, int]] = []
     edges = [len(points) * index // (POINTS_OF_MEMBER // 2) for index in range(POINTS_OF_MEMBER // 2 + 1)]
     for begin, end in pairwise(edges):
         worst = max(range(begin, end), key=lambda index: points[index][2])
-        kept += [points[index] for index in sorted({begin, worst})]
-    return kept
+        thinned += [points[index] for index in sorted({begin, worst})]
+    return thinned
 
 
 def _order(control: ControlRecord, start: int) -> Scene:
@@ -184,10 +185,12 @@ def _of_note(operations: Sequence[Operation], start: int, figures: Figures) -> s
     page for each at most.
     """
     quarter = OPERATIONS_SHOWN // 4
-    open_ones = [index for index, each in enumerate(operations) if each.outcome is not Outcome.OK]
-    latencies = [0 if each.complete_ns is None else each.complete_ns - each.invoke_ns for each in operations]
+    open_ones = [index for index, operation in enumerate(operations) if operation.outcome is not Outcome.OK]
+    latencies = [
+        0 if operation.complete_ns is None else operation.complete_ns - operation.invoke_ns for operation in operations
+    ]
     noted = {*_evenly(open_ones, quarter), *nlargest(quarter, range(len(operations)), key=latencies.__getitem__)}
-    begins = [each.invoke_ns - start for each in operations]
+    begins = [operation.invoke_ns - start for operation in operations]
     edges = _evenly([at for fault in figures.faults for at in (fault.begin, fault.end) if at is not None], quarter)
     for at in edges:
         place, near = bisect_left(begins, at), max(quarter // len(edges) // 2, 1)
@@ -202,23 +205,23 @@ def _evenly(values: Sequence[int], count: int) -> Sequence[int]:
 def _answers(operations: Sequence[Operation], start: int) -> Scene:
     """When operations were acknowledged, `each` by `each`: of all of them, whether they are in the page or not."""
     ends = sorted(o.complete_ns - start for o in operations if o.outcome is Outcome.OK and o.complete_ns is not None)
-    each = -(-len(ends) // OPERATIONS_SHOWN) or 1
-    return {"each": each, "at": ends[each // 2 :: each]}
+    step = -(-len(ends) // OPERATIONS_SHOWN) or 1
+    return {"each": step, "at": ends[step // 2 :: step]}
 
 
 def _operations(operations: Sequence[Operation], start: int) -> Scene:
     """In the order of their beginnings."""
     return {
-        "id": [each.id for each in operations],
-        "slot": [each.process for each in operations],
-        "kind": [each.f.value for each in operations],
-        "outcome": [each.outcome.value for each in operations],
-        "begin": [each.invoke_ns - start for each in operations],
-        "end": [None if each.complete_ns is None else each.complete_ns - start for each in operations],
-        "key": [each.key for each in operations],
-        "value": [_shown(each.value) for each in operations],
-        "result": [_shown(each.result) for each in operations],
-        "session": [each.session for each in operations],
+        "id": [operation.id for operation in operations],
+        "slot": [operation.process for operation in operations],
+        "kind": [operation.f.value for operation in operations],
+        "outcome": [operation.outcome.value for operation in operations],
+        "begin": [operation.invoke_ns - start for operation in operations],
+        "end": [None if operation.complete_ns is None else operation.complete_ns - start for operation in operations],
+        "key": [operation.key for operation in operations],
+        "value": [_shown(operation.value) for operation in operations],
+        "result": [_shown(operation.result) for operation in operations],
+        "session": [operation.session for operation in operations],
     }
 
 
@@ -249,8 +252,10 @@ def _frames(run: RunFolder, manifest: Manifest, operations: Sequence[Operation],
     has at the position of the answer.
     """
     positions = _positions_in_log(run, manifest, operations)
-    ends = [positions.get(each.id) for each in shown]
-    answered = {index: each.position for index, each in enumerate(shown) if ends[index] is None and each.position}
+    ends = [positions.get(operation.id) for operation in shown]
+    answered = {
+        index: operation.position for index, operation in enumerate(shown) if ends[index] is None and operation.position
+    }
     wanted = frozenset(end for end in ends if end is not None)
     elsewhere = frozenset(answered.values())
     logs = {member_id: _frames_of(run, member_id, wanted, elsewhere) for member_id in range(manifest.members)}
@@ -285,12 +290,14 @@ def _positions_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[O
     if witness is None:
         return {}
     by_id = {entry.id: entry.position for entry in witness.entries}
-    calls = place_calls([each for each in operations if each.f is Function.CALL], witness.calls).by_position
+    calls = place_calls(
+        [operation for operation in operations if operation.f is Function.CALL], witness.calls
+    ).by_position
     return by_id | {operation.id: position for position, operation in calls.items()}
 
 
 def _frames_of(run: RunFolder, member_id: int, wanted: frozenset[int], elsewhere: frozenset[int]) -> _Frames:
-    found: dict[int, tuple[int, int]] = {}
+    frames: dict[int, tuple[int, int]] = {}
     instead: dict[int, str] = {}
     try:
         for segment in RecordedLog(run.member(member_id)).segments():
@@ -303,22 +310,22 @@ def _frames_of(run: RunFolder, member_id: int, wanted: frozenset[int], elsewhere
                     begin = offset
                 end = segment.base + following
                 if kind == TYPE_DATA and flags & FLAG_END and end in wanted:
-                    found[end] = (segment.base + begin, zlib.crc32(segment.data[begin:following]))
+                    frames[end] = (segment.base + begin, zlib.crc32(segment.data[begin:following]))
                 if end in elsewhere:
                     instead[end] = entry_at(segment, offset)
     except LogMissing as missing:
         return _Frames({}, why_none=str(missing))
-    return _Frames(found, instead)
+    return _Frames(frames, instead)
 
 
 # --- messages ---
 
 
-def _messages(told: Sequence[tuple[int, TraceEvent]], start: int) -> Scene:
+def _messages(messages: Sequence[tuple[int, TraceEvent]], start: int) -> Scene:
     """Those that consensus modules sent and received, in order; `left_out` of them are not there."""
-    shown = list(told)
+    shown = list(messages)
     if len(shown) > MESSAGES_SHOWN:
-        shown = [each for each in told if each[1].fields.get("message") not in _REPORTS][:MESSAGES_SHOWN]
+        shown = [entry for entry in messages if entry[1].fields.get("message") not in _REPORTS][:MESSAGES_SHOWN]
     return {
         "messages": {
             "at": [event.ns - start for _, event in shown],
@@ -328,7 +335,7 @@ def _messages(told: Sequence[tuple[int, TraceEvent]], start: int) -> Scene:
             "to": [event.fields.get("to") for _, event in shown],
             "fields": [_told(event.fields) for _, event in shown],
         },
-        "left_out": len(told) - len(shown),
+        "left_out": len(messages) - len(shown),
     }
 
 

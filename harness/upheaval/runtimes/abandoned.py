@@ -40,24 +40,24 @@ class AbandonedRun:
 
 def abandoned_runs() -> dict[str, AbandonedRun]:
     """All of this machine, by their ids."""
-    found: dict[str, AbandonedRun] = {}
+    runs: dict[str, AbandonedRun] = {}
     for pid, variables in environments():
         owner = variables.get(OWNER_VARIABLE, "")
         if owner and RUN_ID_VARIABLE in variables and Owner.parse(owner).is_gone:
-            run = found.setdefault(variables[RUN_ID_VARIABLE], AbandonedRun(variables.get(FOLDER_VARIABLE, "")))
+            run = runs.setdefault(variables[RUN_ID_VARIABLE], AbandonedRun(variables.get(FOLDER_VARIABLE, "")))
             run.processes.append(found_process(pid, variables))
-    return found
+    return runs
 
 
 def end_abandoned() -> list[str]:
     """SIGKILL to every member whose harness is certainly gone, and a word of it in its run; returns the runs' ids."""
-    found = abandoned_runs()
-    for run_id, run in found.items():
+    runs = abandoned_runs()
+    for run_id, run in runs.items():
         begin_ns = time.monotonic_ns()
         send_signal(run.processes, signal.SIGKILL)
         wait_until_gone(run.processes, run_id)
         if run.folder:
-            members = (each.member_id for each in run.processes)
+            members = (process.member_id for process in run.processes)
             end_ns = time.monotonic_ns()
             RunFolder(run.folder).add_forced_end(members, begin_ns, end_ns, "whoever had started them was gone")
-    return sorted(found)
+    return sorted(runs)

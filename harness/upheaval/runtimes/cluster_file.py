@@ -115,21 +115,21 @@ def require_usable(folder: Path) -> None:
     """Raises when a new cluster cannot be made in this folder: no permission, or something else lies there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        found = sorted(entry.name for entry in folder.iterdir())
+        names = sorted(entry.name for entry in folder.iterdir())
     except NotADirectoryError:
         raise UsageError(f"{folder} is not a folder: give another --dir") from None
     except FileExistsError:
         raise UsageError(f"{folder} is a file: give another --dir") from None
     except OSError as error:
         raise EnvironmentFault(f"cannot use the folder {folder}: {error.strerror}") from error
-    if found:
-        raise UsageError(f"{folder} holds no cluster and is not empty ({found[0]}): give an empty or a new folder")
+    if names:
+        raise UsageError(f"{folder} holds no cluster and is not empty ({names[0]}): give an empty or a new folder")
     require_room(folder)
 
 
 def require_room(folder: Path) -> None:
     """Raises `EnvironmentFault` where a run could not be written: what it did would be lost at its end."""
-    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not os.access(place, os.W_OK | os.X_OK):
         raise EnvironmentFault(f"no permission to write in {place}")
     free = shutil.disk_usage(place).free
@@ -139,10 +139,10 @@ def require_room(folder: Path) -> None:
 
 def _require_version(path: Path, fields: Mapping[str, Json]) -> None:
     """A folder is only used by the series (major and minor version) that made it."""
-    found = jsonfields.integer(fields, "format")
+    number = jsonfields.integer(fields, "format")
     version = jsonfields.text(fields, "version")
-    if found != FORMAT or version.split(".")[:2] != __version__.split(".")[:2]:
+    if number != FORMAT or version.split(".")[:2] != __version__.split(".")[:2]:
         raise UsageError(
-            f"{path.parent} was made by upheaval {version} (format {found}), this is {__version__} (format {FORMAT}): "
+            f"{path.parent} was made by upheaval {version} (format {number}), this is {__version__} (format {FORMAT}): "
             "use that version or a new folder"
         )

@@ -50,7 +50,7 @@ class LiveCompanion(LiveNode[Node_co]):
 
 def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:
     """The entry to use for a companion that is wanted so: a new one, or the one that is there, asked for otherwise."""
-    known = next((each for each in load_companions(folder) if each.name == config.name), None)
+    known = next((companion for companion in load_companions(folder) if companion.name == config.name), None)
     if known is None:
         return config
     credentials = config.credentials or known.credentials

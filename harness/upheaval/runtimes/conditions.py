@@ -63,7 +63,7 @@ class Conditions(ABC):
         seen: Sequence[MemberStatus] = ()
         begin_ns = time.monotonic_ns()
 
-        def found() -> tuple[int] | None:
+        def new_leader() -> tuple[int] | None:
             nonlocal seen
             self.raise_if_ended()
             seen = self.status()
@@ -71,7 +71,7 @@ class Conditions(ABC):
             return None if leader is None or leader == other_than else (leader,)
 
         (leader,) = wait_until(
-            found,
+            new_leader,
             timeout_s=timeout_s,
             interval_s=self.poll_interval_s,
             describe=lambda: f"no leader: {self.shown(seen, begin_ns)}",

@@ -286,10 +286,10 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     def companion(self, name: str) -> LiveCompanion[Node]:
         """Raises `UsageError` for one that was never started here."""
-        found = next((each for each in self.companions() if each.name == companion_name(name)), None)
-        if found is None:
+        companion = next((companion for companion in self.companions() if companion.name == companion_name(name)), None)
+        if companion is None:
             raise UsageError(f"{self.folder} has no {name}: start it first")
-        return found
+        return companion
 
     def add_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
         """A handle to start one with; one that is there already goes on with what it has, asked for otherwise."""
@@ -423,10 +423,10 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     def datagrams(self, purpose: str) -> Datagrams:
         """Of the cluster's links. Raises `UsageError` where they have none."""
-        found = self.links.datagrams
-        if found is None:
+        datagrams = self.links.datagrams
+        if datagrams is None:
             raise UsageError(f"{self.system.text} on the {self.runtime} runtime has no links of datagrams to {purpose}")
-        return found
+        return datagrams
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Done by the cluster's links."""

@@ -4,17 +4,13 @@ The docker runtime is imported only when it is asked for; nothing else needs its
 """
 
 from pathlib import Path
-from typing import Final
 
 from upheaval.errors import UsageError
+from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
-
-PROCESS: Final = ProcessCluster.runtime
-DOCKER: Final = "docker"
-RUNTIMES: Final = (PROCESS, DOCKER)
 
 
 def create_cluster(
@@ -24,7 +20,7 @@ def create_cluster(
     if runtime == PROCESS:
         return ProcessCluster.create(folder, spec, kept=kept)
     if runtime != DOCKER:
-        raise UsageError(f"runtime {runtime!r} has no live clusters: use {' or '.join(RUNTIMES)}")
+        raise UsageError(f"runtime {runtime!r} has no live clusters: use {' or '.join(LIVE_RUNTIMES)}")
     from upheaval.runtimes.docker.cluster import DockerCluster
 
     return DockerCluster.create(folder, spec, kept=kept)

@@ -15,6 +15,7 @@ from typing import Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atomically
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
@@ -156,7 +157,7 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
 
     def status(self) -> CompanionStatus:
         """Read from its counters and its recording log."""
-        pid = next((found.pid for found in self.node.processes()), None)
+        pid = next((process.pid for process in self.node.processes()), None)
         return self._cluster.system.companions.status_in_folder(self.name, self.folder, pid)
 
     def _spawn(self, component: str) -> None:
@@ -186,7 +187,7 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
 class ProcessCluster(LiveCluster[ProcessMember]):
     """A cluster of processes."""
 
-    runtime = "process"
+    runtime = PROCESS
 
     def __init__(self, folder: Path, config: ClusterSpec, *, kept: bool = False) -> None:
         members: list[ProcessMember] = []
@@ -232,7 +233,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     def ingress_endpoints(self) -> dict[int, str]:
         """On loopback, by member id."""
-        return {each.member_id: each.endpoints[0] for each in self.members}
+        return {member.member_id: member.endpoints[0] for member in self.members}
 
     def resolver(self) -> StaticResolver:
         """The proxies of the clients where links have some, else the endpoints themselves."""
@@ -256,7 +257,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     # --- life ---
 
     def _prepare(self) -> None:
-        if not any(found.member_id >= 0 for found in processes_of(self.config.run_id)):
+        if not any(process.member_id >= 0 for process in processes_of(self.config.run_id)):
             ports.require_free(self.config.base_port, self.config.members)
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -264,11 +265,11 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         run_id = self.config.run_id
         try:
             self.note_companions()
-            found = processes_of(run_id)
-            send_signal(found, signal.SIGTERM)
-            send_signal(found, signal.SIGCONT)
+            processes = processes_of(run_id)
+            send_signal(processes, signal.SIGTERM)
+            send_signal(processes, signal.SIGCONT)
             try:
-                wait_until_gone(found, run_id, timeout_s)
+                wait_until_gone(processes, run_id, timeout_s)
             except UnknownOutcome:
                 self._kill(processes_of(run_id), f"did not end within {timeout_s:g} s")
             self._clean_up()
@@ -298,7 +299,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         begin_ns = self.now_ns()
         send_signal(victims, signal.SIGKILL)
         wait_until_gone(victims, self.config.run_id)
-        self.run.add_forced_end((each.member_id for each in victims), begin_ns, self.now_ns(), why)
+        self.run.add_forced_end((process.member_id for process in victims), begin_ns, self.now_ns(), why)
 
     def _clean_up(self) -> None:
         for spawned in self._spawned:
@@ -385,5 +386,5 @@ def last_line(log: Path, start: int) -> str:
             lines = printed(stream.read()).split("\n")
     except OSError:
         return "its log cannot be read"
-    said = (line.strip() for line in reversed(lines))
-    return next((line for line in said if line and not line.startswith(_STACK)), "it said nothing")
+    last_lines = (line.strip() for line in reversed(lines))
+    return next((line for line in last_lines if line and not line.startswith(_STACK)), "it said nothing")

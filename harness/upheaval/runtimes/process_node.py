@@ -33,8 +33,8 @@ class ProcessNode:
     def processes(self, component: str | None = None) -> list[FoundProcess]:
         """The live processes of this node, or of one component of it."""
         wanted = self.components if component is None else (component,)
-        found = [process for process in processes_of(self.run_id) if process.member_id == self.member_id]
-        return [process for process in found if process.component in wanted]
+        processes = [process for process in processes_of(self.run_id) if process.member_id == self.member_id]
+        return [process for process in processes if process.component in wanted]
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         """One name for each process."""
@@ -60,11 +60,11 @@ class ProcessNode:
 
     def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM."""
-        found = self.processes(component)
-        send_signal(found, signal.SIGTERM)
+        processes = self.processes(component)
+        send_signal(processes, signal.SIGTERM)
         # A stopped process does not hear that it is to end.
-        send_signal(found, signal.SIGCONT)
-        wait_until_gone(found, self.run_id, timeout_s)
+        send_signal(processes, signal.SIGCONT)
+        wait_until_gone(processes, self.run_id, timeout_s)
 
     def pause(self, component: str | None = None) -> None:
         """SIGSTOP."""
@@ -79,13 +79,13 @@ class ProcessNode:
         send_signal(self.processes(), signal.SIGHUP)
 
     def _running(self) -> set[str]:
-        return {found.component for found in self.processes()}
+        return {process.component for process in self.processes()}
 
     def _signal_and_wait(self, component: str | None, number: signal.Signals, *, is_stopped_then: bool) -> None:
-        found = self.processes(component)
-        send_signal(found, number)
+        processes = self.processes(component)
+        send_signal(processes, number)
         wait_until(
-            lambda: all(is_stopped(process.pid) in (is_stopped_then, None) for process in found),
+            lambda: all(is_stopped(process.pid) in (is_stopped_then, None) for process in processes),
             timeout_s=SIGNAL_TIMEOUT_S,
             describe=lambda: f"{self.name} does not {'stop' if is_stopped_then else 'go on'} by a signal",
         )

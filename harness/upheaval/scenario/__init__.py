@@ -19,8 +19,6 @@ from upheaval.scenario.text import (
     scenario_names as scenario_names,
 )
 from upheaval.scenario.values import (
-    PROCESS as PROCESS,
-    SIMULATED as SIMULATED,
     AskFor as AskFor,
     Begin as Begin,
     End as End,

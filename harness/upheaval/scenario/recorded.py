@@ -27,8 +27,8 @@ class _Event(NamedTuple):
 def recorded_scenario(origin: Scenario, run: RunFolder) -> Scenario:
     """Raises `UsageError` when the run holds faults that no scenario made."""
     statements = list(Text(origin.text, origin.name).statements())
-    head = [each.code for each in statements if each.first in _HEAD]
-    promises = [each.code for each in statements if each.first == "promise"]
+    head = [statement.code for statement in statements if statement.first in _HEAD]
+    promises = [statement.code for statement in statements if statement.first == "promise"]
     text = "\n".join([*head, *_steps(run), *promises, ""])
     return parse_scenario(text, name=origin.name, where=f"the recorded schedule of {run.path}")
 

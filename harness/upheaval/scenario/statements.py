@@ -156,7 +156,7 @@ class Statement:
         """A word as the id of one of so many members; `others` are what else the word may be."""
         prefix, _, digits = word.text.rpartition("-")
         if prefix != "member" or not digits.isascii() or not digits.isdigit() or len(digits) > DIGITS_MAX:
-            hint = did_you_mean(word.text, (*others, *(f"member-{each}" for each in range(members))))
+            hint = did_you_mean(word.text, (*others, *(f"member-{member_id}" for member_id in range(members))))
             known = f"one of {', '.join(others)}, member-N" if others else "member-N"
             self.fail(f"unknown target {word.text!r}: use {known}{hint}", word)
         if int(digits) >= members:

@@ -235,7 +235,7 @@ class _Reader:
         names = ("latency-ms", "bytes-per-second", "timeout-ms", "channel", "dialled-by", "by")
         options = line.take_options(names)
         latency_ms, rate, timeout_ms = (options.number(name) for name in names[:3])
-        dialler = options.one_of("dialled-by", [each for each in Dialler if each], Dialler.ANY)
+        dialler = options.one_of("dialled-by", [dialler for dialler in Dialler if dialler], Dialler.ANY)
         means = options.one_of("by", list(Means), Means.PROXY)
         return line.checked(
             lambda: LinkFault(

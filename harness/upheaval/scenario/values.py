@@ -8,6 +8,7 @@ from pathlib import Path
 
 from upheaval.cluster import needs_closing_snapshot
 from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
+from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault
@@ -17,8 +18,6 @@ from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 
 LIBRARY = Path(__file__).parents[1] / "scenarios"
-SIMULATED, PROCESS, DOCKER = "simulated", "process", "docker"
-RUNTIMES = (SIMULATED, PROCESS, DOCKER)
 # A user whose leader is gone opens another session, and its old ones stay until they time out.
 SESSIONS_A_USER = 6
 SPARE_SESSIONS = 8
@@ -260,8 +259,8 @@ class Scenario:
         if any(isinstance(step, WaitSent) for step in self.steps):
             return (PROCESS,)
         if any(isinstance(fault, DatagramFault) or fault.dialler for fault in self.link_faults):
-            return (PROCESS, DOCKER)
-        return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)
+            return LIVE_RUNTIMES
+        return RUNTIMES if self.cluster.components == "together" else LIVE_RUNTIMES
 
 
 def _command_of(step: GiveCommand | KeepCompanion) -> str:

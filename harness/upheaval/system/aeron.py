@@ -17,6 +17,7 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
+from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system.aeron_clients import AnyBridge, Bridge, BridgeClients, Egress, RunningBridge
 from upheaval.system.aeron_companions import AeronCompanions
 from upheaval.system.aeron_files import (
@@ -89,8 +90,8 @@ _BRIDGES: Final = itertools.count()
 class AeronSystem(AnswersAsJson):
     """Aeron Cluster of one version. Implements `SystemInContainers`."""
 
-    runtimes = ("process", "docker")
-    split_runtimes = ("process", "docker")
+    runtimes = LIVE_RUNTIMES
+    split_runtimes = LIVE_RUNTIMES
     # The order of the members string, and where a member gets what it replicates.
     ports = (9001, 9002, 9003, 9004, 9005)
     metrics_port = 9006
@@ -168,7 +169,7 @@ class AeronSystem(AnswersAsJson):
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
         """What a container is told: the properties, and whose they are; where a copy of a service's code would be."""
-        folders = [str(self.folder / each) for each in plan.python_path]
+        folders = [str(self.folder / folder) for folder in plan.python_path]
         # Components in containers of their own share nothing but the member's volume.
         is_split = plan.component != _WHOLE
         driver = {DIRECTORY: str(self.folder / DRIVER_IN_VOLUME)} if is_split else {}
@@ -193,10 +194,10 @@ class AeronSystem(AnswersAsJson):
         directory = driver_directory(folder)
         if directory is None or not directory.is_dir():
             return
-        kept = folder / layout.CNC
+        copy = folder / layout.CNC
         with contextlib.suppress(OSError):
-            kept.parent.mkdir(exist_ok=True)
-            shutil.copyfile(directory / kept.name, kept)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(directory / copy.name, copy)
         shutil.rmtree(directory, ignore_errors=True)
 
     def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
@@ -220,9 +221,9 @@ class AeronSystem(AnswersAsJson):
         pids = {component: pid}
         if component != _WHOLE:
             # Those of other containers have ids that mean nothing here.
-            others = [each for each in processes_of(run_id) if each.member_id == member_id]
-            pids = {each.component: each.pid for each in others} | pids
-            if not all(is_running(folder, each) for each in COMPONENTS):
+            others = [process for process in processes_of(run_id) if process.member_id == member_id]
+            pids = {process.component: process.pid for process in others} | pids
+            if not all(is_running(folder, component) for component in COMPONENTS):
                 return MemberStatus(member_id, alive=False, pids=pids)
         status = MemberStatus(member_id, alive=True, pids=pids)
         try:
@@ -303,7 +304,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
     }
     return {
         MEMBER_ID: str(plan.member_id),
-        "members": "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints)),
+        "members": "|".join(",".join([str(number), *endpoints]) for number, endpoints in enumerate(plan.endpoints)),
         "folder": plan.folder,
         DIRECTORY: str(shared_directory(plan.spec.run_id, str(plan.member_id))),
         # Members of Aeron show no metrics: that port of theirs is free.
@@ -324,8 +325,8 @@ def _host(plan: MemberPlan) -> str:
 
 
 def _marks(folder: Path, component: str) -> Iterator[Path]:
-    for each, pattern in _MARKS.items():
-        if component in (each, _WHOLE):
+    for name, pattern in _MARKS.items():
+        if component in (name, _WHOLE):
             yield from folder.glob(pattern)
 
 

@@ -51,13 +51,13 @@ class Bridge:
         """
         self._log = folder / LOG_FILE
         self._directory, self._egress = directory, egress
-        with self._log.open("ab") as said:
+        with self._log.open("ab") as log:
             # In a session of its own: what interrupts its clients must not end the bridge before their sessions.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=log,
                 env=environment(),
                 start_new_session=True,
             )
@@ -178,14 +178,14 @@ def _bound(endpoint: str) -> socket.socket | None:
 def _line(pipe: IO[bytes], timeout_s: float) -> bytes:
     """The first line of what a process says; what there is of it when it ends, or says no whole line in time."""
     deadline = time.monotonic() + timeout_s
-    told = b""
-    while not told.endswith(b"\n"):
+    line = b""
+    while not line.endswith(b"\n"):
         ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
         more = os.read(pipe.fileno(), 1) if ready else b""
         if not more:
             break
-        told += more
-    return told
+        line += more
+    return line
 
 
 class BridgeSession:
@@ -242,8 +242,8 @@ class BridgeSession:
 
     def given_back(self) -> Sequence[int]:
         """What `offer` returned for messages that were not taken; each is told once."""
-        told, self._given_back = self._given_back, []
-        return told
+        numbers, self._given_back = self._given_back, []
+        return numbers
 
     def close(self) -> None:
         """Let the bridge close the session with the cluster."""
@@ -300,10 +300,10 @@ class BridgeSession:
         elif kind == _ERROR:
             self._told = printed(body)
         elif kind == _END:
-            told = f"; before that, {self._told}" if self._told else ""
+            earlier = f"; before that, {self._told}" if self._told else ""
             self._connection.close()
             # Whether the cluster or the client gave the session up the bridge does not say.
-            self._end(TimeoutExpired(printed(body) + told))
+            self._end(TimeoutExpired(printed(body) + earlier))
 
     def _end(self, error: NodeError | None) -> None:
         self.error = self.error or error

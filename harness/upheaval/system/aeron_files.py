@@ -27,7 +27,7 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"\\{each}" if each in _ESCAPED else each for each in text)
+    return "".join(f"\\{character}" if character in _ESCAPED else character for character in text)
 
 
 def shared_directory(run_id: str, whose: str) -> Path:
@@ -41,14 +41,14 @@ def property_of(folder: Path, name: str) -> str | None:
         lines = (folder / PROPERTIES_FILE).read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    found = next((line for line in lines if line.startswith(f"{name}=")), None)
-    return None if found is None else found.partition("=")[2].replace("\\", "")
+    property_line = next((line for line in lines if line.startswith(f"{name}=")), None)
+    return None if property_line is None else property_line.partition("=")[2].replace("\\", "")
 
 
 def driver_directory(folder: Path) -> Path | None:
     """That of the media driver, if the folder has a configuration."""
-    found = property_of(folder, DIRECTORY)
-    return None if found is None else Path(found)
+    directory = property_of(folder, DIRECTORY)
+    return None if directory is None else Path(directory)
 
 
 def is_running(folder: Path, component: str) -> bool:

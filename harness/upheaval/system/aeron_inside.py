@@ -128,7 +128,7 @@ def _status() -> MemberStatus:
 
 def _is_well() -> bool:
     if COMPONENT_VARIABLE in os.environ:
-        return all(is_running(_FOLDER, each) for each in COMPONENTS)
+        return all(is_running(_FOLDER, component) for component in COMPONENTS)
     return _status().alive
 
 

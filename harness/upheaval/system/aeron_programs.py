@@ -80,10 +80,10 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
     sources = sorted((SOURCES / "src").rglob("*.java")) if tests else sorted((SOURCES / "src/main").rglob("*.java"))
     if not sources:
         raise EnvironmentFault(f"{SOURCES} has no sources: members of Aeron need `pip install -e` of a clone")
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for source in sources:
-        told.update(f"{source.relative_to(SOURCES)}\0".encode() + source.read_bytes() + b"\0")
-    classes = _CACHE / f"aeron-member-{version}-{told.hexdigest()[:16]}"
+        digest.update(f"{source.relative_to(SOURCES)}\0".encode() + source.read_bytes() + b"\0")
+    classes = _CACHE / f"aeron-member-{version}-{digest.hexdigest()[:16]}"
     if not classes.exists():
         _compile(classes, library, sources)
     return classes
@@ -102,7 +102,7 @@ def java_line(class_path: Sequence[str], program: str, *arguments: str, options:
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
-    opens = [each for package in _OPENED for each in ("--add-opens", f"{package}=ALL-UNNAMED")]
+    opens = [word for package in _OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
     # Members share the cores of one machine: one thread collects garbage, and little is compiled by the other.
     usual = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
     return [java, *opens, *usual, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
@@ -136,10 +136,10 @@ def _fetch(version: str, path: Path) -> None:
         if problem is not None:
             lines = [line for line in problem.splitlines() if "ERROR" in line]
             raise EnvironmentFault(f"mvn cannot fetch {artifact}: {lines[0] if lines else 'it gave no reason'}")
-        found = Path(folder) / path.name
-        if _digest(found) != SHA256[version]:
-            raise EnvironmentFault(f"{artifact} has the digest {_digest(found)} instead of {SHA256[version]}")
-        found.replace(path)
+        jar = Path(folder) / path.name
+        if _digest(jar) != SHA256[version]:
+            raise EnvironmentFault(f"{artifact} has the digest {_digest(jar)} instead of {SHA256[version]}")
+        jar.replace(path)
 
 
 def _digest(path: Path) -> str:

@@ -19,8 +19,8 @@ def name_in_member(service: str) -> str:
 
 def class_path_of(service: str, folders: Sequence[str]) -> list[str]:
     """The entries in each of the folders; none for a shipped service."""
-    entries = [each for each in service.split(":")[:-1] if each]
-    return [str(PurePath(folder, each)) for folder in folders for each in entries]
+    entries = [entry for entry in service.split(":")[:-1] if entry]
+    return [str(PurePath(folder, entry)) for folder in folders for entry in entries]
 
 
 def require_services(spec: ClusterSpec, system: str) -> None:
@@ -39,7 +39,7 @@ def require_services(spec: ClusterSpec, system: str) -> None:
 
 
 def _require_class(what: str, named: str, class_path: Sequence[str], system: str) -> None:
-    missing = [each for each in class_path if not _is_there(Path(each))]
+    missing = [entry for entry in class_path if not _is_there(Path(entry))]
     if missing:
         raise UsageError(f"{what} {named!r}: {missing[0]} is missing: build it first (CLASSPATH:Class)")
     if not name_in_member(named) or ":" not in named or named.startswith(":"):

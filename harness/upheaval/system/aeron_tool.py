@@ -64,7 +64,7 @@ def ask(options: Options, aeron: Path) -> Answer:
 
 def _values(line: str) -> dict[str, Value]:
     head, *members = line.split("ClusterMember{")
-    return {**_fields(head), "activeMembers": [_fields(each) for each in members]}
+    return {**_fields(head), "activeMembers": [_fields(member) for member in members]}
 
 
 def _fields(text: str) -> dict[str, Value]:

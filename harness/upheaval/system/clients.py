@@ -42,8 +42,8 @@ class WayIn:
     @property
     def dialled(self) -> Mapping[str, str]:
         """What is dialled for the endpoints that are not dialled themselves."""
-        found = {endpoint: self.resolver.resolve(endpoint, 0) for endpoint in self.endpoints.values()}
-        return {endpoint: address for endpoint, address in found.items() if address != endpoint}
+        address_of = {endpoint: self.resolver.resolve(endpoint, 0) for endpoint in self.endpoints.values()}
+        return {endpoint: address for endpoint, address in address_of.items() if address != endpoint}
 
 
 @dataclass(frozen=True, slots=True)

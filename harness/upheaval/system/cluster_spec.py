@@ -86,7 +86,7 @@ CLUSTER_OF_THREE: Final = ClusterSpec()
 
 def _with_absolute_paths(program: str, source: str) -> str:
     *entries, name = program.split(":")
-    return ":".join([*(str(Path(source, each).absolute()) for each in entries if each), name])
+    return ":".join([*(str(Path(source, entry).absolute()) for entry in entries if entry), name])
 
 
 def _absolute(path: str) -> str:

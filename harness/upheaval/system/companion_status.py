@@ -49,7 +49,7 @@ def status_from_fields(name: str, fields: Mapping[str, object]) -> CompanionStat
     if fields.get("alive") is not True:
         return CompanionStatus(name, alive=False, snapshot_position=_number(fields, "snapshot_position"))
     numbers = {
-        each.name: _number(fields, each.name) for each in dataclasses.fields(CompanionStatus) if each.type is int
+        field.name: _number(fields, field.name) for field in dataclasses.fields(CompanionStatus) if field.type is int
     }
     return CompanionStatus(name, alive=True, state=state if isinstance(state, str) else None, **numbers)
 

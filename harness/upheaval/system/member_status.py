@@ -63,9 +63,9 @@ def read_member_status(folder: Path, member_id: int, run_id: str) -> MemberStatu
 
 def with_leaders(statuses: Iterable[MemberStatus]) -> list[MemberStatus]:
     """Fill in who leads each member's term, as far as a live member says that it does."""
-    found = list(statuses)
-    leaders = {status.leadership_term_id: status.member_id for status in found if status.role == LEADER}
-    return [replace(status, leader_member_id=leaders.get(status.leadership_term_id, -1)) for status in found]
+    members = list(statuses)
+    leaders = {status.leadership_term_id: status.member_id for status in members if status.role == LEADER}
+    return [replace(status, leader_member_id=leaders.get(status.leadership_term_id, -1)) for status in members]
 
 
 def read_counters(path: Path, driver_pid: int) -> Counters | None:

@@ -37,10 +37,10 @@ class FoundProcess:
 
 def processes_of(run_id: str) -> list[FoundProcess]:
     """All live processes with this run id in their environment, in order of their ids."""
-    found = [
+    processes = [
         found_process(pid, variables) for pid, variables in environments() if variables.get(RUN_ID_VARIABLE) == run_id
     ]
-    return sorted(found, key=lambda process: process.pid)
+    return sorted(processes, key=lambda process: process.pid)
 
 
 def process_of(pid: int, run_id: str) -> FoundProcess | None:

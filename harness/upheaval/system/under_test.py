@@ -16,6 +16,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, TOGETHER, FieldError, Json, MemberFolder, jsonfields
+from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval.system.clients import ClientNeeds, Clients, NodeClients, NodeWaitingClients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.companions import Companions, NodeCompanions
@@ -247,8 +248,8 @@ class UpheavalNode(AnswersAsJson):
     """The node of this repository. Implements `SystemInContainers`."""
 
     text = OWN_SYSTEM
-    runtimes = ("process", "docker", "simulated")
-    split_runtimes = ("process", "docker")
+    runtimes = RUNTIMES
+    split_runtimes = LIVE_RUNTIMES
     configuration_file = "config.json"
     has_streams = True
     companions: Companions = NodeCompanions()
@@ -284,7 +285,7 @@ class UpheavalNode(AnswersAsJson):
 
     def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
         """See `upheaval_node.member_config`. Members are Aeron's `id,ingress,consensus,log,catchup,archive|...`."""
-        members = "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints))
+        members = "|".join(",".join([str(number), *endpoints]) for number, endpoints in enumerate(plan.endpoints))
         metrics_host, _, metrics_port = plan.metrics.rpartition(":")
         return {
             "member_id": plan.member_id,
@@ -422,8 +423,8 @@ def require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFault
 
 def traced_exit_status(member: MemberFolder, pid: int) -> int | None:
     """With which status a process says that it ends, in the last event of it."""
-    events = (each for each in member.read_trace() if each.event == TraceKind.PROCESS_END)
-    ends = [each for each in events if each.fields.get("pid") == pid]
+    events = (event for event in member.read_trace() if event.event == TraceKind.PROCESS_END)
+    ends = [event for event in events if event.fields.get("pid") == pid]
     status = ends[-1].fields.get("status") if ends else None
     return status if isinstance(status, int) else None
 

@@ -15,6 +15,7 @@ from upheaval.cluster import end_run, needs_closing_snapshot, perform
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.operations.restore import Source, examine
 from upheaval.records import OWN_SYSTEM, STANDBY, TOGETHER, AdminCommand, ControlRecord, Converge, RunFolder
+from upheaval.runtime_names import DOCKER, PROCESS, RUNTIMES, SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, RunningLoad
@@ -24,9 +25,6 @@ from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 from upheaval_node.suggestions import did_you_mean
 
-SIMULATED: Final = "simulated"
-DOCKER: Final = "docker"
-RUNTIMES: Final = ("process", SIMULATED, DOCKER)
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
 
@@ -88,7 +86,7 @@ class Cluster:
         service: str = WORKBENCH_SERVICE,
         source: str | os.PathLike[str] | None = None,
         *,
-        runtime: str = "process",
+        runtime: str = PROCESS,
         members: int = 3,
         seed: int = 1,
         sync_level: int = 0,

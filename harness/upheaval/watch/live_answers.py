@@ -73,7 +73,11 @@ class LiveAnswers:
 
     def read_up_to(self, position: int, start: int) -> Iterator[Finding]:
         """What should lie before a position up to which the log, which begins at `start`, was read."""
-        placed = [each for each in self._waiting.values() if each.position is not None and each.position <= position]
+        placed = [
+            operation
+            for operation in self._waiting.values()
+            if operation.position is not None and operation.position <= position
+        ]
         for operation in placed:
             del self._waiting[operation.id]
             if operation.position is not None and operation.position > start:

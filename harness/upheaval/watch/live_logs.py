@@ -103,5 +103,5 @@ def _first_difference(members: tuple[int, int], one: Segment, other: Segment) ->
         frame = slice(offset, offset + (length + 31 & -32))
         if one.data[frame] != other.data[frame.start + shift : frame.stop + shift]:
             break
-    shown = (Shown(frame_at(each, at), frame_facts(each, at)) for each, at in ((one, offset), (other, offset + shift)))
+    shown = (Shown(frame_at(log, at), frame_facts(log, at)) for log, at in ((one, offset), (other, offset + shift)))
     return differing_frames(members, one.base + offset, *shown)

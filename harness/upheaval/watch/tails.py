@@ -39,10 +39,10 @@ class LineTail:
     def more(self) -> list[tuple[int, bytes]]:
         """The next whole lines."""
         try:
-            found = self.path.stat()
-            if found.st_ino != self._inode or found.st_size < self.offset:
-                self._inode, self.offset, self.number = found.st_ino, 0, 0
-            if found.st_size == self.offset:
+            status = self.path.stat()
+            if status.st_ino != self._inode or status.st_size < self.offset:
+                self._inode, self.offset, self.number = status.st_ino, 0, 0
+            if status.st_size == self.offset:
                 return []
             with self.path.open("rb") as stream:
                 stream.seek(self.offset)

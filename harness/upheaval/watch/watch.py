@@ -15,6 +15,7 @@ from upheaval.checkers.protocol.leader_claims import traced_claims
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Manifest, Operation, RunFolder, TraceEvent, jsonfields, parse_operation
+from upheaval.runtime_names import DOCKER
 from upheaval.system import last_commit_position, system_named
 from upheaval.waits import wait_until
 from upheaval.watch.live_answers import LiveAnswers
@@ -42,7 +43,6 @@ POWER_LOST: Final = "members lost power and nothing was synced, so logs go back:
 UNSEALED_S: Final = 5.0
 """A run that has converged, none of whose members runs any more, and which nobody seals, is over after so long."""
 _GONE: Final = "seen while the run went on, its files do not show it any more"
-_DOCKER: Final = "docker"
 _INTERVAL_S: Final = 0.5
 _UNREADABLE_MAX: Final = 10
 
@@ -80,7 +80,7 @@ class Watch:
     def begin(self) -> None:
         """Say what is judged."""
         self._output.note(f"{self._run.path}: {NOT_YET}")
-        if self._manifest.runtime == _DOCKER:
+        if self._manifest.runtime == DOCKER:
             self._output.note(IN_VOLUMES)
 
     def look(self) -> bool:
@@ -103,7 +103,7 @@ class Watch:
         report = replace(
             report,
             findings=tuple(judged.values()),
-            unchecked=tuple(each for each in report.unchecked if each.promise not in judged),
+            unchecked=tuple(unchecked for unchecked in report.unchecked if unchecked.promise not in judged),
         )
         self._output.end(report, self._answers.followed)
         return report.verdict
@@ -116,7 +116,7 @@ class Watch:
         manifest = self._manifest
         if manifest.sealed is not None:
             return True
-        if manifest.converge is None or manifest.runtime == _DOCKER or is_running(self._run, manifest):
+        if manifest.converge is None or manifest.runtime == DOCKER or is_running(self._run, manifest):
             self._ended_s = None
             return False
         now_s = time.monotonic()
@@ -153,7 +153,7 @@ class Watch:
         lines = self._history.more()
         self._found(self._answers.answered(self._operations(lines)))
         has_traces = [self._read_trace(member_id) for member_id in range(len(self._traces))]
-        if self._manifest.runtime == _DOCKER or self._is_powerless:
+        if self._manifest.runtime == DOCKER or self._is_powerless:
             self._answers.forget()
             return bool(lines) or any(has_traces)
         self._committed = committed_positions(self._run, self._manifest)
@@ -215,10 +215,10 @@ def committed_positions(run: RunFolder, manifest: Manifest) -> dict[int, int]:
     """Up to where the log of each member is committed, as its counters say, which outlive it, and at the end of a run
     the manifest. -1 of a member of which neither is there.
     """
-    found = {member_id: last_commit_position(run.member(member_id).path) for member_id in range(manifest.members)}
+    positions = {member_id: last_commit_position(run.member(member_id).path) for member_id in range(manifest.members)}
     for final in finals_of(manifest):
-        found[final.member_id] = max(found.get(final.member_id, -1), final.commit_position)
-    return found
+        positions[final.member_id] = max(positions.get(final.member_id, -1), final.commit_position)
+    return positions
 
 
 def is_running(run: RunFolder, manifest: Manifest) -> bool:

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from upheaval.execution.known_bugs import KNOWN_BUGS, known_bugs
-from upheaval.scenario import PROCESS, load_scenario
+from upheaval.runtime_names import PROCESS
+from upheaval.scenario import load_scenario
 from upheaval.scenario.text import OTHERS
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,8 @@ import pytest
 
 from upheaval.campaign.schedules import draw_schedule, kind_of
 from upheaval.execution.links import require_link_faults
-from upheaval.scenario import PROCESS, GiveCommand, Scenario
+from upheaval.runtime_names import PROCESS
+from upheaval.scenario import GiveCommand, Scenario
 from upheaval.system import system_named
 
 SEEDS = range(1, 301)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions
+from upheaval.runtime_names import DOCKER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.companion import DockerCompanion
@@ -67,7 +68,9 @@ class DockerMember(LiveMember[DockerNode]):
 
     def __init__(self, cluster: "DockerCluster", member_id: int) -> None:
         components = COMPONENTS if cluster.config.components == SPLIT else (ALL,)
-        names = {each: cluster.engine_run.container_name(f"member-{member_id}", each) for each in components}
+        names = {
+            component: cluster.engine_run.container_name(f"member-{member_id}", component) for component in components
+        }
         node = DockerNode(f"member {member_id}", cluster.client, names, self._make, self._bring_copies)
         super().__init__(cluster, member_id, node)
         self._cluster = cluster
@@ -199,7 +202,7 @@ class DockerMember(LiveMember[DockerNode]):
 class DockerCluster(LiveCluster[DockerMember]):
     """A cluster of containers."""
 
-    runtime = "docker"
+    runtime = DOCKER
     poll_interval_s = POLL_INTERVAL_S
 
     def __init__(self, folder: Path, config: ClusterSpec, client: Client, *, kept: bool = False) -> None:
@@ -277,8 +280,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         endpoints = self.ingress_endpoints()
         if not self.system.has_streams:
             port = self.system.ports[0]
-            found = self.member_addresses().values()
-            return StaticResolver({endpoints[number]: f"{each}:{port}" for number, each in enumerate(found)})
+            addresses = self.member_addresses().values()
+            return StaticResolver({endpoints[number]: f"{address}:{port}" for number, address in enumerate(addresses)})
         return StaticResolver({endpoints[member.member_id]: member.ingress_address for member in self.members})
 
     def member_addresses(self) -> Mapping[str, str]:
@@ -367,7 +370,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         killed = [
             member.member_id
             for member, incarnations in zip(self.members, running, strict=True)
-            if any(member.node.exit_status(each) == _KILLED for each in incarnations)
+            if any(member.node.exit_status(incarnation) == _KILLED for incarnation in incarnations)
         ]
         self.run.add_forced_end(killed, begin_ns, self.now_ns(), f"did not end within {timeout_s:g} s")
 
@@ -382,7 +385,7 @@ class DockerCluster(LiveCluster[DockerMember]):
     def all_or_nothing(self) -> Iterator[None]:
         """On the way out of a failure, remove everything if nothing ran before; else end what was started inside."""
         of_members = self.for_all(lambda member: member.incarnation())
-        before = frozenset[str]().union(*of_members, *(each.incarnation() for each in self.companions()))
+        before = frozenset[str]().union(*of_members, *(companion.incarnation() for companion in self.companions()))
         try:
             yield
         except BaseException:
@@ -427,10 +430,10 @@ def _image_of(spec: ClusterSpec, system: SystemInContainers) -> str:
 def require_image_of(system: SystemInContainers, client: Client, tag: str) -> None:
     """Raises `HarnessError` for an image that is not there, or has no members of that system."""
     require_image(client, tag)
-    found = ((inspect(client, tag) or {}).get("Config") or {}).get("Labels") or {}
+    labels = ((inspect(client, tag) or {}).get("Config") or {}).get("Labels") or {}
     for label, expected in system.image_labels.items():
-        if found.get(label) != expected:
-            got = found.get(label, "none")
+        if labels.get(label) != expected:
+            got = labels.get(label, "none")
             raise UsageError(
                 f"image {tag}: label {label}: expected {expected}, got {got}: build it FROM {system.image}"
             )

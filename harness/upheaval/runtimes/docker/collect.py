@@ -58,8 +58,8 @@ def read_file(container: Any, source: str) -> bytes:
                 spool.write(chunk)
             spool.seek(0)
             with tarfile.open(fileobj=spool) as archive:
-                found = next((archive.extractfile(entry) for entry in archive if entry.isreg()), None)
-                return b"" if found is None else found.read()
+                file = next((archive.extractfile(entry) for entry in archive if entry.isreg()), None)
+                return b"" if file is None else file.read()
     except (OSError, tarfile.TarError) as error:
         raise EnvironmentFault(f"{doing}: {error}") from error
 
@@ -75,7 +75,7 @@ def _unpack(stream: Any, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=stream) as archive:
         for entry in archive:
-            is_left = PurePosixPath(entry.name).parts[:1] in [(each,) for each in _LEFT]
+            is_left = PurePosixPath(entry.name).parts[:1] in [(name,) for name in _LEFT]
             if (entry.isreg() or entry.isdir()) and not is_left:
                 entry.mode |= 0o700 if entry.isdir() else 0o600
                 archive.extract(entry, target, filter="data")

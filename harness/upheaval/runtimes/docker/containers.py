@@ -89,9 +89,9 @@ def free_subnets(client: Client, within: str, count: int) -> list[str]:
     configs = [config for network in networks for config in (network["IPAM"] or {}).get("Config") or ()]
     texts = [config["Subnet"] for config in configs if "." in config.get("Subnet", "")]
     whole = ipaddress.IPv4Network(within)
-    taken = [each for text in texts if (each := ipaddress.IPv4Network(text, strict=False)).overlaps(whole)]
+    taken = [subnet for text in texts if (subnet := ipaddress.IPv4Network(text, strict=False)).overlaps(whole)]
     candidates = whole.subnets(new_prefix=_PREFIX_LENGTH)
-    free = [str(each) for each in candidates if not any(each.overlaps(other) for other in taken)]
+    free = [str(network) for network in candidates if not any(network.overlaps(other) for other in taken)]
     if len(free) < count:
         raise EnvironmentFault(f"no {count} subnets of {within} are free: remove networks with `docker network prune`")
     return random.SystemRandom().sample(free, count)

@@ -43,7 +43,10 @@ class EngineRun:
         with engine_errors("looking into the network"):
             (network,) = self.client.networks.list(names=[network_name(self.run_id)])
         subnet = ipaddress.IPv4Network(network.attrs["IPAM"]["Config"][0]["Subnet"])
-        return [str(subnet[_THIS_MACHINE]), *(str(subnet[_FIRST_MEMBER + each]) for each in range(self.members))]
+        return [
+            str(subnet[_THIS_MACHINE]),
+            *(str(subnet[_FIRST_MEMBER + member_id]) for member_id in range(self.members)),
+        ]
 
     def make_networks(self) -> None:
         """Those that are not there yet."""

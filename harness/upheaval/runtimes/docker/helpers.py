@@ -77,20 +77,20 @@ class Helpers:
         host, port = self.address(link.target), self._port(ProxyPlace(link.source, link.target, channel))
         if link.source == CLIENTS:
             return datagrams.ping(f"{host}:{port}", lambda: system.ping(link.channels, extra_length)[1], timeout_s)
-        said: Sequence[object] = [f"{host}:{port}", channel, extra_length, timeout_s]
+        arguments: Sequence[object] = [f"{host}:{port}", channel, extra_length, timeout_s]
         module = datagrams.__name__
         if system.has_streams:
-            said = [host, port, text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex(), timeout_s]
+            arguments = [host, port, text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex(), timeout_s]
             module = connections.__name__
-        answer, took_ns = self.ask(link.source, module, "ping", *said)
+        answer, took_ns = self.ask(link.source, module, "ping", *arguments)
         # A new connection that is reset has been refused, for him who dials.
         return Ping(Answer.RESET if answer == Answer.REFUSED else Answer(answer), took_ns)
 
     # --- for what breaks links ---
 
-    def ask(self, member_id: int, module: str, *said: object) -> Any:
+    def ask(self, member_id: int, module: str, *arguments: object) -> Any:
         """What a program says in the member's network."""
-        return json.loads(self._ask(member_id, ["python3", "-m", module, *map(str, said)]))
+        return json.loads(self._ask(member_id, ["python3", "-m", module, *map(str, arguments)]))
 
     def require_ends(self, links: Sequence[Link]) -> None:
         """Raises `UsageError` for links with another end."""

@@ -39,7 +39,7 @@ def is_abandoned(labels: Mapping[str, str]) -> bool:
 def abandoned(client: Client) -> list[str]:
     """What killed harnesses left: kind and name of each."""
     with engine_errors("looking for what killed harnesses left in the engine"):
-        return [f"{each.kind} {each.name}" for each in _things(client, RUN_ID) if is_abandoned(each.labels)]
+        return [f"{thing.kind} {thing.name}" for thing in _things(client, RUN_ID) if is_abandoned(thing.labels)]
 
 
 def is_there(client: Client, run_id: str) -> bool:
@@ -69,24 +69,24 @@ class _Thing:
 def _things(client: Client, label: str) -> Iterator[_Thing]:
     """Containers first: networks and volumes that are in use cannot be removed."""
     api, filters = client.api, {"label": label}
-    for each in api.containers(all=True, filters=filters):
-        name = (each["Names"] or [each["Id"]])[0].removeprefix("/")
-        remove = partial(api.remove_container, each["Id"], force=True, v=True)
-        yield _Thing("container", name, each["Labels"] or {}, remove)
-    for each in api.networks(filters=filters):
-        yield _Thing("network", each["Name"], each["Labels"] or {}, partial(api.remove_network, each["Id"]))
-    for each in api.volumes(filters=filters)["Volumes"] or ():
-        remove = partial(api.remove_volume, each["Name"], force=True)
-        yield _Thing("volume", each["Name"], each["Labels"] or {}, remove)
+    for container in api.containers(all=True, filters=filters):
+        name = (container["Names"] or [container["Id"]])[0].removeprefix("/")
+        remove = partial(api.remove_container, container["Id"], force=True, v=True)
+        yield _Thing("container", name, container["Labels"] or {}, remove)
+    for network in api.networks(filters=filters):
+        yield _Thing("network", network["Name"], network["Labels"] or {}, partial(api.remove_network, network["Id"]))
+    for volume in api.volumes(filters=filters)["Volumes"] or ():
+        remove = partial(api.remove_volume, volume["Name"], force=True)
+        yield _Thing("volume", volume["Name"], volume["Labels"] or {}, remove)
 
 
 def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> int:
     count = 0
     with engine_errors("removing what a run left in the engine"):
-        for each in _things(client, label):
-            if is_wanted(each.labels):
+        for thing in _things(client, label):
+            if is_wanted(thing.labels):
                 with _gone_is_fine():
-                    each.remove()
+                    thing.remove()
                     count += 1
     return count
 

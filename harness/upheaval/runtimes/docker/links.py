@@ -88,8 +88,8 @@ class DockerLinks(ToxicInjector):
             raise UsageError(f"no connection uses {link}")
         channel, text = self._cluster.system.ping(link.channels, extra_length)
         place = ProxyPlace(link.source, link.target, channel)
-        said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
-        arguments = [_alias(link.source), _port(place), *said, timeout_s]
+        texts = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
+        arguments = [_alias(link.source), _port(place), *texts, timeout_s]
         prober = self._any_running() if link.source == CLIENTS else link.source
         sent_before = self._sent(place)
         answer, took_ns = self._inside(prober, ["ping", *map(str, arguments)])
@@ -116,33 +116,33 @@ class DockerLinks(ToxicInjector):
     def _look(self, receiver: int) -> None:
         """Add what has come since the last look to the streams that end at a receiver."""
         if receiver == CLIENTS:
-            found = connections.received()
+            heard = connections.received()
         else:
-            found = [Received(*fields) for fields in self._inside(receiver, ["received"])]
+            heard = [Received(*fields) for fields in self._inside(receiver, ["received"])]
         before = self._seen.get(receiver, {})
-        self._seen[receiver] = {each.cookie: each.length for each in found}
+        self._seen[receiver] = {arrival.cookie: arrival.length for arrival in heard}
         streams = self._streams_into(receiver)
-        for each in found:
-            for key in ((each.port, each.peer, 0), (0, each.peer, each.peer_port)):
+        for arrival in heard:
+            for key in ((arrival.port, arrival.peer, 0), (0, arrival.peer, arrival.peer_port)):
                 if key in streams:
-                    self._delivered[streams[key]] += each.length - before.get(each.cookie, 0)
+                    self._delivered[streams[key]] += arrival.length - before.get(arrival.cookie, 0)
 
     def _streams_into(self, receiver: int) -> dict[tuple[int, str, int], Stream]:
         """By own port and peer for connections that were accepted, by peer and its port for those that were dialled."""
-        found = {}
+        streams = {}
         client = self._cluster.client
         for place in all_proxies(len(self._members)):
             if place.target == receiver:
                 port = port_in_container(self._cluster.system, place.channel)
-                found[port, self._toxiproxies[place.source].addresses[receiver], 0] = Stream(place, UPSTREAM)
+                streams[port, self._toxiproxies[place.source].addresses[receiver], 0] = Stream(place, UPSTREAM)
             elif place.source == receiver:
                 (back,) = (s for s in streams_of(Link(place.target, place.source)) if s.proxy == place)
                 if receiver == CLIENTS:
                     port = member_ports(self._cluster.config.base_port, place.target)[0]
-                    found[0, socket.gethostbyname(engine_host(client)), port] = back
+                    streams[0, socket.gethostbyname(engine_host(client)), port] = back
                 else:
-                    found[0, self._toxiproxies[receiver].addresses[receiver], _port(place)] = back
-        return found
+                    streams[0, self._toxiproxies[receiver].addresses[receiver], _port(place)] = back
+        return streams
 
     def _inside(self, member_id: int, arguments: Sequence[str]) -> Any:
         """What the script says in a member's network. Raises `UnknownOutcome` when the member does not run."""

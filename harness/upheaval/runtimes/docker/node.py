@@ -42,7 +42,7 @@ class DockerNode:
     def there(self, component: str | None = None) -> list[Any]:
         """The containers that there are, running or not."""
         wanted = self.containers if component is None else (component,)
-        return [container for each in wanted if (container := self.container(each)) is not None]
+        return [container for component in wanted if (container := self.container(component)) is not None]
 
     def running(self, component: str | None = None) -> list[Any]:
         """Those that run, paused or not."""
@@ -56,9 +56,9 @@ class DockerNode:
 
     def turns(self, component: str | None = None) -> int:
         """Nanoseconds of processor time."""
-        found = self.running(component)
+        containers = self.running(component)
         with engine_errors(f"measuring {self.name}"):
-            usages = [self.client.api.stats(each.id, stream=False, one_shot=True) for each in found]
+            usages = [self.client.api.stats(container.id, stream=False, one_shot=True) for container in containers]
         return sum(usage["cpu_stats"]["cpu_usage"]["total_usage"] for usage in usages)
 
     def exit_status(self, incarnation: str) -> int | None:
@@ -98,7 +98,9 @@ class DockerNode:
 
     def kill_all_but(self, incarnations: frozenset[str]) -> None:
         """SIGKILL to what runs now and is none of these."""
-        self._kill_and_wait([each for each in self.running() if incarnation_of(each) not in incarnations])
+        self._kill_and_wait(
+            [container for container in self.running() if incarnation_of(container) not in incarnations]
+        )
 
     def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM, and SIGKILL when it takes too long."""

@@ -42,5 +42,5 @@ class PacketLinks(Helpers):
             raise UsageError(f"filters of packets do no {effect.kind}: the links of this cluster have no proxies")
         verdict = _VERDICTS[effect.kind]
         for target in dict.fromkeys(link.target for link in links):
-            streams = [each for link in links if link.target == target for each in streams_of(link, self.legs)]
-            self.filter(target, [f"{how} INPUT {self.match(each)} -j {verdict}{unless}" for each in streams])
+            streams = [stream for link in links if link.target == target for stream in streams_of(link, self.legs)]
+            self.filter(target, [f"{how} INPUT {self.match(stream)} -j {verdict}{unless}" for stream in streams])

@@ -36,7 +36,7 @@ class QueueAgents:
         members = range(cluster.config.members)
         agent = ["python3", "-m", queue_agent.__name__, "0.0.0.0", str(_API_PORT), str(seed)]
         self.helpers = Helpers(cluster, ends, agent)
-        self.apis = [StandardToxiproxy(f"{self.helpers.address(each)}:{_API_PORT}") for each in members]
+        self.apis = [StandardToxiproxy(f"{self.helpers.address(member_id)}:{_API_PORT}") for member_id in members]
         self._places = places
         try:
             with ThreadPoolExecutor(len(members)) as pool:
@@ -99,15 +99,15 @@ class QueueLinks(ToxicInjector):
 
     def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
         """To every place that the source dials along the link, all at once."""
-        places = [each.proxy for each in streams_of(link, DATAGRAM_LEGS) if each.direction == UPSTREAM]
-        said = datagrams.volley_of(count, effect)
+        places = [stream.proxy for stream in streams_of(link, DATAGRAM_LEGS) if stream.direction == UPSTREAM]
+        arguments = datagrams.volley_of(count, effect)
 
         def came(place: ProxyPlace) -> Sequence[int]:
             address = self._helpers.endpoint(place)
             if place.source == CLIENTS:
-                return datagrams.volley(address, *said)
-            found: list[int] = self._helpers.ask(place.source, datagrams.__name__, "volley", address, *said)
-            return found
+                return datagrams.volley(address, *arguments)
+            lengths: list[int] = self._helpers.ask(place.source, datagrams.__name__, "volley", address, *arguments)
+            return lengths
 
         with ThreadPoolExecutor(len(places)) as pool:
             return dict(zip((place.name for place in places), pool.map(came, places), strict=True))

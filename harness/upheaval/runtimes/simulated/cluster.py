@@ -34,6 +34,7 @@ from upheaval.records import (
     source_digest,
     write_atomically,
 )
+from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.gate import SOURCE, Gate, Stranger
@@ -459,7 +460,9 @@ class SimulatedCluster:
 
     def has_refused_strangers(self) -> bool:
         """Whether wrong credentials of every kind were refused."""
-        return {each.shown for each in self.attempts if each.answer is ConnectAnswer.REFUSED} == set(WrongCredentials)
+        return {attempt.shown for attempt in self.attempts if attempt.answer is ConnectAnswer.REFUSED} == set(
+            WrongCredentials
+        )
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
         """A client on a host of its own that does what is posted to its process, and nothing by itself."""
@@ -497,10 +500,10 @@ class SimulatedCluster:
 
     def _run_id(self) -> str:
         """One execution is one run, however often it is made again."""
-        told = self.journal.digest()
+        digest = self.journal.digest()
         for operation in self.history:
-            told.update(operation.to_json().encode())
-        return f"simulated-{self.world.seed}-{told.hexdigest()[:12]}"
+            digest.update(operation.to_json().encode())
+        return f"simulated-{self.world.seed}-{digest.hexdigest()[:12]}"
 
     def write(self) -> None:
         """Write the run folder as things stand: manifest, history, faults, the members' traces and files."""
@@ -510,7 +513,7 @@ class SimulatedCluster:
         folder.create(
             Manifest(
                 run_id=self._run_id(),
-                runtime="simulated",
+                runtime=SIMULATED,
                 members=len(self.members),
                 profile=self.settings.profile,
                 sync_level=self.settings.cluster.file_sync_level,

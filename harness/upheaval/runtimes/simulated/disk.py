@@ -72,8 +72,8 @@ class Inode:
         end = min(offset + length, self.size)
         if end <= offset:
             return b""
-        found = bytes(memoryview(self.data)[offset:end])
-        return found if len(found) == end - offset else found.ljust(end - offset, b"\0")
+        block = bytes(memoryview(self.data)[offset:end])
+        return block if len(block) == end - offset else block.ljust(end - offset, b"\0")
 
     def write(self, offset: int, block: Buffer) -> None:
         """Visible at once; what was there is kept until a sync, as a power cut may bring it back."""
@@ -327,14 +327,14 @@ class Disk:
         """
         if not self._journal:
             return
-        kept: list[tuple[str, Inode | None]] = []
+        others: list[tuple[str, Inode | None]] = []
         for path, inode in self._journal:
             if belongs(path, inode):
                 self._apply(path, inode)
-                kept = [each for each in kept if each[0] != path]
+                others = [entry for entry in others if entry[0] != path]
             else:
-                kept.append((path, inode))
-        self._journal = kept
+                others.append((path, inode))
+        self._journal = others
 
     def _apply(self, path: str, inode: Inode | None) -> None:
         if inode is None:

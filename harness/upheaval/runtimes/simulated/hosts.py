@@ -44,7 +44,9 @@ def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord
     file = member.disk.find(path)
     records = read_records(file.read(file.size - JOURNAL_LENGTH, JOURNAL_LENGTH))
     durable = [
-        each for each in records if each.length > FRAME_HEADER_LENGTH and each.sequence < durable_sequence(records)
+        record
+        for record in records
+        if record.length > FRAME_HEADER_LENGTH and record.sequence < durable_sequence(records)
     ]
     return (path, max(bases), durable) if durable and not _is_ended(member, recording_id) else None
 
@@ -52,7 +54,7 @@ def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord
 def _is_ended(member: SimulatedMember, recording_id: int) -> bool:
     catalog = member.disk.find(f"{layout.ARCHIVE_DIRECTORY}/{CATALOG}")
     entries = decode_catalog(catalog.read(0, catalog.size)).entries
-    return any(each.recording_id == recording_id and each.stop_position != NULL_POSITION for each in entries)
+    return any(entry.recording_id == recording_id and entry.stop_position != NULL_POSITION for entry in entries)
 
 
 def host_of_end(end: int) -> str:
@@ -107,7 +109,7 @@ class SimulatedHosts:
             block = blocks[(len(blocks) - 1) * percent // 100]
             offset = block.start - base + FRAME_HEADER_LENGTH
             right = member.disk.find(path).read(offset, _WRONG_LENGTH)
-            member.disk.change_bytes(path, offset, bytes(each ^ 0xFF for each in right))
+            member.disk.change_bytes(path, offset, bytes(byte ^ 0xFF for byte in right))
         member.start()
 
     def restore_bytes(self, member_id: int) -> None:

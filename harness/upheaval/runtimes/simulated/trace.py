@@ -21,8 +21,8 @@ LINES_HASHED_AT_ONCE: Final = 1000
 class ProtocolTraces:
     """What the members of a run said and became, by member. No part of the digest: it follows from what is."""
 
-    def __init__(self, kept: int = OBSERVATIONS_KEPT) -> None:
-        self._kept = kept
+    def __init__(self, count: int = OBSERVATIONS_KEPT) -> None:
+        self._kept = count
         self._of: dict[int, deque[Observation]] = {}
 
     def of(self, member_id: int) -> deque[Observation]:

@@ -1,0 +1,116 @@
+"""Options of commands as typed values: a frozen dataclass is what a parser accepts and what a command reads.
+
+No other module reads the namespace of a parser. Nothing here imports more than the standard library, and commands are
+imported when they are called, so that `--help` and a wrong option answer at once.
+"""
+
+import argparse
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from types import EllipsisType, NoneType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_NAMES: Final = "names"
+_KEYWORDS: Final = "keywords"
+
+Options = TypeVar("Options", bound="DataclassInstance")
+
+
+def option(*names: str, is_exclusive: bool = False, **keywords: Any) -> Any:
+    """A field that the command line gives: a positional argument, unless it has `names` such as `--dir`.
+
+    `keywords` are those of `add_argument`. Destination, type and action follow from the field's name and annotation:
+    `bool` is a flag, a tuple collects. Of a command's exclusive options only one may be given.
+    """
+    return field(metadata={_NAMES: names, _KEYWORDS: keywords, "is_exclusive": is_exclusive})
+
+
+def add_options(parser: argparse.ArgumentParser, options: type[Options], **given: Any) -> None:
+    """Have the parser accept the options.
+
+    `given` has keywords that replace an option's own, and the values of fields that are no options. A field that is a
+    dataclass itself has the options of the parser above.
+    """
+    exclusive = None
+    for each in fields(options):
+        if _NAMES not in each.metadata:
+            parser.set_defaults(**{name: value for name, value in given.items() if name == each.name})
+            continue
+        keywords = _deduced(each) | each.metadata[_KEYWORDS] | given.get(each.name, {})
+        target: Any = parser
+        if each.metadata["is_exclusive"]:
+            target = exclusive = exclusive or parser.add_mutually_exclusive_group()
+        if each.metadata[_NAMES]:
+            target.add_argument(*each.metadata[_NAMES], dest=each.name, **keywords)
+        else:
+            target.add_argument(each.name, **keywords)
+
+
+def _deduced(option: Field[Any]) -> dict[str, Any]:
+    """What the annotation says: int, float and Path convert the text."""
+    kinds = [kind for kind in get_args(option.type) if kind not in (NoneType, Ellipsis, EllipsisType)] or [option.type]
+    if kinds == [bool]:
+        return {"action": "store_true"}
+    return {} if kinds == [str] else {"type": kinds[0]}
+
+
+def parse(parser: argparse.ArgumentParser, options: type[Options], arguments: Sequence[str] | None) -> Options:
+    """The options of a program without commands."""
+    add_options(parser, options)
+    return _made(options, parser.parse_args(arguments))
+
+
+def parse_known(
+    parser: argparse.ArgumentParser, options: type[Options], arguments: Sequence[str] | None
+) -> tuple[Options, list[str]]:
+    """The options that a program takes for itself, and the arguments that it passes on."""
+    add_options(parser, options)
+    namespace, others = parser.parse_known_args(arguments)
+    return _made(options, namespace), others
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a command does: the function that `package.module:function` names takes the options and returns the exit
+    status. Its package may be above this one.
+    """
+
+    options: type["DataclassInstance"]
+    target: str
+    ends_with_reader: bool = False
+    """Whether it does nothing but print."""
+
+    @property
+    def function(self) -> Callable[[Any], int]:
+        """Imports its module."""
+        module, _, name = self.target.partition(":")
+        function: Callable[[Any], int] = getattr(importlib.import_module(module), name)
+        return function
+
+
+def add_command(parser: argparse.ArgumentParser, command: Command, **given: Any) -> None:
+    """Have the parser accept the options of a command, and `parse_command` return it. `given`: as of `add_options`."""
+    add_options(parser, command.options, **given)
+    parser.set_defaults(command=command)
+
+
+def parse_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> tuple[Command, Any]:
+    """The command that was asked for, and the value to call its function with."""
+    namespace = parser.parse_args(arguments)
+    command: Command = namespace.command
+    return command, _made(command.options, namespace)
+
+
+def _made(options: type[Options], namespace: argparse.Namespace) -> Options:
+    return options(**{each.name: _value(each, namespace) for each in fields(options)})
+
+
+def _value(option: Field[Any], namespace: argparse.Namespace) -> Any:
+    if isinstance(option.type, type) and is_dataclass(option.type):
+        return _made(option.type, namespace)
+    value = getattr(namespace, option.name)
+    return tuple(value) if isinstance(value, list) else value
