@@ -111,7 +111,7 @@ LIVE_ROUNDS: Final = tuple(
     if not _is_of_hosts(round_[0]) and not is_of_datagrams(round_[0])
 )
 """The same for real members, which take seconds a round: all of them once a night, of each kind one every time."""
-WORKLOAD: Final = "workload rate=300\n"
+WORKLOAD: Final = "workload rate=60\n"
 SETTLED_S: Final = 40.0
 
 
