@@ -37,6 +37,8 @@ Result = TypeVar("Result")
 COMPOSE = Path(__file__).resolve().parents[2] / "compose"
 SUBNETS = "10.214.0.0/16"
 LATENCY_S = 0.4
+STATUS_INTERVAL_S = 1.0
+"""A status is a process in a container: asked for without a pause, it takes the processors that members need."""
 OF_JVMS_S = 240.0
 """What members of Aeron are given: beside twelve busy processes, one that was killed took 35 s to follow again."""
 INSIDE_AERON = ("python3", "-m", "upheaval.system.aeron_inside")
@@ -85,7 +87,10 @@ class Project:
         return BlockingClient(endpoints, 20, resolver=StaticResolver(names))
 
     def container(self, service: str) -> str:
-        return self.compose("ps", "--all", "-q", service).strip()
+        """Its id, from the engine: `docker compose ps` costs a second of a processor, and polls ask for it often."""
+        labels = [f"{PROJECT}={self.name}", f"com.docker.compose.service={service}", "com.docker.compose.oneoff=False"]
+        (container,) = self._engine.containers.list(all=True, filters={"label": labels})
+        return str(container.id)
 
     def status(self, member: int) -> dict[str, Any]:
         """What it tells of itself: nothing of one that is not there."""
@@ -112,7 +117,9 @@ class Project:
         return next((member for member in others if self.status(member).get("role") == "LEADER"), None)
 
     def await_leader(self, but: int | None = None, timeout_s: float = 20) -> int:
-        return wait_until(lambda: self.leader(but), timeout_s=timeout_s, describe=lambda: "no leader")
+        return wait_until(
+            lambda: self.leader(but), timeout_s=timeout_s, describe=self.describe, interval_s=STATUS_INTERVAL_S
+        )
 
     def down(self) -> None:
         """Take it down and look that nothing is left."""
@@ -456,11 +463,13 @@ def test_members_of_aeron_elect_again_answer_locust_and_take_a_snapshot(of_aeron
         lambda: is_ordered(("exec", leader, *INSIDE_AERON, "control", "snapshot")),
         timeout_s=OF_JVMS_S,
         describe=lambda: "the leader takes no snapshot",
+        interval_s=STATUS_INTERVAL_S,
     )
     wait_until(
         lambda: json.loads(docker("exec", leader, *INSIDE_AERON, "control"))["snapshot_count"] == 1,
         timeout_s=OF_JVMS_S,
         describe=lambda: docker("exec", leader, *INSIDE_AERON, "control"),
+        interval_s=STATUS_INTERVAL_S,
     )
     # It is started again by hand: a container that was killed is not one that failed.
     docker("start", of_aeron.container(f"member-{first}"))
@@ -473,6 +482,7 @@ def test_members_of_aeron_elect_again_answer_locust_and_take_a_snapshot(of_aeron
         follows,
         timeout_s=OF_JVMS_S,
         describe=of_aeron.describe,
+        interval_s=STATUS_INTERVAL_S,
     )
 
 
