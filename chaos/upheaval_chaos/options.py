@@ -38,7 +38,8 @@ def add_options(parser: argparse.ArgumentParser, options: type[Options], **given
     exclusive = None
     for each in fields(options):
         if _NAMES not in each.metadata:
-            parser.set_defaults(**{name: value for name, value in given.items() if name == each.name})
+            if each.name in given:
+                parser.set_defaults(**{each.name: given[each.name]})
             continue
         keywords = _deduced(each) | each.metadata[_KEYWORDS] | given.get(each.name, {})
         target: Any = parser

@@ -116,7 +116,7 @@ def _judged(rows: Iterable[Any]) -> Judged:
 def _finding(row: Any) -> Finding:
     return Finding(
         promise_of(row.promise),
-        Verdict[row.verdict.upper()],
+        Verdict.named(row.verdict),
         row.detail,
         tuple(row.members),
         row.position,

@@ -252,7 +252,7 @@ def test_commands_read_typed_options() -> None:
     """Only `upheaval_chaos.options` reads the namespace of a parser. Locust's page gets one, which we do not read."""
     places = {"chaos/upheaval_chaos/options.py", "harness/upheaval/load/runner.py"}
     parsing = {"Namespace", "SimpleNamespace", "parse_args", "parse_intermixed_args"}
-    found = [
+    readers = [
         f"{file.path}:{node.lineno}"
         for file in python_files("harness", "chaos", "pipeline")
         if file.path not in places
@@ -260,20 +260,20 @@ def test_commands_read_typed_options() -> None:
         if (isinstance(node, ast.Name) and node.id in parsing)
         or (isinstance(node, ast.Attribute) and node.attr in parsing)
     ]
-    assert found == []
+    assert readers == []
 
 
 def test_the_runtimes_are_listed_once() -> None:
     """In `upheaval.runtime_names`."""
     names = {"'simulated'", "'process'", "'docker'"}
-    found = [
+    lists = [
         f"{file.path}:{node.lineno}"
         for file in python_files(*PACKAGES, "tools", "bench")
         for node in file.nodes
         if isinstance(node, ast.Tuple | ast.List | ast.Set)
         and len({ast.unparse(element) for element in node.elts} & names) > 1
     ]
-    assert found == []
+    assert lists == []
 
 
 def test_names_say_what_a_thing_is() -> None:

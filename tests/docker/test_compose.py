@@ -104,8 +104,9 @@ class Project:
         """Status of each member, and state and last output of the containers of those that have none."""
         lines = []
         for member in range(self.members):
-            lines.append(f"member {member}: {self.status(member)}")
-            if not self.status(member):
+            status = self.status(member)
+            lines.append(f"member {member}: {status}")
+            if not status:
                 container = self.container(f"member-{member}")
                 lines += [docker("inspect", "--format", "{{json .State}}", container)]
                 lines += [docker("logs", "--tail", "30", container, both=True)]

@@ -6,10 +6,11 @@ import os
 import shutil
 import signal
 import subprocess
-import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docker.errors import ImageNotFound
 
 from support.built_images import require, spoilt
 from support.docker_runs import command, upheaval
@@ -20,9 +21,21 @@ from upheaval.images.catalogue import DebianBase, GoBase
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 
-NEVER_BUILT = f"upheaval/never-built:{uuid.uuid4().hex}"
-"""A tag of this run alone: a base that a failed test let finish must not decide the next one."""
+NEVER_BUILT = "upheaval/never-built:1"
 OTHER_PYTHON = r"""printf '#!/bin/sh\necho %s\n' "'{\"python\": [3, 12], \"uid\": 10001, \"missing\": []}'" """
+
+
+@pytest.fixture(autouse=True)
+def never_built(engine: Client) -> Iterator[None]:
+    """A base that an earlier test let finish, or an earlier run, does not decide the next one."""
+    remove_never_built(engine)
+    yield
+    remove_never_built(engine)
+
+
+def remove_never_built(engine: Client) -> None:
+    with contextlib.suppress(ImageNotFound):
+        engine.images.remove(NEVER_BUILT)
 
 
 @pytest.mark.parametrize(

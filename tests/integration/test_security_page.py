@@ -25,7 +25,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
             ProcessCluster.open(path.parent).down()
     told = "\n".join(printed).splitlines()
     assert [line for line in told if line.isdigit()] == ["5", "5", "5"]
-    assert sum(line.startswith("told to read ") for line in told) == 2
+    assert sum(line.startswith("reloading ") for line in told) == 2
     promises = [line for line in told if line.startswith("only ")]
     assert len(promises) == 2
     assert all(" valid " in line for line in promises), promises

@@ -66,7 +66,7 @@ def test_a_campaign_is_judged_by_the_model(service: str, status: int, source: Pa
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("campaign", "--model", "fenced_model:Locks"), "--model is for a --service module:Class of one's own"),
+        (("campaign", "--model", "fenced_model:Locks"), "--model is for a --service module:Class of your own"),
         (("run", "leader-killed", "--model", "x:Y", "--service", "ledger"), "--model is for a --service module:Class"),
         (
             ("run", "leader-killed", "--service", "fenced:Fenced", "--user", "fenced_users:Holder", "--model", "x:Y"),

@@ -128,9 +128,9 @@ def test_an_operation_that_was_lost_is_shown_as_not_in_the_log(browser: Browser,
     index = operation_index(built, lambda o: o.outcome is Outcome.OK, after=50)
     lost = built.operations[index].id
     for member_id, payloads in enumerate(built.payloads):
-        kept = [payload for payload in payloads if lost.to_bytes(8, "little") not in payload]
-        assert len(kept) == len(payloads) - 1
-        built.payloads[member_id] = kept
+        others = [payload for payload in payloads if lost.to_bytes(8, "little") not in payload]
+        assert len(others) == len(payloads) - 1
+        built.payloads[member_id] = others
     built.write(tmp_path)
     browser.open(write_report(tmp_path))
     browser.value(f"pickOperation(run.operations.id.indexOf({lost}))")

@@ -13,6 +13,7 @@ import pytest
 
 from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.invariants import Invariants
+from upheaval.campaign.live import LiveSummary
 from upheaval.campaign.seed import (
     Fate,
     SeedOrigin,
@@ -37,10 +38,13 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import World
 from upheaval.waits import wait_until
+from upheaval_chaos.exit_status import CommandStatus
 from upheaval_node import counters as counter_types
 from upheaval_node.types import S
 
 SHORT = (1, 3, 8)
+INCONCLUSIVE = 9
+"""Valid, with fewer operations than a seed needs to count."""
 
 PROVED_SHARE_MIN = 0.7
 """Of the faults that are planned. Over the first forty seeds it is 0.84."""
@@ -275,6 +279,14 @@ def test_a_seed_that_shows_too_little_is_inconclusive(change: dict[str, object])
     assert summary.verdict is Verdict.UNKNOWN
     summary.add(outcome(full))
     assert summary.verdict is Verdict.VALID
+
+
+def test_a_campaign_without_a_seed_that_counts_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["campaign", "--seeds", str(INCONCLUSIVE)]) == CommandStatus.UNKNOWN
+    captured = capsys.readouterr()
+    assert captured.out.startswith("1 seeds: 0 count, 1 inconclusive, 0 failed")
+    assert "no seed counts" in captured.err
+    assert LiveSummary().verdict is Verdict.UNKNOWN
 
 
 def outcome(fields: dict[str, object]) -> SeedOutcome:

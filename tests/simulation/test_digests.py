@@ -20,7 +20,7 @@ def digests_under(hash_seed: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("hash_seed", ["1", pytest.param("4242", marks=pytest.mark.nightly)])
 def test_the_committed_digests_are_what_the_seeds_give_under_any_hash_seed(hash_seed: str) -> None:
-    """The committed ones were computed under a third: an order that hashes decide differs from theirs."""
+    """The committed ones were written under a random one: an order that hashes decide differs from theirs."""
     committed = json.loads(FILE.read_text())
     assert list(committed) == [str(seed) for seed in SEEDS]
     digests = digests_under(hash_seed)

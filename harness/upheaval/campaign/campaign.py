@@ -74,7 +74,7 @@ class Summary:
     @property
     def verdict(self) -> Verdict:
         """The worst of the failed seeds. Unknown when no seed counts: inconclusive seeds together show nothing."""
-        failed = [Verdict[outcome.verdict.upper()] for outcome in self.failed]
+        failed = [Verdict.named(outcome.verdict) for outcome in self.failed]
         return worst(failed or [Verdict.VALID] * self.counted)
 
     @property

@@ -295,7 +295,7 @@ class SeedRun:
             proofs = dict.fromkeys(drawn.drawn(), Proof(False, " ".join(str(error).split())))
         if self.cluster.gate is not None:
             refused = sum(attempt.answer is ConnectAnswer.REFUSED for attempt in self.cluster.attempts)
-            evidence = f"somebody without the right credentials was refused {refused} times"
+            evidence = f"a client without the right credentials was refused {refused} times"
             proofs[Variation.CREDENTIALS] = Proof(self.cluster.has_refused_strangers(), evidence)
         for kind, proof in proofs.items():
             self._note(kind, proof)
@@ -341,7 +341,7 @@ class SeedRun:
         outcome, line = self.outcome, finding_line(verdict, promise, detail)
         if verdict is not Verdict.VALID and line not in outcome.findings:
             outcome.findings.append(line)
-        if verdict > Verdict[outcome.verdict.upper()]:
+        if verdict > Verdict.named(outcome.verdict):
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
 
 

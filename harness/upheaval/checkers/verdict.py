@@ -21,9 +21,14 @@ class Verdict(IntEnum):
     UNKNOWN = 2
     INVALID = 3
 
+    @classmethod
+    def named(cls, text: str) -> "Verdict":
+        """The verdict with that `text`."""
+        return cls[text.upper()]
+
     @property
     def text(self) -> str:
-        """As it stands in reports and in JSON."""
+        """As reports and JSON have it."""
         return self.name.lower()
 
     @property

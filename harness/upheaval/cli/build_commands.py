@@ -27,7 +27,7 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class OwnImageOptions:
-    folder: Path = option(metavar="FOLDER", help="that of the service, with requirements.txt")
+    folder: Path = option(metavar="FOLDER", help="the service's folder, with requirements.txt")
     tag: str = option("--tag", required=True, metavar="IMAGE", help="the name of the image, such as bank:1")
     ignore: tuple[str, ...] = option(
         "--ignore", action="append", default=[], metavar="PATTERN", help="what of it is left out; may be repeated"
@@ -67,7 +67,7 @@ def add_commands(commands: Commands) -> None:
     images = commands.add_several("images", "list, build and check the container images")
     images.add("list", "list the images that the Docker engine has", JsonOptions, "images:list_images")
     images.add("build", "build all images, or those named, unless they are current", BuildOptions, "images:build")
-    images.add("own", "build an image of a service of one's own, with its packages", OwnImageOptions, "images:own")
+    images.add("own", "build an image of your own service, with its packages", OwnImageOptions, "images:own")
     images.add(
         "check",
         "check that images exist, are current, within the size limit, and start",

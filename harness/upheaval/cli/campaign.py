@@ -117,11 +117,7 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
         print(_failure(origin, outcome), file=sys.stderr)
         if options.shrink:
             _shrink(origin, outcome, folder.with_name(f"{folder.name}-smallest"))
-    return _verdict(outcome).exit_status
-
-
-def _verdict(outcome: SeedOutcome) -> Verdict:
-    return Verdict[outcome.verdict.upper()]
+    return Verdict.named(outcome.verdict).exit_status
 
 
 def _shrink(origin: SeedOrigin, failed: SeedOutcome, folder: Path) -> None:

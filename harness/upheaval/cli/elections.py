@@ -18,7 +18,7 @@ def elections(options: ElectionsOptions) -> int:
         if options.json:
             print(json.dumps([election.to_fields() for election in recorded], indent=2))
         else:
-            print(_all(recorded) if recorded else "no member of this run told of an election")
+            print(_all(recorded) if recorded else "no member of this run recorded an election")
         return 0
     if options.number > len(recorded):
         raise UsageError(f"unknown election {options.number}: this run has {len(recorded)}")

@@ -44,7 +44,7 @@ def _service() -> Any:
 
 
 def _user() -> Any:
-    return option("--user", metavar="CLASS", help="module:Class of the locust users that ask a service of one's own")
+    return option("--user", metavar="CLASS", help="module:Class of the locust users that call your own service")
 
 
 @dataclass(frozen=True)

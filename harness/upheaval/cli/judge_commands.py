@@ -61,7 +61,7 @@ class CheckOptions:
         "--model",
         default=KEY_MODELS[0],
         metavar="MODEL",
-        help=f"what a key holds: {', '.join(KEY_MODELS)} (default {KEY_MODELS[0]}), or module:Class of one's own",
+        help=f"what a key holds: {', '.join(KEY_MODELS)} (default {KEY_MODELS[0]}), or your own module:Class",
     )
     initial: str | None = option(
         "--initial",

@@ -89,7 +89,7 @@ class NewClusterOptions:
 @dataclass(frozen=True)
 class CleanOptions:
     runs: float | None = option("--runs", type=age, metavar="OLDER_THAN", help="and run folders that old, such as 7d")
-    dir: str = option("--dir", default="runs", metavar="FOLDER", help="where these lie (default runs)")
+    dir: str = option("--dir", default="runs", metavar="FOLDER", help="where these are (default runs)")
     dry_run: bool = option("--dry-run", help="only show what there is")
     json: bool = json_option("print one object a line")
 

@@ -44,7 +44,7 @@ def reload(options: ClusterOptions) -> int:
         if not cluster.is_running():
             raise UsageError(f"the cluster in {options.dir} is not running: members read these files when they start")
         nodes = ", ".join(cluster.reload_security())
-    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: {nodes}")
+    print(f"reloading {' and '.join(filter(None, (config.tls, config.credentials)))}: {nodes}")
     return 0
 
 

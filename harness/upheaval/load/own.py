@@ -38,7 +38,7 @@ def load_maker(user: str, source: str = "") -> LoadMaker:
 def own_code(service: str | None, user: str | None, model: str | None = None) -> OwnCode | None:
     """What the options of a command name, with code in the current folder; None where nothing is named."""
     if model is not None and ":" not in (service or ""):
-        raise UsageError("--model is for a --service module:Class of one's own")
+        raise UsageError("--model is for a --service module:Class of your own")
     if service is None:
         if user is not None:
             raise UsageError("--user is for the users of a --service")

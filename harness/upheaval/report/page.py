@@ -101,7 +101,7 @@ def _verdict(report: Report) -> str:
     """What is not valid, then what was not checked; the evidence of what is valid is there to be opened."""
     bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
     valid = [finding for finding in report.worst_first if finding.verdict is Verdict.VALID]
-    unchecked = "; ".join(f"{unknown.promise.sentence} ({unknown.why})" for unknown in report.unchecked)
+    unchecked = "; ".join(f"{row.promise.sentence} ({row.why})" for row in report.unchecked)
     shown = _promises(bad) if bad else ""
     if valid:
         head = f"{len(valid)} {'promises are' if len(valid) > 1 else 'promise is'} kept"

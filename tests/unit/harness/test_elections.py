@@ -194,7 +194,7 @@ def test_unknown_elections_and_none(run: RunFolder, tmp_path: Path, capsys: pyte
     empty.create(Manifest("run-2", "process", 3, "test", 0))
     capsys.readouterr()
     assert main(["elections", str(empty.path)]) == 0
-    assert capsys.readouterr().out == "no member of this run told of an election\n"
+    assert capsys.readouterr().out == "no member of this run recorded an election\n"
 
 
 def test_the_page_has_each_with_a_link_to_its_picture(run: RunFolder) -> None:
