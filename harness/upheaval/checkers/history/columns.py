@@ -29,6 +29,7 @@ ABSENT: Final = -(1 << 63)
 """In a column in the place of None."""
 _NO_DIGEST: Final = 0
 _LINES_OF_A_MARK: Final = 64
+_ROWS_AT_ONCE: Final = 1024
 _ROWS_OF_A_BLOCK: Final = 1 << 16
 
 _FUNCTIONS: Final = tuple(Function)
@@ -83,12 +84,13 @@ class Repeated(Generic[T]):
         """By row, the place in `values`."""
         self._places: dict[T, int] = {}
 
-    def append(self, value: T) -> None:
-        """Take the value of the next row."""
-        place = self._places.setdefault(value, len(self.values))
-        if place == len(self.values):
+    def extend(self, values: Sequence[T]) -> None:
+        """Take the values of the next rows."""
+        places = self._places
+        for value in set(values) - places.keys():
+            places[value] = len(self.values)
             self.values.append(value)
-        self.codes.append(place)
+        self.codes.extend([places[value] for value in values])
 
     def __getitem__(self, row: int) -> T:
         return self.values[self.codes[row]]
@@ -115,10 +117,12 @@ class History:
         """Of a file. Raises `UsageError` for a malformed line."""
         rows = RowsById()
         history = cls(_File(path), rows)
-        for number, operation in numbered_history(path, rows):
+        lines = numbered_history(path, rows)
+        while block := list(islice(lines, _ROWS_AT_ONCE)):
             try:
-                history._append(operation)
+                history._extend([operation for _, operation in block])
             except OverflowError:
+                number = next(number for number, operation in block if not _fits(operation))
                 raise UsageError(f"{path}:{number}: expected integers of 64 bits") from None
         return history
 
@@ -128,21 +132,18 @@ class History:
         history = cls(operations, RowsById())
         for row, operation in enumerate(operations):
             history.rows.add(operation.id, row)
-            history._append(operation)
+        history._extend(operations)
         return history
 
-    def _append(self, operation: Operation) -> None:
-        f, outcome = operation.f, operation.outcome
-        self.ids.append(operation.id)
-        self.invoked.append(operation.invoke_ns)
-        self.completed.append(_packed(operation.complete_ns))
-        self.positions.append(_packed(operation.position))
-        self.sessions.append(operation.session)
-        self.processes.append(operation.process)
-        self.kinds.append(_KIND_CODES[f, outcome])
-        is_compared = outcome is Outcome.OK and f is not Function.CALL
-        result = operation.result if f in WORKBENCH else None
-        self.digests.append(_digest(f, operation.key, operation.value, result) if is_compared else _NO_DIGEST)
+    def _extend(self, block: Sequence[Operation]) -> None:
+        self.ids.extend([each.id for each in block])
+        self.invoked.extend([each.invoke_ns for each in block])
+        self.completed.extend(_packed([each.complete_ns for each in block]))
+        self.positions.extend(_packed([each.position for each in block]))
+        self.kinds.extend([_KIND_CODES[each.f, each.outcome] for each in block])
+        self.sessions.extend([each.session for each in block])
+        self.processes.extend([each.process for each in block])
+        self.digests.extend([_digest_of(each) for each in block])
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -169,20 +170,30 @@ class History:
         return not all(IS_CALL[kind] for kind in set(self.kinds))
 
 
-def _packed(value: int | None) -> int:
-    if value is None:
-        return ABSENT
-    if value == ABSENT:
+def _packed(values: Sequence[int | None]) -> list[int]:
+    """Raises `OverflowError` for the one number that stands for None."""
+    if ABSENT in values:
         raise OverflowError
-    return value
+    return [ABSENT if value is None else value for value in values]
+
+
+def _fits(operation: Operation) -> bool:
+    numbers = operation.id, operation.invoke_ns, operation.complete_ns, operation.position
+    return all(number is None or ABSENT < number < -ABSENT for number in numbers)
+
+
+def _digest_of(operation: Operation) -> int:
+    """Of one that was answered by a shipped service."""
+    f = operation.f
+    if operation.outcome is not Outcome.OK or f is Function.CALL:
+        return _NO_DIGEST
+    return _digest(f, operation.key, operation.value, operation.result if f in WORKBENCH else None)
 
 
 def _digest(function: Function, key: str, value: Json, result: Json) -> int:
     """Of two operations with one digest the values are the same, types included. None of what equals nothing."""
-    sent, answered = repr(value), repr(result)
-    if "nan" in sent or "nan" in answered:
-        return _NO_DIGEST
-    return hash((_CODES[function], key, sent, answered))
+    shown = repr((value, result))
+    return _NO_DIGEST if "nan" in shown else hash((function, key, shown))
 
 
 class _File:
@@ -226,16 +237,14 @@ class LogEntries:
         self.functions = array("B")
         self.sessions, self.terms = Repeated[int](), Repeated[int]()
         self._again = again
-        model = Model()
-        for entry in entries:
-            f = entry.f
-            expected = model.apply(f, entry.key, entry.value) if f in WORKBENCH else None
-            self.positions.append(entry.position)
-            self.ids.append(entry.id)
-            self.functions.append(_CODES[f])
-            self.sessions.append(entry.session)
-            self.terms.append(entry.term)
-            self.digests.append(_digest(f, entry.key, entry.value, expected))
+        model, left = Model(), iter(entries)
+        while block := list(islice(left, _ROWS_AT_ONCE)):
+            self.positions.extend([each.position for each in block])
+            self.ids.extend([each.id for each in block])
+            self.functions.extend([_CODES[each.f] for each in block])
+            self.sessions.extend([each.session for each in block])
+            self.terms.extend([each.term for each in block])
+            self.digests.extend([_digest_by_log(each, model) for each in block])
 
     @classmethod
     def of(cls, entries: Sequence[LogEntry]) -> "LogEntries":
@@ -260,6 +269,12 @@ class LogEntries:
     def those(self, functions: Collection[Function]) -> Iterator[LogEntry]:
         """The whole entries of these functions."""
         return (entry for entry in self if entry.f in functions) if self.has_any(functions) else iter(())
+
+
+def _digest_by_log(entry: LogEntry, model: Model) -> int:
+    """With the result that the log before it gives."""
+    f, key, value = entry.f, entry.key, entry.value
+    return _digest(f, key, value, model.apply(f, key, value) if f in WORKBENCH else None)
 
 
 class PlacedHistory:
