@@ -181,6 +181,6 @@ def peak_of_judging(folder: Path, count: int) -> int:
 
 
 def test_an_operation_more_needs_little_memory(tmp_path: Path) -> None:
-    few, many = 2_000, 10_000
+    few, many = 2_000, 6_000
     more = peak_of_judging(tmp_path / "many", many) - peak_of_judging(tmp_path / "few", few)
     assert more / (many - few) < BYTES_OF_AN_OPERATION

@@ -29,7 +29,8 @@ ABSENT: Final = -(1 << 63)
 """In a column in the place of None."""
 _NO_DIGEST: Final = 0
 _LINES_OF_A_MARK: Final = 64
-_ROWS_AT_ONCE: Final = 1024
+_ROWS_AT_ONCE: Final = 64
+"""That many whole operations are in memory: few, because what they read may be long."""
 _ROWS_OF_A_BLOCK: Final = 1 << 16
 
 _FUNCTIONS: Final = tuple(Function)
