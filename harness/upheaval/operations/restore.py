@@ -286,8 +286,7 @@ def _held(source: Source) -> tuple[set[int], Counter[tuple[str, int]]]:
     calls: Counter[tuple[str, int]] = Counter()
     for segment in RecordedLog(source.files).segments():
         found = WitnessLog()
-        read_entries(segment, found)
-        ids.update(entry.id for entry in found.entries)
+        ids.update(entry.id for entry in read_entries(segment, found))
         calls.update((call.digest, call.session) for call in found.calls)
     return ids, calls
 

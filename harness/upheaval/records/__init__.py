@@ -41,6 +41,7 @@ from upheaval.records.history import (
     HistoryWriter as HistoryWriter,
     Operation as Operation,
     Outcome as Outcome,
+    RowsById as RowsById,
     numbered_history as numbered_history,
     parse_foreign_operation as parse_foreign_operation,
     parse_operation as parse_operation,

@@ -5,7 +5,8 @@ One operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -149,15 +150,44 @@ def read_history(path: Path) -> Iterator[Operation]:
     return (operation for _, operation in numbered_history(path))
 
 
-def numbered_history(
-    path: Path, parse: Callable[[Mapping[str, Json]], Operation] = parse_operation
-) -> Iterator[tuple[int, Operation]]:
-    """The same with the number of each line."""
-    seen: set[int] = set()
-    for number, operation in jsonfields.read_values(parse, path):
-        if operation.id in seen:
+class RowsById:
+    """The rows of operations by their ids. Ids follow one another, so a page holds neighbouring ones."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, array[int]] = {}
+
+    def add(self, operation_id: int, row: int) -> bool:
+        """Whether the id is new; of another the first row stays."""
+        page = self._pages.get(operation_id >> _PAGE_BITS)
+        if page is None:
+            page = self._pages[operation_id >> _PAGE_BITS] = array("I", bytes(4 << _PAGE_BITS))
+        place = operation_id & _PAGE_MASK
+        if page[place]:
+            return False
+        page[place] = row + 1
+        return True
+
+    def get(self, operation_id: int) -> int:
+        """The row, -1 for an unknown id."""
+        page = self._pages.get(operation_id >> _PAGE_BITS)
+        return -1 if page is None else page[operation_id & _PAGE_MASK] - 1
+
+    def __iter__(self) -> Iterator[int]:
+        """The ids, rising."""
+        for number in sorted(self._pages):
+            yield from (number << _PAGE_BITS | place for place, row in enumerate(self._pages[number]) if row)
+
+
+_PAGE_BITS: Final = 8
+_PAGE_MASK: Final = (1 << _PAGE_BITS) - 1
+
+
+def numbered_history(path: Path, rows: RowsById | None = None) -> Iterator[tuple[int, Operation]]:
+    """The same with the number of each line. `rows`, empty at first, has them by their ids."""
+    rows = RowsById() if rows is None else rows
+    for number, operation in jsonfields.read_values(parse_operation, path):
+        if not rows.add(operation.id, number - 1):
             raise UsageError(f"{path}:{number}: duplicate operation id {operation.id}")
-        seen.add(operation.id)
         yield number, operation
 
 

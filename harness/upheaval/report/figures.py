@@ -12,7 +12,7 @@ from typing import Final
 from upheaval.checkers.evidence.events import MS_OF_UNIT, TimerFired
 from upheaval.checkers.evidence.logs import compare_logs
 from upheaval.checkers.evidence.positions import finals_of
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import LogEntry
 from upheaval.records import (
     AdminCommand,
     ControlRecord,

@@ -289,7 +289,7 @@ def _positions_in_log(run: RunFolder, manifest: Manifest, operations: Sequence[O
     witness = compare_logs(run, finals_of(manifest), manifest.members, None).witness
     if witness is None:
         return {}
-    by_id = {entry.id: entry.position for entry in witness.entries}
+    by_id = dict(zip(witness.entries.ids, witness.entries.positions, strict=True))
     calls = place_calls(
         [operation for operation in operations if operation.f is Function.CALL], witness.calls
     ).by_position

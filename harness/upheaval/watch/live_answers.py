@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from upheaval.checkers.evidence.positions import UNBOUNDED
+from upheaval.checkers.history.columns import LogEntry
 from upheaval.checkers.history.model import Model, same
-from upheaval.checkers.history.witness import LogEntry, what_is_wrong, wrong_result
+from upheaval.checkers.history.witness import what_is_wrong, wrong_result
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome

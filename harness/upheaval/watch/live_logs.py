@@ -16,7 +16,7 @@ from upheaval.checkers.evidence.logs import (
     read_entries,
 )
 from upheaval.checkers.evidence.recordings import Segment
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.leaders import LeaderClaim
 from upheaval.checkers.verdict import Finding, Verdict
@@ -60,7 +60,7 @@ class LiveLogs:
         is_first = segment.base <= self.position < end and member_id not in self._differing
         if is_first or news.finding is not None:
             log = WitnessLog()
-            read_entries(segment, log)
+            entries = list(read_entries(segment, log))
             source = f"log of member {member_id} at position"
             news.claims = [
                 LeaderClaim(term.leadership_term_id, term.leader_member_id, f"{source} {term.position}")
@@ -68,7 +68,7 @@ class LiveLogs:
             ]
             if is_first:
                 position = self.position
-                news.entries = [entry for entry in log.entries if entry.position > position]
+                news.entries = [entry for entry in entries if entry.position > position]
                 self.position = end
         return news
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from upheaval.checkers.history.answer_order import judge_answer_order
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import LogEntry, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Function, Operation, Outcome
@@ -22,7 +22,7 @@ def judged(*operations: Operation) -> Result:
     """The log has them in the order of their ids."""
     entries = [LogEntry(each.id * 64, each.id, each.f, each.key, each.value) for each in operations]
     entries.sort(key=lambda entry: entry.position)
-    (result,) = judge_answer_order({each.id: each for each in operations}, entries)
+    (result,) = judge_answer_order(PlacedHistory.of(operations, entries))
     return result
 
 

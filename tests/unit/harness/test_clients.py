@@ -6,7 +6,7 @@ import pytest
 
 from upheaval.checkers.evidence.events import LogEvents
 from upheaval.checkers.history.clients import clients_of, judge_clients, judge_terms
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import LogEntry, PlacedHistory
 from upheaval.checkers.verdict import Finding, NotApplicable, Verdict
 from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
 
@@ -25,7 +25,7 @@ def at(number: int, position: int, session: int = 7, term: int = 3) -> LogEntry:
 
 def said(operations: list[Operation], entries: list[LogEntry]) -> str:
     """What is wrong; empty when nothing is."""
-    (finding,) = judge_clients(clients_of(operations, entries))
+    (finding,) = judge_clients(clients_of(PlacedHistory.of(operations, entries)))
     return finding.detail if finding.verdict is Verdict.INVALID else ""
 
 
@@ -53,7 +53,7 @@ def test_of_several_the_first_line_is_named_and_calls_are_left_out() -> None:
     both = [op(1, 0, 10, 20), op(2, 1, 10, 20), op(4, 1, 12, 40), op(3, 0, 11, 50)]
     assert "operation id=2 of client slot 1" in said(both, [])
     calls = [replace(each, f=Function.CALL, value="0" * 64) for each in both]
-    assert [type(each) for each in judge_clients(clients_of(calls, []))] == [NotApplicable]
+    assert [type(each) for each in judge_clients(clients_of(PlacedHistory.of(calls, [])))] == [NotApplicable]
 
 
 def test_an_operation_is_in_the_session_that_took_it() -> None:
@@ -71,7 +71,8 @@ def test_a_session_keeps_the_order_in_which_its_operations_were_invoked() -> Non
 
 def test_a_history_without_sessions_is_judged_by_its_slots_alone() -> None:
     old = [replace(op(number, number, 10 - number, 20), session=None) for number in range(3)]
-    (finding,) = judge_clients(clients_of(old, [at(number, 64 * number, 99) for number in range(3)]))
+    entries = [at(number, 64 * number, 99) for number in range(3)]
+    (finding,) = judge_clients(clients_of(PlacedHistory.of(old, entries)))
     assert finding.verdict is Verdict.VALID
     assert finding.detail == "3 client slots; 0 operations lie in the session that took them"
 
@@ -93,7 +94,7 @@ def left(session: int, ended_ns: int, cause: SessionCause = SessionCause.CLIENT)
     ],
 )
 def test_a_client_asks_nothing_in_a_session_that_it_has_left(ends: list[SessionEnd], wrong: str) -> None:
-    (finding,) = judge_clients(clients_of([op(1, 0, 10, 20)], [at(1, 64)], ends))
+    (finding,) = judge_clients(clients_of(PlacedHistory.of([op(1, 0, 10, 20)], [at(1, 64)]), ends))
     assert (finding.verdict is Verdict.INVALID) is bool(wrong)
     assert isinstance(finding, Finding)
     assert wrong in finding.detail
@@ -108,7 +109,7 @@ def test_each_session_is_written_down_where_clients_write_down_all() -> None:
         ([left(8, 40)], 64, None),
         ([left(8, 40)], None, None),
     ):
-        (finding,) = judge_clients(clients_of(operations, entries, ends, all_written_past=past))
+        (finding,) = judge_clients(clients_of(PlacedHistory.of(operations, entries), ends, all_written_past=past))
         assert isinstance(finding, Finding)
         assert (finding.verdict, finding.operation) == (
             (Verdict.VALID, None) if missing is None else (Verdict.UNKNOWN, missing)

@@ -6,9 +6,10 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from upheaval.checkers.history.columns import LogEntry, PlacedHistory
 from upheaval.checkers.history.model import Model
 from upheaval.checkers.history.search import linearizable_by_search
-from upheaval.checkers.history.witness import LogEntry, linearizable
+from upheaval.checkers.history.witness import linearizable
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 
@@ -57,7 +58,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Operation], list[LogEntry]]:
 @given(histories())
 def test_what_the_witness_accepts_the_search_accepts_too(case: tuple[list[Operation], list[LogEntry]]) -> None:
     operations, log = case
-    if linearizable(operations, log).verdict is Verdict.VALID:
+    if linearizable(PlacedHistory.of(operations, log)).verdict is Verdict.VALID:
         assert linearizable_by_search(operations).verdict is Verdict.VALID
 
 
@@ -77,7 +78,7 @@ def _some_order_is_accepted(operations: list[Operation]) -> bool:
 
     def extend(log: list[Operation], rest: list[Operation]) -> bool:
         entries = [entry(index, op) for index, op in enumerate(log)]
-        if linearizable(operations, entries).verdict is not Verdict.VALID:
+        if linearizable(PlacedHistory.of(operations, entries)).verdict is not Verdict.VALID:
             return False
         if required <= {op.id for op in log}:
             return True
@@ -103,15 +104,15 @@ def test_a_history_made_by_one_copy_is_accepted_by_both(seed: int) -> None:
             operation(number, function, value, result, moment - random.randrange(15), moment + random.randrange(15))
         )
     log = [entry(number, op) for number, op in enumerate(operations)]
-    assert linearizable(operations, log).verdict is Verdict.VALID
+    assert linearizable(PlacedHistory.of(operations, log)).verdict is Verdict.VALID
     assert linearizable_by_search(operations).verdict is Verdict.VALID
 
 
 def test_a_stale_read_is_found_by_both() -> None:
     write = operation(1, Function.WRITE, 1, None, 0, 10)
     read = operation(2, Function.READ, None, None, 20, 30)
-    assert linearizable([write, read], [entry(1, write), entry(2, read)]).verdict is Verdict.INVALID
-    assert linearizable([write, read], [entry(1, read), entry(2, write)]).verdict is Verdict.INVALID
+    assert linearizable(PlacedHistory.of([write, read], [entry(1, write), entry(2, read)])).verdict is Verdict.INVALID
+    assert linearizable(PlacedHistory.of([write, read], [entry(1, read), entry(2, write)])).verdict is Verdict.INVALID
     assert linearizable_by_search([write, read]).verdict is Verdict.INVALID
 
 
@@ -128,7 +129,7 @@ def test_an_unanswered_write_may_take_effect_late_but_not_before_it_was_invoked(
     early = operation(3, Function.READ, None, 1, 10, 20)
     assert linearizable_by_search([write, late]).verdict is Verdict.VALID
     assert linearizable_by_search([write, early]).verdict is Verdict.INVALID
-    assert linearizable([write, early], [entry(1, write), entry(2, early)]).verdict is Verdict.INVALID
+    assert linearizable(PlacedHistory.of([write, early], [entry(1, write), entry(2, early)])).verdict is Verdict.INVALID
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_an_unanswered_write_may_take_effect_late_but_not_before_it_was_invoked(
 def test_a_value_of_another_type_is_another_value(written: Json, found: Json) -> None:
     write = operation(1, Function.WRITE, written, None, 0, 10)
     read = operation(2, Function.READ, None, found, 20, 30)
-    assert linearizable([write, read], [entry(1, write), entry(2, read)]).verdict is Verdict.INVALID
+    assert linearizable(PlacedHistory.of([write, read], [entry(1, write), entry(2, read)])).verdict is Verdict.INVALID
     assert linearizable_by_search([write, read]).verdict is Verdict.INVALID
 
 

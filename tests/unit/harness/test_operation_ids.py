@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
+from upheaval.checkers.history.columns import History
 from upheaval.records import Function, Json, Manifest, Operation, Outcome
 
 DRAWN: Mapping[str, Json] = {"seed": 1, "keys": 3, "sessions": 2, "slots": 8, "rate": 25}
@@ -20,11 +21,11 @@ def missing(
     workload: Mapping[str, Json],
     *,
     f: Function = Function.READ,
-    restored: Iterable[int] = (),
+    first_id: int = 0,
 ) -> MissingIds | None:
     operations = [Operation(each, 0, f, "k", None, each, None, Outcome.UNKNOWN) for each in ids]
     manifest = Manifest("run-1", "process", 3, "test", 0, workload=workload)
-    return missing_ids(operations, manifest, list(restored))
+    return missing_ids(History.of(operations), manifest, first_id)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,8 @@ def test_a_drawn_load_gives_each_id_from_zero(ids: list[int], expected: MissingI
 
 
 def test_a_restored_run_goes_on_after_what_it_was_restored_with() -> None:
-    assert missing([0, 3, 7, 8, 9], DRAWN, restored=[0, 3, 7]) is None
-    assert missing([0, 3, 7, 9], DRAWN, restored=[0, 3, 7]) == MissingIds(8, 1)
+    assert missing([0, 3, 7, 8, 9], DRAWN, first_id=8) is None
+    assert missing([0, 3, 7, 9], DRAWN, first_id=8) == MissingIds(8, 1)
 
 
 def test_each_load_of_users_begins_somewhere() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from upheaval.checkers.history.answer_order import judge_answer_order
+from upheaval.checkers.history.columns import LogEntry, PlacedHistory
 from upheaval.checkers.history.stray_answers import judge_strays
-from upheaval.checkers.history.witness import LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function, Operation, Outcome, Stray
@@ -23,9 +23,7 @@ def entry(number: int, term: int = 0) -> LogEntry:
 
 
 def judged(strays: list[Stray], *operations: Operation, entries: tuple[int, ...] = (1, 2)) -> Finding:
-    (result,) = judge_strays(
-        strays, {each.id: each for each in operations}, {number: entry(number) for number in entries}
-    )
+    (result,) = judge_strays(strays, PlacedHistory.of(operations, [entry(number) for number in entries]))
     assert isinstance(result, Finding)
     assert result.promise is Promise.ANSWERED_ONCE
     return result
@@ -82,9 +80,9 @@ def test_a_message_that_answers_nothing_is_found() -> None:
 )
 def test_a_late_answer_keeps_the_order_of_its_leader(terms: tuple[int, int], late_ns: int, is_wrong: bool) -> None:
     """The second in the log is answered late; the leader of another term answers on another stream."""
-    operations = {1: asked(1, Outcome.OK), 2: asked(2)}
+    operations = [asked(1, Outcome.OK), asked(2)]
     entries = [entry(1, terms[0]), entry(2, terms[1])]
-    (found,) = judge_answer_order(operations, entries, [Stray(7, late_ns, 2, 128)])
+    (found,) = judge_answer_order(PlacedHistory.of(operations, entries), [Stray(7, late_ns, 2, 128)])
     assert isinstance(found, Finding)
     assert (found.verdict is Verdict.INVALID) is is_wrong
     if is_wrong:

@@ -7,9 +7,11 @@ says is judged elsewhere.
 
 import re
 import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -22,6 +24,7 @@ from upheaval.checkers.evidence.recordings import named_snapshots, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.columns import IS_OK, LogEntries, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
@@ -31,7 +34,6 @@ from upheaval.records import (
     STANDBY,
     FinalPosition,
     Manifest,
-    Outcome,
     RunFolder,
     companion_folders,
     read_origin,
@@ -299,17 +301,24 @@ def _check(evidence: Evidence) -> Iterable[Finding]:
     log = evidence.whole_log
     asked = () if log is None else log.events.snapshots
     origin = read_origin(evidence.run.path)
-    entries = () if log is None else log.entries
     missing: MissingIds | None = None
     if origin is None or log is not None:
-        restored = [entry.id for entry in entries if origin is not None and entry.position <= origin.position]
-        missing = missing_ids(evidence.operations, evidence.manifest, restored)
-    answered: dict[int, int] = {}
-    for entry in entries:
-        operation = evidence.by_id.get(entry.id)
-        if operation is not None and operation.outcome is Outcome.OK:
-            answered[entry.term] = max(entry.position, answered.get(entry.term, -1))
+        first_id = 0 if origin is None else _restored_up_to(evidence.placed.entries, origin.position) + 1
+        missing = missing_ids(evidence.operations, evidence.manifest, first_id)
+    answered = _answered(evidence.placed)
     return [check_absence(evidence.run, evidence.manifest, evidence.traces, asked, answered, missing)]
+
+
+def _restored_up_to(entries: LogEntries, position: int) -> int:
+    """The highest id of the operations that the run was restored with, -1 for none."""
+    return max(islice(entries.ids, bisect_right(entries.positions, position)), default=-1)
+
+
+def _answered(placed: PlacedHistory) -> dict[int, int]:
+    """By term, the last position of which a client had an answer."""
+    entries, kinds = placed.entries, placed.history.kinds
+    of_entries = zip(placed.rows, entries.terms, entries.positions, strict=True)
+    return {term: position for row, term, position in of_entries if row >= 0 and IS_OK[kinds[row]]}
 
 
 ABSENCE: Final = Checker(

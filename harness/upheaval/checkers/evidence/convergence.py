@@ -4,15 +4,18 @@ The manifest says where the members stood and when they were looked at. Both are
 traces and the history say of that position, the lives of the members' processes, and the faults.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.columns import ABSENT, KINDS, History
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import OWN_SYSTEM, Converge, Function, Manifest, Operation, Outcome
@@ -57,7 +60,7 @@ class Shown:
     `traces` are those of members that were never replaced.
     """
 
-    operations: Sequence[Operation] = ()
+    operations: Iterable[Operation] = ()
     faults: Sequence[FaultRecord] = ()
     traces: Sequence[TraceFacts] = ()
     committed_then: int | None = None
@@ -123,16 +126,17 @@ def _require_healed(converge: Converge, faults: Iterable[FaultRecord]) -> None:
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(fault.members)))
 
 
-def enough_traffic(operations: Iterable[Operation], *, is_script: bool = False) -> Finding:
+def enough_traffic(history: History, *, is_script: bool = False) -> Finding:
     """Whether there were enough acknowledged operations to judge by.
 
     An exact script decides how many there are: all of them were acknowledged, and there is one.
     """
     unknown = 0
     counts = dict.fromkeys(Function, 0)
-    for operation in operations:
-        unknown += operation.outcome is Outcome.UNKNOWN
-        counts[operation.f] += operation.outcome is Outcome.OK
+    for kind, count in Counter(history.kinds).items():
+        function, outcome = KINDS[kind]
+        unknown += count if outcome is Outcome.UNKNOWN else 0
+        counts[function] += count if outcome is Outcome.OK else 0
     acknowledged = sum(counts.values())
     shown = ", ".join(f"{count} {function}" for function, count in counts.items() if count)
     detail = f"{acknowledged} acknowledged operations ({shown or 'none'}), {unknown} unknown"
@@ -152,7 +156,14 @@ def _shown(evidence: Evidence) -> Shown:
     then = None
     if tells and not positions.replaced and not positions.is_lossy:
         then = -1 if positions.committed_in_run is None else positions.committed_in_run.position
-    return Shown(evidence.operations, evidence.faults, traces, then)
+    return Shown(_placed_from(evidence.operations, completed_ns(manifest)), evidence.faults, traces, then)
+
+
+def _placed_from(history: History, begin_ns: int) -> Iterator[Operation]:
+    """Those that were asked for from a time on and answered with a position."""
+    for row, (invoke_ns, position) in enumerate(zip(history.invoked, history.positions, strict=True)):
+        if invoke_ns >= begin_ns and position != ABSENT:
+            yield history.at(row)
 
 
 CONVERGENCE: Final = Checker(

@@ -8,7 +8,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.logs import Difference, LogEnd, Missing, WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import FinalPosition
@@ -53,8 +53,8 @@ def _following(witness: WitnessLog | None, _member_id: int, position: int) -> tu
     if witness is None:
         return None
     entries = witness.entries
-    index = bisect_right(entries, position, key=lambda entry: entry.position)
-    return None if index == len(entries) else (witness.member_id, entries[index])
+    index = bisect_right(entries.positions, position)
+    return None if index == len(entries) else (witness.member_id, entries.at(index))
 
 
 def equality(

@@ -1,14 +1,15 @@
 """The promise about final positions: manifest, traces, recordings and history agree on where the log ends."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, completed_ns, finals_of, lowest_commit
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.history.columns import IS_OK, History
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import FinalPosition, Manifest, Operation, Outcome
+from upheaval.records import FinalPosition, Manifest, Operation
 
 
 def final_positions(
@@ -52,16 +53,14 @@ def _found(finals: Sequence[FinalPosition], detail: str) -> Finding:
     return Finding(Promise.FINAL_POSITIONS, Verdict.VALID, detail)
 
 
-def acknowledged_past_the_end(operations: Iterable[Operation], manifest: Manifest) -> Operation | None:
+def acknowledged_past_the_end(history: History, manifest: Manifest) -> Operation | None:
     """The first operation that was acknowledged before the run converged, at a position that is past that."""
     limit, end_ns = lowest_commit(manifest), completed_ns(manifest)
     if limit is None:
         return None
-    for operation in operations:
-        if operation.outcome is Outcome.OK and operation.position is not None and operation.position > limit:
-            assert operation.complete_ns is not None
-            if operation.complete_ns < end_ns:
-                return operation
+    for row, position in enumerate(history.positions):
+        if position > limit and IS_OK[history.kinds[row]] and history.completed[row] < end_ns:
+            return history.at(row)
     return None
 
 

@@ -15,7 +15,7 @@ from upheaval.checkers.evidence.log_messages import decode_message, is_session_m
 from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, bounds_of
 from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.history.calls import CallEntry, shown_digest
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import LogEntries, LogEntry
 from upheaval.records import FinalPosition, Json, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
@@ -53,7 +53,7 @@ TIMED_EVENTS: Final = (
 class WitnessLog:
     """What the longest log of the run says up to the commit position, in log order."""
 
-    entries: list[LogEntry] = field(default_factory=list)
+    entries: LogEntries = field(default_factory=lambda: LogEntries.of(()))
     calls: list[CallEntry] = field(default_factory=list)
     """The messages to a service of a user's own."""
     terms: list[TermEntry] = field(default_factory=list)
@@ -211,10 +211,15 @@ def _terms(segment: Segment) -> Iterator[TermEntry]:
 def _witness(run: RunFolder, log: RecordedLog, committed: int | None) -> WitnessLog:
     """What a log that was read says of what is `committed`; a live one may have gone on since then."""
     witness = WitnessLog(member_id=log.member_id, start_position=log.start_position, end_position=log.end_position)
-    for segment in RecordedLog(run.member(log.member_id)).segments():
-        read_entries(segment, witness, log.end_position if committed is None else committed)
-        if segment.base + segment.end >= log.end_position:
-            break
+    end = log.end_position if committed is None else committed
+
+    def read(into: WitnessLog) -> Iterator[LogEntry]:
+        for segment in RecordedLog(run.member(log.member_id)).segments():
+            yield from read_entries(segment, into, end)
+            if segment.base + segment.end >= log.end_position:
+                break
+
+    witness.entries = LogEntries(read(witness), lambda: read(WitnessLog()))
     return witness
 
 
@@ -320,10 +325,10 @@ def frame_at(segment: Segment, offset: int) -> Frame:
     found = WitnessLog()
     tail = Segment(segment.base, segment.data, [offset], segment.end)
     try:
-        read_entries(tail, found)
+        entries = list(read_entries(tail, found))
     except LogMissing:
         return "a broken frame"
-    said: list[Frame] = [*found.entries, *found.calls, *found.terms]
+    said: list[Frame] = [*entries, *found.calls, *found.terms]
     return said[0] if said else OTHER_FRAME
 
 
@@ -352,13 +357,17 @@ def described(frame: Frame) -> str:
     return frame
 
 
-def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = None) -> None:
-    """Append what the messages of a segment say, past the commit position of terms alone."""
+def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = None) -> Iterator[LogEntry]:
+    """The operations of a segment. The witness gets what else its messages say, past the commit position of terms
+    alone.
+    """
     for end, message in messages(segment):
         is_proof = committed is None or end <= committed
         if is_session_message(message):
             if is_proof:
-                _read_operation(message, end, witness)
+                entry = _read_operation(message, end, witness)
+                if entry is not None:
+                    yield entry
             elif witness.past_commit is None and session_header.unpack_session_header(message)[1] >= 0:
                 witness.past_commit = end
             continue
@@ -404,7 +413,7 @@ def _read_event(event: object, message: bytes, end: int, events: LogEvents) -> N
             events.add_strange(end, template_id(message), None if event is None else type(event).__name__)
 
 
-def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
+def _read_operation(message: bytes, end: int, witness: WitnessLog) -> LogEntry | None:
     payload = message[session_header.LENGTH :]
     term_id, session_id, timestamp = session_header.unpack_session_header(message)
     events = witness.events
@@ -415,7 +424,7 @@ def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
         credit = decode_credit(payload)
         events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit, events.requests))
         events.add_active(EntryKind.SERVICE_MESSAGE, end)
-        return
+        return None
     events.requests += 1
     events.session(session_id).add_message(end, term_id, timestamp)
     events.add_active(EntryKind.MESSAGE, end)
@@ -423,5 +432,5 @@ def _read_operation(message: bytes, end: int, witness: WitnessLog) -> None:
         operation_id, function, key, value = decode_operation(payload)
     except DecodeError:
         witness.calls.append(CallEntry(end, call_digest(payload), session_id))
-        return
-    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id, term_id))
+        return None
+    return LogEntry(end, operation_id, function, key, value, timestamp, session_id, term_id)

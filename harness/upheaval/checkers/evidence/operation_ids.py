@@ -6,11 +6,13 @@ may take ids for other ends, and a script writes down what was answered: nothing
 no promise.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, dropwhile, takewhile
 from typing import Final
 
-from upheaval.records import Function, Manifest, Operation
+from upheaval.checkers.history.columns import IS_CALL, History
+from upheaval.records import Manifest
 
 _FIRST_OF_USERS: Final = 1 << 58
 """From here on are the ids of `upheaval load`."""
@@ -29,30 +31,26 @@ class MissingIds:
     count: int
 
 
-def missing_ids(
-    operations: Sequence[Operation], manifest: Manifest, restored: Collection[int] = ()
-) -> MissingIds | None:
-    """None when none is missing. `restored` are ids that the run was restored with: those before them have gaps."""
-    first_id = max(restored, default=-1) + 1
-    done = [operation for operation in operations if operation.id >= first_id]
-    low = sorted(operation.id for operation in done if operation.id < _FIRST_OF_USERS)
-    if _gives_each(manifest, done):
-        gap = _first_gap(low, first_id)
+def missing_ids(history: History, manifest: Manifest, first_id: int = 0) -> MissingIds | None:
+    """None when none is missing. Those before `first_id`, which a run was restored with, have gaps."""
+    if _gives_each(manifest, history, first_id):
+        gap = _first_gap(takewhile(_FIRST_OF_USERS.__gt__, _from(history, first_id)), first_id)
         if gap is not None:
             return gap
-    if _has_shipped_users(manifest):
-        for ids in _apart(done):
-            gap = _first_gap(ids, ids[0])
-            if gap is not None:
-                return gap
-    return None
+    return _gap_of_users(history, first_id) if _has_shipped_users(manifest) else None
 
 
-def _gives_each(manifest: Manifest, operations: Iterable[Operation]) -> bool:
+def _from(history: History, first_id: int) -> Iterator[int]:
+    """The ids from one on, rising."""
+    return dropwhile(first_id.__gt__, history.rows)
+
+
+def _gives_each(manifest: Manifest, history: History, first_id: int) -> bool:
     """Whether what begins at 0 is a drawn load, or calls of clients that take no other ids."""
     if "slots" in manifest.workload:
         return "user" not in manifest.workload
-    return not manifest.workload and all(operation.f is Function.CALL for operation in operations)
+    ids_and_kinds = zip(history.ids, history.kinds, strict=True)
+    return not manifest.workload and all(IS_CALL[kind] for number, kind in ids_and_kinds if number >= first_id)
 
 
 def _has_shipped_users(manifest: Manifest) -> bool:
@@ -60,19 +58,22 @@ def _has_shipped_users(manifest: Manifest) -> bool:
     return isinstance(locust, dict) and str(locust.get("user")).startswith(_SHIPPED_USERS)
 
 
-def _apart(operations: Iterable[Operation]) -> Iterator[list[int]]:
-    """The ids of each `upheaval load`, but of those with calls."""
-    ids = sorted(
-        (operation.id, operation.f is Function.CALL)
-        for operation in operations
-        if _FIRST_OF_USERS <= operation.id < _FIRST_BY_HAND
-    )
-    loads: list[list[tuple[int, bool]]] = []
-    for each in ids:
-        if not loads or each[0] - loads[-1][0][0] >= _APART:
-            loads.append([])
-        loads[-1].append(each)
-    return ([number for number, _ in load] for load in loads if not any(is_call for _, is_call in load))
+def _gap_of_users(history: History, first_id: int) -> MissingIds | None:
+    """The first gap in the ids of one `upheaval load`, but of those with calls."""
+    gap: MissingIds | None = None
+    has_calls, expected = False, -1
+    for number in chain(dropwhile(_FIRST_OF_USERS.__gt__, _from(history, first_id)), [_FIRST_BY_HAND]):
+        if number >= _FIRST_BY_HAND or number - expected + 1 >= _APART:
+            if gap is not None and not has_calls:
+                return gap
+            gap, has_calls, expected = None, False, number
+        if number >= _FIRST_BY_HAND:
+            return None
+        if number > expected and gap is None:
+            gap = MissingIds(expected, number - expected)
+        has_calls = has_calls or bool(IS_CALL[history.kinds[history.rows.get(number)]])
+        expected = number + 1
+    return None
 
 
 def _first_gap(ids: Iterable[int], first_id: int) -> MissingIds | None:

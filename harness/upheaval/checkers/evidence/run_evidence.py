@@ -3,7 +3,7 @@
 This module knows files and facts; it knows no promise and no verdict.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from upheaval.checkers.evidence.leader_clocks import LeaderClock, leader_clocks
@@ -14,7 +14,7 @@ from upheaval.checkers.evidence.stalls import Stall, longest_stall
 from upheaval.checkers.evidence.trace_facts import TraceFacts, facts_of_members
 from upheaval.checkers.evidence.troubles import Trouble, troubles
 from upheaval.checkers.history.calls import CountedCalls, count_calls
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import History, LogEntries, PlacedHistory
 from upheaval.records import (
     ControlRecord,
     FinalPosition,
@@ -46,24 +46,15 @@ class Evidence:
         return finals_of(self.manifest)
 
     @cached_property
-    def operations(self) -> Sequence[Operation]:
+    def operations(self) -> History:
         """The history, in the order of its lines; empty without one."""
-        return list(self.run.read_history()) if self.run.history_file.exists() else []
-
-    @cached_property
-    def by_id(self) -> Mapping[int, Operation]:
-        """The operations of the history by their ids."""
-        return {operation.id: operation for operation in self.operations}
-
-    @cached_property
-    def shipped(self) -> Sequence[Operation]:
-        """The operations on shipped services, which have their ids in the log."""
-        calls = self.calls
-        return self.operations if not calls else [each for each in self.operations if each.f is not Function.CALL]
+        return History.read(self.run.history_file) if self.run.history_file.exists() else History.of(())
 
     @cached_property
     def calls(self) -> Sequence[Operation]:
         """The requests to a service of the user's own, which the log has by their payloads."""
+        if not self.operations.has_calls():
+            return []
         return [operation for operation in self.operations if operation.f is Function.CALL]
 
     @cached_property
@@ -72,9 +63,9 @@ class Evidence:
         return count_calls(self.calls, () if self.whole_log is None else self.whole_log.calls)
 
     @cached_property
-    def entries_by_id(self) -> Mapping[int, LogEntry]:
-        """The operations of the whole log by their ids; of an id that is there twice the last one."""
-        return {} if self.whole_log is None else {entry.id: entry for entry in self.whole_log.entries}
+    def placed(self) -> PlacedHistory:
+        """Which operation of the whole log is which of the history."""
+        return PlacedHistory(self.operations, LogEntries.of(()) if self.whole_log is None else self.whole_log.entries)
 
     @cached_property
     def session_ends(self) -> Sequence[SessionEnd]:

@@ -4,51 +4,53 @@ A service applies the log in its order and answers a session on one stream. A cl
 longer for what it sent to the one before, so its answers keep the order over a failover, too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import ABSENT, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import Operation, Stray
+from upheaval.records import Stray
 from upheaval_node.types import MS
 
 
-def judge_answer_order(
-    operations: Mapping[int, Operation], entries: Iterable[LogEntry], strays: Iterable[Stray] = ()
-) -> list[Result]:
-    """One result on operations by their ids and the entries of the log, in its order.
+def judge_answer_order(placed: PlacedHistory, strays: Iterable[Stray] = ()) -> list[Result]:
+    """One result.
 
     Answers that came late keep the order of those to entries of their term: another leader has another stream.
     """
     late = {stray.operation: stray for stray in strays}
-    latest: dict[tuple[int, int | None], tuple[Operation, int]] = {}
+    history, entries = placed.history, placed.entries
+    latest: dict[tuple[int, int | None], tuple[int, int]] = {}
     answers = 0
-    for entry in entries:
-        operation = operations.get(entry.id)
-        if operation is None or operation.session is None:
+    for row, number, position, term in zip(placed.rows, entries.ids, entries.positions, entries.terms, strict=True):
+        session = None if row < 0 else history.sessions[row]
+        if session is None:
             continue
-        stray = late.get(entry.id)
-        if operation.complete_ns is not None:
-            answered_ns = operation.complete_ns
-            streams: tuple[int | None, ...] = (None, entry.term)
-        elif stray is not None and stray.session == operation.session:
-            answered_ns, streams = stray.received_ns, (entry.term,)
-        else:
-            continue
+        answered_ns = history.completed[row]
+        streams: tuple[int | None, ...] = (None, term)
+        if answered_ns == ABSENT:
+            stray = late.get(number)
+            if stray is None or stray.session != session:
+                continue
+            answered_ns, streams = stray.received_ns, (term,)
         answers += 1
         for stream in streams:
-            last, last_ns = latest.get((operation.session, stream), (operation, answered_ns))
+            last, last_ns = latest.get((session, stream), (row, answered_ns))
             if answered_ns < last_ns:
                 detail = (
-                    f"{operation} at position {entry.position} of session {operation.session} was answered "
-                    f"{(last_ns - answered_ns) / MS:.3f} ms before operation id={last.id}, which the log has before it"
+                    f"{history.at(row)} at position {position} of session {session} was answered "
+                    f"{(last_ns - answered_ns) / MS:.3f} ms before operation id={history.ids[last]}, which the log has "
+                    "before it"
                 )
-                return [_invalid(detail, entry)]
-            latest[operation.session, stream] = operation, answered_ns
+                invalid = Finding(
+                    Promise.ANSWERS_IN_ORDER, Verdict.INVALID, detail, position=position, operation=number
+                )
+                return [invalid]
+            latest[session, stream] = row, answered_ns
     if not answers:
         why = "the history has no answered operation of a shipped service with its session"
         return [NotApplicable(Promise.ANSWERS_IN_ORDER, why)]
@@ -57,12 +59,8 @@ def judge_answer_order(
     return [Finding(Promise.ANSWERS_IN_ORDER, Verdict.VALID, detail)]
 
 
-def _invalid(detail: str, entry: LogEntry) -> Finding:
-    return Finding(Promise.ANSWERS_IN_ORDER, Verdict.INVALID, detail, position=entry.position, operation=entry.id)
-
-
-def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    return judge_answer_order(evidence.by_id, log.entries, evidence.strays)
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # noqa: ARG001 - of every check by the log
+    return judge_answer_order(evidence.placed, evidence.strays)
 
 
 ANSWER_ORDER: Final = Checker(

@@ -5,7 +5,7 @@ took it; the log has the session and the term in the header of each message, and
 with the session. This module knows nothing of files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,10 +13,10 @@ from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import StrayEntry
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import ABSENT, IS_CALL, IS_FAIL, History, LogEntry, PlacedHistory, in_order
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import Function, Operation, Outcome, SessionEnd, read_origin
+from upheaval.records import Operation, SessionEnd, read_origin
 from upheaval_node.types import S
 
 
@@ -53,105 +53,118 @@ class Clients:
 
 
 def clients_of(
-    operations: Sequence[Operation],
-    entries: Iterable[LogEntry],
-    ends: Iterable[SessionEnd] = (),
-    *,
-    all_written_past: int | None = None,
+    placed: PlacedHistory, ends: Iterable[SessionEnd] = (), *, all_written_past: int | None = None
 ) -> Clients:
-    """From a whole history, in the order of its lines, and the operations in log order. Calls are left out.
+    """From a whole history and the operations of the log. Calls are left out.
 
     `ends` are what clients wrote down of their sessions: of all that took an operation past a position of the log,
     where there is one.
     """
-    last_ends: dict[int, SessionEnd] = {}
-    for end in sorted(ends, key=lambda end: end.ended_ns):
-        last_ends[end.session] = end
-    shipped = [operation for operation in operations if operation.f is not Function.CALL]
-    by_id = {operation.id: operation for operation in shipped if operation.session is not None}
-    latest: dict[int, Operation] = {}
-    placed: dict[int, LogEntry] = {}
+    last_ends: dict[int | None, SessionEnd] = {}
+    for written in sorted(ends, key=lambda end: end.ended_ns):
+        last_ends[written.session] = written
+    history, entries = placed.history, placed.entries
+    calls = map(IS_CALL.__getitem__, history.kinds)
+    processes = {process for process, is_call in zip(history.processes.codes, calls, strict=True) if not is_call}
+    again, skipped = _again_and_skipped(placed)
+    afterwards: tuple[Operation, SessionEnd] | None = None
+    unwritten: Operation | None = None
+    count = 0
+    for row in range(len(history)):
+        session = _session_of(history, row)
+        if session is None:
+            continue
+        index, end = placed.lasts[row], last_ends.get(session)
+        count += index >= 0
+        if end is not None and afterwards is None and _last_ns(history, row) > end.ended_ns:
+            afterwards = history.at(row), end
+        if all_written_past is None or unwritten is not None or end is not None:
+            continue
+        if index < 0 or entries.positions[index] > all_written_past:
+            unwritten = history.at(row)
+    elsewhere, overtaken = _elsewhere_and_overtaken(placed)
+    return Clients(len(processes), count, again, elsewhere, overtaken, skipped, afterwards, unwritten)
+
+
+def _session_of(history: History, row: int) -> int | None:
+    """Of an operation on a shipped service."""
+    return None if IS_CALL[history.kinds[row]] else history.sessions[row]
+
+
+def _last_ns(history: History, row: int) -> int:
+    completed = history.completed[row]
+    return max(history.invoked[row], 0 if completed == ABSENT else completed)
+
+
+def _elsewhere_and_overtaken(
+    placed: PlacedHistory,
+) -> tuple[tuple[Operation, LogEntry] | None, tuple[Operation, Operation, int] | None]:
+    history, entries = placed.history, placed.entries
+    latest: dict[int, int] = {}
     elsewhere: tuple[Operation, LogEntry] | None = None
     overtaken: tuple[Operation, Operation, int] | None = None
-    for entry in entries:
-        operation = by_id.get(entry.id)
-        if operation is None or operation.session is None:
+    for index, row in enumerate(placed.rows):
+        session = None if row < 0 else _session_of(history, row)
+        if session is None:
             continue
-        placed[entry.id] = entry
-        if entry.session != operation.session and elsewhere is None:
-            elsewhere = operation, entry
-        before = latest.get(operation.session)
-        if before is not None and operation.invoke_ns < before.invoke_ns and overtaken is None:
-            overtaken = operation, before, entry.position
-        latest[operation.session] = operation
-    slots = len({each.process for each in shipped})
-    skipped = _skipped(by_id.values(), placed)
-    afterwards = next(((each, end) for each, end in _with_ends(by_id.values(), last_ends) if _is_past(each, end)), None)
-    unwritten = None
-    if all_written_past is not None:
-        written = (
-            each for each in by_id.values() if each.id not in placed or placed[each.id].position > all_written_past
-        )
-        unwritten = next((each for each in written if each.session not in last_ends), None)
-    return Clients(slots, len(placed), _again(shipped), elsewhere, overtaken, skipped, afterwards, unwritten)
+        if entries.sessions[index] != session and elsewhere is None:
+            elsewhere = history.at(row), entries.at(index)
+        before = latest.get(session)
+        if before is not None and history.invoked[row] < history.invoked[before] and overtaken is None:
+            overtaken = history.at(row), history.at(before), entries.positions[index]
+        latest[session] = row
+    return elsewhere, overtaken
 
 
-def _with_ends(
-    operations: Iterable[Operation], ends: Mapping[int, SessionEnd]
-) -> Iterator[tuple[Operation, SessionEnd]]:
-    for operation in operations:
-        if operation.session is not None and operation.session in ends:
-            yield operation, ends[operation.session]
-
-
-def _is_past(operation: Operation, end: SessionEnd) -> bool:
-    return max(operation.invoke_ns, operation.complete_ns or 0) > end.ended_ns
-
-
-def _skipped(
-    operations: Iterable[Operation], placed: Mapping[int, LogEntry]
-) -> tuple[Operation, LogEntry, LogEntry] | None:
-    """The one before the entry that lies first.
+def _again_and_skipped(
+    placed: PlacedHistory,
+) -> tuple[tuple[Operation, Operation] | None, tuple[Operation, LogEntry, LogEntry] | None]:
+    """Of the first the first pair, by the line of the second one; of the second the one before the entry that lies
+    first.
 
     A leader takes what one session sends as it was sent: Aeron's `AeronCluster` and its consensus module give up a
     session rather than go on after a gap (since 1.49; pull request 1788). Between terms anything may be missing.
     """
-    found: list[tuple[int, int, Operation, LogEntry, LogEntry]] = []
-    before: dict[int | None, tuple[int, LogEntry]] = {}
-    missing: dict[int | None, Operation] = {}
-    for operation in sorted(operations, key=lambda each: each.invoke_ns):
-        session, invoke_ns = operation.session, operation.invoke_ns
-        entry = placed.get(operation.id)
-        if entry is None:
-            if operation.outcome is not Outcome.FAIL and session in before and before[session][0] < invoke_ns:
-                missing.setdefault(session, operation)
+    history, entries = placed.history, placed.entries
+    invoked = history.invoked
+    last: dict[int, int] = {}
+    again: tuple[int, int] | None = None
+    before: dict[int, int] = {}
+    missing: dict[int, int] = {}
+    skipped: tuple[int, int, int, int, int] | None = None
+    for row in in_order(invoked):
+        if IS_CALL[history.kinds[row]]:
+            continue
+        process = history.processes.codes[row]
+        is_first = again is None or row < again[0]
+        if is_first and process in last and _is_outstanding(history, last[process], invoked[row]):
+            again = row, last[process]
+        last[process] = row
+        session, index = history.sessions[row], placed.lasts[row]
+        if session is None:
+            continue
+        if index < 0:
+            if not IS_FAIL[history.kinds[row]] and session in before and invoked[before[session]] < invoked[row]:
+                missing.setdefault(session, row)
             continue
         gap = missing.pop(session, None)
-        if gap is not None and gap.invoke_ns < invoke_ns and before[session][1].term == entry.term:
-            found.append((entry.position, gap.invoke_ns, gap, before[session][1], entry))
-        before[session] = invoke_ns, entry
-    return min(found, key=lambda each: each[:2])[2:] if found else None
+        if gap is not None and invoked[gap] < invoked[row]:
+            around = placed.lasts[before[session]]
+            if entries.terms[around] == entries.terms[index]:
+                found = entries.positions[index], invoked[gap], gap, around, index
+                skipped = found if skipped is None or found[:2] < skipped[:2] else skipped
+        before[session] = row
+    return (
+        None if again is None else (history.at(again[1]), history.at(again[0])),
+        None if skipped is None else (history.at(skipped[2]), entries.at(skipped[3]), entries.at(skipped[4])),
+    )
 
 
-def _again(operations: Sequence[Operation]) -> tuple[Operation, Operation] | None:
-    """The first pair, by the line of the second one."""
-    order = sorted(range(len(operations)), key=lambda index: operations[index].invoke_ns)
-    last: dict[int, Operation] = {}
-    found: dict[int, Operation] = {}
-    for index in order:
-        operation = operations[index]
-        before = last.get(operation.process)
-        if before is not None and is_outstanding(before, operation.invoke_ns):
-            found[index] = before
-        last[operation.process] = operation
-    return None if not found else (found[min(found)], operations[min(found)])
-
-
-def is_outstanding(operation: Operation, time_ns: int) -> bool:
+def _is_outstanding(history: History, row: int, time_ns: int) -> bool:
     """Whether its slot still waited for it then. Nobody knows when one that failed was given up."""
-    if operation.outcome is Outcome.FAIL:
+    if IS_FAIL[history.kinds[row]]:
         return False
-    return operation.complete_ns is None or time_ns < operation.complete_ns
+    return history.completed[row] == ABSENT or time_ns < history.completed[row]
 
 
 def judge_clients(clients: Clients) -> list[Result]:
@@ -197,12 +210,12 @@ def _finding(verdict: Verdict, detail: str, operation: Operation, position: int 
     return Finding(Promise.CLIENTS_IN_ORDER, verdict, detail, position=position, operation=operation.id)
 
 
-def _check_clients(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+def _check_clients(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # noqa: ARG001 - of every check by the log
     origin = read_origin(evidence.run.path)
     # What a restored run began with was asked for in the sessions of another one.
     begin = 0 if origin is None else origin.position
     past = begin if evidence.has_all_of_clients else None
-    return judge_clients(clients_of(evidence.operations, log.entries, evidence.session_ends, all_written_past=past))
+    return judge_clients(clients_of(evidence.placed, evidence.session_ends, all_written_past=past))
 
 
 TERMS: Final = Checker(

@@ -6,7 +6,7 @@ Operations of shipped services are known in the log by their ids, calls of a use
 found out about either is one finding a promise, the worse one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Operation
 
 _NEEDS: Final = frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-OfShipped = Callable[[Evidence, WitnessLog, Sequence[Operation]], Finding]
+OfShipped = Callable[[Evidence], Finding]
 OfCalls = Callable[[of_calls.CountedCalls], Finding]
 
 
@@ -31,22 +31,26 @@ def _judged(promise: Promise, of_shipped: OfShipped, of_calls_too: OfCalls) -> C
         log, why = _log(evidence)
         if log is None:
             return [_unjudgeable(promise, why, evidence)]
-        calls, shipped = evidence.calls, evidence.shipped
         found = []
-        if shipped or log.entries or not calls:
-            found.append(of_shipped(evidence, log, shipped))
-        if calls:
+        if _has_shipped(evidence, log):
+            found.append(of_shipped(evidence))
+        if evidence.calls:
             found.append(of_calls_too(evidence.counted_calls))
         return [_worse(found)]
 
     return Checker(promise, (promise,), _NEEDS, check)
 
 
+def _has_shipped(evidence: Evidence, log: WitnessLog) -> bool:
+    """Whether there is more than calls."""
+    return evidence.operations.has_shipped() or len(log.entries) > 0
+
+
 def _log(evidence: Evidence) -> tuple[WitnessLog | None, str]:
     """The log to judge by, or None and why there is none."""
     if evidence.whole_log is None:
         return None, evidence.why_no_log
-    return (evidence.whole_log, "") if evidence.operations else (None, "no history")
+    return (evidence.whole_log, "") if len(evidence.operations) else (None, "no history")
 
 
 def _unjudgeable(promise: Promise, why: str, evidence: Evidence) -> Finding:
@@ -73,14 +77,14 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
         return [_unjudgeable(Promise.LINEARIZABLE, why, evidence)]
     committed = evidence.logs.bounds.commit_position
     end = log.end_position if committed is None else min(log.end_position, committed)
-    own = check_own_model(evidence.run, evidence.manifest, evidence.operations, log.calls, log.member_id, end)
+    own = check_own_model(evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
     by_model = [finding for finding in own if finding.promise == Promise.LINEARIZABLE]
     promised = [finding for finding in own if finding.promise != Promise.LINEARIZABLE]
-    lost = witness.lost_operations(evidence.shipped, evidence.entries_by_id)
+    lost = witness.lost_rows(evidence.placed)
     if lost:
-        found = [_not_explained(lost), *by_model]
-    elif evidence.shipped or log.entries or not evidence.calls:
-        found = [witness.linearizable(evidence.shipped, log.entries), *by_model]
+        found = [_not_explained(len(lost), evidence.operations.at(lost[0])), *by_model]
+    elif _has_shipped(evidence, log):
+        found = [witness.linearizable(evidence.placed), *by_model]
     else:
         found = by_model
     if not found:
@@ -89,24 +93,24 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     return [_worse(found), *promised]
 
 
-def _not_explained(lost: Sequence[Operation]) -> Finding:
+def _not_explained(lost: int, first: Operation) -> Finding:
     """A log that lacks acknowledged operations is no witness of the order in which they took effect."""
     detail = (
-        f"the log lacks {len(lost)} acknowledged operations, the first is {lost[0]}: its order explains no answer "
+        f"the log lacks {lost} acknowledged operations, the first is {first}: its order explains no answer "
         "(`upheaval check` searches for another order)"
     )
-    return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=lost[0].position, operation=lost[0].id)
+    return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=first.position, operation=first.id)
 
 
 ACKNOWLEDGED: Final = _judged(
     Promise.ACKNOWLEDGED_NOT_LOST,
-    lambda evidence, _, shipped: witness.acknowledged_not_lost(shipped, evidence.entries_by_id, evidence.logs.bounds),
+    lambda evidence: witness.acknowledged_not_lost(evidence.placed, evidence.logs.bounds),
     of_calls.not_lost,
 )
 APPLIED_ONCE: Final = _judged(
-    Promise.APPLIED_ONCE, lambda _, log, shipped: witness.applied_once(shipped, log.entries), of_calls.once
+    Promise.APPLIED_ONCE, lambda evidence: witness.applied_once(evidence.placed), of_calls.once
 )
 HISTORY: Final = _judged(
-    Promise.HISTORY_COMPLETE, lambda _, log, shipped: witness.history_complete(shipped, log.entries), of_calls.explained
+    Promise.HISTORY_COMPLETE, lambda evidence: witness.history_complete(evidence.placed), of_calls.explained
 )
 LINEARIZABLE: Final = Checker("linearizable", (Promise.LINEARIZABLE,), _NEEDS | {Source.CODE}, _check_linearizable)

@@ -4,42 +4,42 @@ A client writes them down (`strays.jsonl`). An operation is answered once, in th
 leader reads of the log of others it answers to nobody. This module knows nothing of files.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import IS_CALL, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
-from upheaval.records import Operation, Outcome, Stray
+from upheaval.records import Function, Outcome, Stray
 from upheaval_node.types import S
 
 
-def judge_strays(
-    strays: Sequence[Stray], operations: Mapping[int, Operation], entries: Mapping[int, LogEntry]
-) -> list[Result]:
-    """One result. Operations of the history and entries of the log are by the ids of operations."""
+def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]:
+    """One result."""
     late: set[int] = set()
     try:
         for stray in sorted(strays, key=lambda stray: stray.received_ns):
-            _require_late(stray, late, operations, entries)
+            _require_late(stray, late, placed)
     except Broken as broken:
         return [broken.finding(Promise.ANSWERED_ONCE)]
-    detail = f"{len(operations)} operations, none was answered again; {len(late)} answers were late"
+    operations = sum(not IS_CALL[kind] for kind in placed.history.kinds)
+    detail = f"{operations} operations, none was answered again; {len(late)} answers were late"
     return [Finding(Promise.ANSWERED_ONCE, Verdict.VALID, detail)]
 
 
-def _require_late(
-    stray: Stray, late: set[int], operations: Mapping[int, Operation], entries: Mapping[int, LogEntry]
-) -> None:
+def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
     """It answers an operation that was sent in its session and given up, for the first time. Raises `Broken`."""
     where = f"session {stray.session} received at {stray.received_ns / S:.3f} s"
     if stray.operation is None:
         raise Broken(Verdict.INVALID, f"{where} a message that answers nothing")
-    operation, entry = operations.get(stray.operation), entries.get(stray.operation)
-    position = stray.position if entry is None else entry.position
+    operation, index = placed.history.get(stray.operation), placed.index_of(stray.operation)
+    if operation is not None and operation.f is Function.CALL:
+        operation = None
+    logged = None if index < 0 else placed.entries.positions[index]
+    position = stray.position if logged is None else logged
 
     def broken(what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
         asked = f"operation id={stray.operation}" if operation is None else str(operation)
@@ -47,7 +47,7 @@ def _require_late(
 
     if operation is None:
         # The log knows it: somebody asked for it, and the history is not whole.
-        raise broken(", which the history does not know", Verdict.INVALID if entry is None else Verdict.UNKNOWN)
+        raise broken(", which the history does not know", Verdict.INVALID if logged is None else Verdict.UNKNOWN)
     if operation.outcome is Outcome.FAIL:
         raise broken(", which was never sent")
     if operation.session != stray.session:
@@ -56,21 +56,20 @@ def _require_late(
         raise broken(", which had been answered")
     if stray.received_ns < operation.invoke_ns:
         raise broken(", which was invoked only later")
-    if entry is None:
+    if logged is None:
         raise broken(f" at position {stray.position}, which is not in the log")
-    if stray.position != entry.position:
-        raise broken(f" as if at position {stray.position}, which lies at position {entry.position}")
+    if stray.position != logged:
+        raise broken(f" as if at position {stray.position}, which lies at position {logged}")
     late.add(stray.operation)
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # noqa: ARG001 - of every check by the log
-    if not evidence.shipped:
+    if not evidence.operations.has_shipped():
         return [NotApplicable(Promise.ANSWERED_ONCE, "the history has no operation of a shipped service")]
     if not evidence.has_all_of_clients and not evidence.strays:
         why = "the clients of the run wrote down no answers but those that they waited for"
         return [NotApplicable(Promise.ANSWERED_ONCE, why)]
-    shipped = {operation.id: operation for operation in evidence.shipped}
-    return judge_strays(evidence.strays, shipped, evidence.entries_by_id)
+    return judge_strays(evidence.strays, evidence.placed)
 
 
 STRAY_ANSWERS: Final = Checker(

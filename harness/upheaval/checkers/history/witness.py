@@ -5,57 +5,67 @@ reported as the position is only compared with it: the suspect is not the witnes
 no search is needed: a sort and a scan. This module knows nothing of files; it gets operations and log entries.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from itertools import islice
 
 from upheaval.checkers.evidence.positions import UNBOUNDED, LogBounds
+from upheaval.checkers.history.columns import ABSENT, IS_CALL, IS_FAIL, IS_MODELLED, IS_OK, LogEntry, PlacedHistory
 from upheaval.checkers.history.model import Model, same
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
+from upheaval.records import WORKBENCH, Json, Operation
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One client operation in the log. `position` is the end of its message, as the service sees it."""
-
-    position: int
-    id: int
-    f: Function
-    key: str
-    value: Json
-    timestamp: int = field(default=0, compare=False)
-    """The cluster's time."""
-    session: int = field(default=-1, compare=False)
-    """The cluster session that it came from, -1 where that is not looked at."""
-    term: int = field(default=-1, compare=False)
-    """The leadership term of the leader that took it, -1 where that is not looked at."""
-
-    def __str__(self) -> str:
-        return f"operation id={self.id} {self.f} {self.key}"
-
-
-def acknowledged_not_lost(
-    operations: Iterable[Operation], log: Mapping[int, LogEntry], bounds: LogBounds = UNBOUNDED
-) -> Finding:
+def acknowledged_not_lost(placed: PlacedHistory, bounds: LogBounds = UNBOUNDED) -> Finding:
     """Every operation that was answered is in the log, with what was sent, where the service answered that it is: at a
     position that is committed and that the recordings of a quorum reach. The first one that is not, and how many.
     """
-    acknowledged = broken = 0
-    first: tuple[str, LogEntry | Operation] | None = None
-    for operation in operations:
-        if operation.outcome is Outcome.OK:
-            acknowledged += 1
-            what = what_is_wrong(operation, log.get(operation.id), bounds)
-            broken += what is not None
-            first = first or what
-    if first is None:
+    history, entries = placed.history, placed.entries
+    acknowledged = 0
+    broken: list[int] = []
+    doubtful: dict[int, int] = {}
+    for row, (kind, index) in enumerate(zip(history.kinds, placed.lasts, strict=True)):
+        if not IS_OK[kind] or IS_CALL[kind]:
+            continue
+        acknowledged += 1
+        if index < 0 or _is_elsewhere(history.positions[row], entries.positions[index], bounds):
+            broken.append(row)
+        elif placed.is_doubtful(index, row):
+            doubtful[index] = row
+    broken += _otherwise_sent(placed, doubtful)
+    if not broken:
         detail = f"{acknowledged} acknowledged operations found in the log"
         return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, detail)
-    detail, about = first
+    operation = history.at(min(broken))
+    index = placed.lasts[min(broken)]
+    wrong = what_is_wrong(operation, None if index < 0 else entries.at(index), bounds)
+    assert wrong is not None
+    detail, about = wrong
     return _invalid(
-        Promise.ACKNOWLEDGED_NOT_LOST, f"{detail} ({broken} of {acknowledged} acknowledged operations)", about
+        Promise.ACKNOWLEDGED_NOT_LOST, f"{detail} ({len(broken)} of {acknowledged} acknowledged operations)", about
     )
+
+
+def _is_elsewhere(position: int, logged: int, bounds: LogBounds) -> bool:
+    """Whether an entry that is `logged` contradicts the position of its answer, or what is known to be recorded."""
+    committed, recorded = bounds.commit_position, bounds.recorded
+    if recorded is not None and logged > recorded:
+        return True
+    return position != ABSENT and (position != logged or (committed is not None and position > committed))
+
+
+def _otherwise_sent(placed: PlacedHistory, doubtful: Mapping[int, int]) -> list[int]:
+    """The rows of operations whose entries have something else than what was sent, of rows by entries."""
+    found = []
+    for index, entry in enumerate(placed.entries) if doubtful else ():
+        row = doubtful.get(index)
+        if row is not None and not _is_sent(placed.history.at(row), entry):
+            found.append(row)
+    return found
+
+
+def _is_sent(operation: Operation, entry: LogEntry) -> bool:
+    return (entry.f, entry.key) == (operation.f, operation.key) and same(entry.value, operation.value)
 
 
 def what_is_wrong(
@@ -67,7 +77,7 @@ def what_is_wrong(
         return f"{operation} was acknowledged at {_at(operation)}, past the commit position {committed}", operation
     if entry is None:
         return f"{operation} was acknowledged at {_at(operation)} and is not there", operation
-    if (entry.f, entry.key) != (operation.f, operation.key) or not same(entry.value, operation.value):
+    if not _is_sent(operation, entry):
         shown = f"{entry.f} {entry.key} {entry.value!r}"
         return f"{operation} was acknowledged, the log has {shown} at position {entry.position}", entry
     if operation.position is not None and operation.position != entry.position:
@@ -79,90 +89,91 @@ def what_is_wrong(
     return None
 
 
-def lost_operations(operations: Iterable[Operation], log: Mapping[int, LogEntry]) -> list[Operation]:
-    """The acknowledged operations that are not in the log."""
-    return [operation for operation in operations if operation.outcome is Outcome.OK and operation.id not in log]
+def lost_rows(placed: PlacedHistory) -> list[int]:
+    """The rows of acknowledged operations that are not in the log."""
+    kinds = placed.history.kinds
+    return [
+        row for row, index in enumerate(placed.lasts) if index < 0 and IS_OK[kinds[row]] and not IS_CALL[kinds[row]]
+    ]
 
 
-def applied_once(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
+def applied_once(placed: PlacedHistory) -> Finding:
     """No operation id is in the log twice, and none that the client knows was never sent."""
-    never_sent = {operation.id for operation in operations if operation.outcome is Outcome.FAIL}
-    first: dict[int, LogEntry] = {}
-    for entry in entries:
-        if entry.id in first:
-            return _invalid(
-                Promise.APPLIED_ONCE,
-                f"{entry} lies at position {first[entry.id].position} and again at position {entry.position}",
-                entry,
-            )
-        if entry.id in never_sent:
-            return _invalid(
-                Promise.APPLIED_ONCE,
-                f"{entry} failed before it was sent and yet lies at position {entry.position}",
-                entry,
-            )
-        first[entry.id] = entry
-    return each_once(len(entries))
+    entries, kinds = placed.entries, placed.history.kinds
+    seen = bytearray(len(kinds))
+    others: set[int] = set()
+    for index, row in enumerate(placed.rows):
+        number = entries.ids[index]
+        if seen[row] if row >= 0 else number in others:
+            entry, first = entries.at(index), entries.positions[entries.ids.index(number)]
+            detail = f"{entry} lies at position {first} and again at position {entry.position}"
+            return _invalid(Promise.APPLIED_ONCE, detail, entry)
+        if row < 0:
+            others.add(number)
+            continue
+        if IS_FAIL[kinds[row]] and not IS_CALL[kinds[row]]:
+            entry = entries.at(index)
+            detail = f"{entry} failed before it was sent and yet lies at position {entry.position}"
+            return _invalid(Promise.APPLIED_ONCE, detail, entry)
+        seen[row] = True
+    return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{len(entries)} operations in the log, each once")
 
 
-def each_once(entries: int) -> Finding:
-    """The finding when nothing is applied twice."""
-    return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{entries} operations in the log, each once")
-
-
-def history_complete(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
+def history_complete(placed: PlacedHistory) -> Finding:
     """The log holds no operation that the history does not know: without that, nothing can be said about it."""
-    known = {operation.id for operation in operations}
-    for entry in entries:
-        if entry.id not in known:
+    entries = placed.entries
+    for index, row in enumerate(placed.rows):
+        if not placed.is_shipped(row):
+            entry = entries.at(index)
+            detail = f"{entry} at position {entry.position} is not in the history"
             return Finding(
-                Promise.HISTORY_COMPLETE,
-                Verdict.UNKNOWN,
-                f"{entry} at position {entry.position} is not in the history",
-                position=entry.position,
-                operation=entry.id,
+                Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, detail, position=entry.position, operation=entry.id
             )
-    return all_known(len(entries))
+    detail = f"all {len(entries)} operations in the log are in the history"
+    return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, detail)
 
 
-def all_known(entries: int) -> Finding:
-    """The finding when the history explains the log."""
-    return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, f"all {entries} operations in the log are in the history")
-
-
-def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
+def linearizable(placed: PlacedHistory) -> Finding:
     """The order of the log explains every result and contradicts no real-time order.
 
     Sound, because an order that keeps real time and explains all results is what linearizable means; operations
     without an answer may have taken effect at any time after they were invoked, so they bound nothing from above.
-    `entries` are in log order. What ledger and timers answer depends on more than the requests: it is judged by
-    promises of their own, here they have their place in time.
+    What ledger and timers answer depends on more than the requests: it is judged by promises of their own, here they
+    have their place in time.
     """
-    by_id = {operation.id: operation for operation in operations}
-    model = Model()
-    latest: Operation | None = None
-    judged = 0
-    for entry in entries:
-        is_modelled = entry.f in WORKBENCH
-        expected = model.apply(entry.f, entry.key, entry.value) if is_modelled else None
-        operation = by_id.get(entry.id)
-        if operation is None:
+    history, entries = placed.history, placed.entries
+    kinds, invoked, functions = history.kinds, history.invoked, entries.functions
+    doubtful: dict[int, int] = {}
+    late: Finding | None = None
+    latest, latest_ns, judged = -1, 0, 0
+    for index, row in enumerate(placed.rows):
+        if row < 0 or IS_CALL[kinds[row]]:
             continue
-        if operation.outcome is Outcome.OK:
-            assert operation.complete_ns is not None
+        if IS_OK[kinds[row]]:
             judged += 1
-            if is_modelled and not same(operation.result, expected):
+            if IS_MODELLED[functions[index]] and placed.is_doubtful(index, row):
+                doubtful[index] = row
+            if latest >= 0 and history.completed[row] < latest_ns:
+                late = _overtaken(history.at(row), entries.positions[index], history.ids[latest])
+                break
+        if latest < 0 or invoked[row] > latest_ns:
+            latest, latest_ns = row, invoked[row]
+    agreed = Finding(Promise.LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
+    return _first_wrong(placed, doubtful) or late or agreed
+
+
+def _first_wrong(placed: PlacedHistory, doubtful: Mapping[int, int]) -> Finding | None:
+    """The first of these entries with another result than the log before it gives, each with the row of its answer."""
+    if not doubtful:
+        return None
+    model = Model()
+    for index, entry in enumerate(islice(placed.entries, max(doubtful) + 1)):
+        expected = model.apply(entry.f, entry.key, entry.value) if entry.f in WORKBENCH else None
+        if index in doubtful:
+            operation = placed.history.at(doubtful[index])
+            if not same(operation.result, expected):
                 return wrong_result(operation, entry.position, expected)
-            if latest is not None and operation.complete_ns < latest.invoke_ns:
-                return overtaken(operation, entry.position, latest.id)
-        if latest is None or operation.invoke_ns > latest.invoke_ns:
-            latest = operation
-    return all_agree(judged)
-
-
-def all_agree(judged: int) -> Finding:
-    """The finding when the log explains every result."""
-    return Finding(Promise.LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
+    return None
 
 
 def wrong_result(operation: Operation, position: int, expected: Json) -> Finding:
@@ -171,7 +182,7 @@ def wrong_result(operation: Operation, position: int, expected: Json) -> Finding
     return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=position, operation=operation.id)
 
 
-def overtaken(operation: Operation, position: int, later_id: int) -> Finding:
+def _overtaken(operation: Operation, position: int, later_id: int) -> Finding:
     """The finding on an operation that lies after one in the log which was invoked only after it had completed."""
     detail = (
         f"{operation} at position {position} had completed before operation id={later_id} "

@@ -215,7 +215,10 @@ class _Sessions:
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     known = client_times(evidence.run, evidence.manifest)
-    slow = [operation for operation in evidence.operations if is_slow(operation, known)]
+    history = evidence.operations
+    times = enumerate(zip(history.invoked, history.completed, strict=True))
+    long = (history.at(row) for row, (invoke_ns, complete_ns) in times if complete_ns - invoke_ns > known.answer_ns)
+    slow = [operation for operation in long if is_slow(operation, known)]
     return excused(judge_client_times(known, slow, log.events, evidence.clocks), lambda: evidence.stall)
 
 

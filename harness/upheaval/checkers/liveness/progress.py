@@ -4,10 +4,10 @@ From the history, the members' traces and what was done to them. Members that ha
 must do without them. This module knows nothing of logs.
 """
 
-from bisect import bisect_left, bisect_right
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import chain, compress, pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
@@ -15,9 +15,10 @@ from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.stalls import explained
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.history.columns import IS_CALL, IS_FAIL, IS_OK, History, in_order
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, TraceEvent
+from upheaval.records import Manifest, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
 
@@ -43,14 +44,6 @@ class _Service:
         return self.begin_ns <= begin_ns and end_ns <= self.end_ns
 
 
-@dataclass(slots=True)
-class _Session:
-    """What a client asked in a session: when it was answered, and when it asked and what came of it."""
-
-    answered: list[int] = field(default_factory=list)
-    asked: list[tuple[int, int | None]] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class _Silence:
     """Somebody asked at the beginning, still did at the end, and nobody was answered between."""
@@ -61,92 +54,92 @@ class _Silence:
     """When its session had been answered last before it."""
 
 
-def check_progress(
-    run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], operations: Iterable[Operation]
-) -> list[Result]:
+def check_progress(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], history: History) -> list[Result]:
     """One result."""
-    sessions, answers, invoked, tried = _asked(operations)
+    asked = _Asked(history, list(_fault_moments(run)))
     services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
-    if not sessions:
+    if not asked.sessions:
         return [NotApplicable(Promise.PROGRESS, "no session took an operation of a shipped service")]
     if not any(each.is_leader for each in services):
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
-    runs_at = sorted(_moments(run, sessions.values()))
     judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
-    for begin_ns, end_ns in pairwise([*answers, NEVER_NS]):
+    for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
         if end_ns - begin_ns > judge.allowed_ns:
-            judge.look_at(_silences(sessions, runs_at, begin_ns, end_ns))
-            judge.look_at_idle_leaders(begin_ns, _last_before(end_ns, invoked))
-            judge.look_at_lost_clients(begin_ns, _last_before(end_ns, tried))
+            judge.look_at(asked.silences(begin_ns, end_ns))
+            judge.look_at_idle_leaders(begin_ns, asked.last_before(end_ns))
+            judge.look_at_lost_clients(begin_ns, asked.last_before(end_ns, of_shipped=True))
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
-        f"{len(answers)} answers, none later than {judge.allowed_ns // MS} ms after the one before it while clients "
-        "asked in a session that the leader had answered, and it and a quorum with it were well"
+        f"{asked.answer_count} answers, none later than {judge.allowed_ns // MS} ms after the one before it while "
+        "clients asked in a session that the leader had answered, and it and a quorum with it were well"
     )
     return [Finding(Promise.PROGRESS, Verdict.VALID, detail)]
 
 
-def _last_before(end_ns: int, moments: Sequence[int]) -> int:
-    last = bisect_left(moments, end_ns)
-    return moments[last - 1] if last else 0
+class _Asked:
+    """What clients asked, and when they were answered."""
+
+    def __init__(self, history: History, fault_moments: Sequence[int]) -> None:
+        self.sessions: dict[int, array[int]] = {}
+        """By session the rows of what it took of shipped services, where it was ever answered."""
+        self._history = history
+        self._fault_moments = fault_moments
+        kinds = history.kinds
+        for row, (kind, session) in enumerate(zip(kinds, history.sessions, strict=True)):
+            if session is not None and not IS_FAIL[kind] and not IS_CALL[kind]:
+                self.sessions.setdefault(session, array("I")).append(row)
+        for session, rows in list(self.sessions.items()):
+            if not any(IS_OK[kinds[row]] for row in rows):
+                del self.sessions[session]
+        self.answer_count = sum(map(IS_OK.__getitem__, kinds))
+
+    def answers(self) -> Iterator[int]:
+        """When anybody was answered, in order."""
+        history = self._history
+        times = array("q", compress(history.completed, map(IS_OK.__getitem__, history.kinds)))
+        return map(times.__getitem__, in_order(times))
+
+    def last_before(self, end_ns: int, *, of_shipped: bool = False) -> int:
+        """When anybody asked last, in a session or for one: of anything, or of a shipped service. A service of the
+        user's own may take its time.
+        """
+        history = self._history
+        moments: Iterable[int] = history.invoked
+        if of_shipped and history.has_calls():
+            moments = compress(moments, (not IS_CALL[kind] for kind in history.kinds))
+        return max(filter(end_ns.__gt__, moments), default=0)
+
+    def silences(self, begin_ns: int, end_ns: int) -> Iterator[_Silence]:
+        """Of each session in a time without any answer: from when to when its client is known to have waited for one.
+
+        The process of the clients is known to have run when it asked: members go on while it is stopped.
+        """
+        invoked, completed, kinds = self._history.invoked, self._history.completed, self._history.kinds
+        moments = chain((invoked[row] for rows in self.sessions.values() for row in rows), self._fault_moments)
+        last_ns = max(filter(end_ns.__gt__, moments), default=begin_ns)
+        for rows in self.sessions.values():
+            answers = (completed[row] for row in rows if IS_OK[kinds[row]])
+            answered_ns = max((each for each in answers if each <= begin_ns), default=None)
+            if answered_ns is None:
+                continue
+            later = (row for row in rows if IS_OK[kinds[row]] and completed[row] >= end_ns)
+            waited_ns = min((max(begin_ns, invoked[row]) for row in later), default=None)
+            # Who was never answered may have given up at any time.
+            never = [invoked[row] for row in rows if not IS_OK[kinds[row]] and begin_ns < invoked[row] < end_ns]
+            begun = never if len(never) > _LOST_MAX else []
+            if waited_ns is not None:
+                yield _Silence(min([waited_ns, *begun]), last_ns, answered_ns)
+            elif begun:
+                yield _Silence(min(begun), max(never), answered_ns)
 
 
-def _asked(
-    operations: Iterable[Operation],
-) -> tuple[Mapping[int, _Session], Sequence[int], Sequence[int], Sequence[int]]:
-    """The sessions that were ever answered, when anybody was, and when anybody asked, in a session or for one: of
-    anything, and of a shipped service. A service of one's own may take its time.
-    """
-    sessions: dict[int, _Session] = {}
-    answers, invoked, tried = [], [], []
-    for operation in operations:
-        invoked.append(operation.invoke_ns)
-        if operation.f is not Function.CALL:
-            tried.append(operation.invoke_ns)
-        is_answered = operation.outcome is Outcome.OK and operation.complete_ns is not None
-        if is_answered and operation.complete_ns is not None:
-            answers.append(operation.complete_ns)
-        if operation.session is None or operation.outcome is Outcome.FAIL or operation.f is Function.CALL:
-            continue
-        session = sessions.setdefault(operation.session, _Session())
-        session.asked.append((operation.invoke_ns, operation.complete_ns if is_answered else None))
-        if is_answered and operation.complete_ns is not None:
-            session.answered.append(operation.complete_ns)
-    for session in sessions.values():
-        session.answered.sort()
-    answered = {key: session for key, session in sessions.items() if session.answered}
-    return answered, sorted(answers), sorted(invoked), sorted(tried)
-
-
-def _moments(run: RunFolder, sessions: Iterable[_Session]) -> Iterator[int]:
-    """When the process of the clients is known to have run: members go on while it is stopped."""
-    for session in sessions:
-        yield from (asked_ns for asked_ns, _ in session.asked)
+def _fault_moments(run: RunFolder) -> Iterator[int]:
     for fault in run.read_faults():
         yield fault.inject_end_ns
         if fault.heal_begin_ns is not None:
             yield fault.heal_begin_ns
-
-
-def _silences(
-    sessions: Mapping[int, _Session], runs_at: Sequence[int], begin_ns: int, end_ns: int
-) -> Iterator[_Silence]:
-    """Of each session in a time without any answer: from when to when its client is known to have waited for one."""
-    last = bisect_left(runs_at, end_ns)
-    last_ns = runs_at[last - 1] if last else begin_ns
-    for session in sessions.values():
-        before = bisect_right(session.answered, begin_ns)
-        if not before:
-            continue
-        waits = [max(begin_ns, asked_ns) for asked_ns, answered in session.asked if answered and answered >= end_ns]
-        # Who was never answered may have given up at any time.
-        never = [asked_ns for asked_ns, answered in session.asked if answered is None and begin_ns < asked_ns < end_ns]
-        begun = waits + (never if len(never) > _LOST_MAX else [])
-        if begun:
-            over_ns = last_ns if waits else max(never)
-            yield _Silence(min(begun), over_ns, session.answered[before - 1])
 
 
 def _commands(run: RunFolder) -> Iterator[Trouble]:

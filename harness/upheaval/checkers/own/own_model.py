@@ -14,7 +14,7 @@ from upheaval.checkers.own.own_process import ask_own_code
 from upheaval.checkers.own.own_replay import why_no_service
 from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder
+from upheaval.records import Manifest, Operation, Outcome, RunFolder
 
 _VERDICTS: Final = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.UNKNOWN}
 
@@ -22,7 +22,7 @@ _VERDICTS: Final = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.U
 def check_own_model(
     run: RunFolder,
     manifest: Manifest,
-    operations: Iterable[Operation],
+    calls: Iterable[Operation],
     entries: Sequence[CallEntry],
     log_member: int,
     log_end: int,
@@ -33,7 +33,6 @@ def check_own_model(
     """
     if not manifest.model:
         return []
-    calls = [operation for operation in operations if operation.f is Function.CALL]
     placed = place_calls(calls, entries)
     told = ask_own_code(
         MODULE,

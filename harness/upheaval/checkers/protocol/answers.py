@@ -8,7 +8,7 @@ has the answer. So nothing here needs a margin. This module knows no files.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
@@ -17,9 +17,10 @@ from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import Lead, Moment, TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.columns import IS_OK
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
-from upheaval.records import OWN_SYSTEM, Outcome
+from upheaval.records import OWN_SYSTEM
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import MS
 
@@ -28,8 +29,7 @@ _DEATHS: Final = frozenset({"kill", "power-cut"})
 """Those that are over when they are put in; of others only the next start shows that a process had ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """An operation that was answered: its entry, and when it was invoked and complete."""
 
     id: int
@@ -161,12 +161,12 @@ def _broken(answer: Answer, leader: _Leader, ns: int, what: str, verdict: Verdic
     return Broken(verdict, detail, members=(leader.member_id,), position=answer.position, operation=answer.id)
 
 
-def _answers(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
-    by_id = evidence.by_id
-    for entry in log.entries:
-        operation = by_id.get(entry.id)
-        if operation is not None and operation.outcome is Outcome.OK and operation.complete_ns is not None:
-            yield Answer(entry.id, entry.position, entry.term, operation.invoke_ns, operation.complete_ns)
+def _answers(evidence: Evidence) -> Iterator[Answer]:
+    placed = evidence.placed
+    history, entries = placed.history, placed.entries
+    for row, position, term in zip(placed.rows, entries.positions, entries.terms, strict=True):
+        if row >= 0 and IS_OK[history.kinds[row]]:
+            yield Answer(history.ids[row], position, term, history.invoked[row], history.completed[row])
 
 
 def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
@@ -180,7 +180,7 @@ def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:
+def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:  # noqa: ARG001 - of every check by the log
     manifest, traces = evidence.manifest, evidence.traces
     if manifest.system != OWN_SYSTEM:
         return [NotApplicable(_PROMISE, f"members of {manifest.system} do not trace when they commit")]
@@ -189,7 +189,7 @@ def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:
         return [trace_missing(_PROMISE, absent)]
     incomplete = dict.fromkeys(losses_of(evidence.run, manifest).replaced, "the member was replaced")
     incomplete |= {facts.member_id: f"{facts.name} lost lines" for facts in traces if facts.lost is not None}
-    return [judge_answers(_answers(evidence, log), traces, _deaths(evidence.faults), incomplete)]
+    return [judge_answers(_answers(evidence), traces, _deaths(evidence.faults), incomplete)]
 
 
 ANSWERS: Final = Checker(

@@ -5,7 +5,7 @@ is in flight. The requests and messages in log order, applied to a ledger in whi
 each answer must be. This module knows nothing of files.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
@@ -13,29 +13,28 @@ from upheaval.checkers.evidence.events import Clock, ServiceMessage
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.stalls import excused
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import ById, LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services import shipped
 from upheaval.checkers.services.requests_and_events import judge_in_log_order, require_answer
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Result, Verdict
-from upheaval.records import LEDGER, Function, Json, Operation, Outcome
+from upheaval.records import LEDGER, Function, Json, Outcome
 from upheaval_node.service.services.ledger import INITIAL_BALANCE, MAX_ACCOUNTS, MAX_AMOUNT
 
 
 def judge_ledger(
-    operations: Mapping[int, Operation],
-    entries: Sequence[LogEntry],
+    operations: ById,
+    requests: Iterable[LogEntry],
     messages: Iterable[ServiceMessage],
     time_unit: int = 0,
 ) -> list[Result]:
-    """One result. Entries and messages are in log order."""
-    requests = [entry for entry in entries if entry.f in LEDGER]
+    """One result. Requests and messages are in log order."""
     return judge_in_log_order(Promise.MONEY_CONSERVED, _Judge(operations), requests, messages, time_unit)
 
 
 class _Judge:
-    def __init__(self, operations: Mapping[int, Operation]) -> None:
+    def __init__(self, operations: ById) -> None:
         self._operations = operations
         self._accounts: dict[str, int] = {}
         self._flight: dict[int, tuple[LogEntry, str, int]] = {}
@@ -126,9 +125,9 @@ class _Judge:
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     events = log.events
-    is_asked = any(entry.f in LEDGER for entry in log.entries)
+    is_asked = log.entries.has_any(LEDGER)
     messages = events.service_messages if is_asked or shipped.LEDGER in services_of(evidence.manifest) else ()
-    found = judge_ledger(evidence.by_id, log.entries, messages, events.time_unit)
+    found = judge_ledger(evidence.operations, log.entries.those(LEDGER), messages, events.time_unit)
     return excused(found, lambda: evidence.stall)
 
 

@@ -4,13 +4,13 @@ The walk through both in log order, what an answer must be, and the finding at t
 `timers` and `ledger`. This module knows neither of them, and no files.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from heapq import merge
 from typing import Protocol, TypeVar
 
 from upheaval.checkers.evidence.events import Clock
+from upheaval.checkers.history.columns import LogEntry
 from upheaval.checkers.history.model import same
-from upheaval.checkers.history.witness import LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import Json, Operation
@@ -49,12 +49,9 @@ class Judge(Protocol[E_contra]):
 
 
 def judge_in_log_order(
-    promise: Promise, judge: Judge[E], requests: Sequence[LogEntry], events: Iterable[E], time_unit: int
+    promise: Promise, judge: Judge[E], requests: Iterable[LogEntry], events: Iterable[E], time_unit: int
 ) -> list[Result]:
     """One result. Both are in log order, their timestamps in `time_unit`; events without requests are judged, too."""
-    events = list(events)
-    if not requests and not events:
-        return [NotApplicable(promise, "no client asked the service anything")]
     moments: list[tuple[int, int]] = []
     both: list[Iterable[LogEntry | E]] = [requests, events]
     try:
@@ -64,6 +61,8 @@ def judge_in_log_order(
                 judge.request(entry)
             else:
                 judge.event(entry)
+        if not moments:
+            return [NotApplicable(promise, "no client asked the service anything")]
         judge.require_none_lost(Clock(moments, time_unit))
     except Broken as broken:
         return [broken.finding(promise)]

@@ -10,7 +10,7 @@ A new leader of Aeron Cluster sets its wheel of timers to the time of its electi
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,12 +19,12 @@ from upheaval.checkers.evidence.events import Clock, TermTimes, TimerFired
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.stalls import excused
-from upheaval.checkers.history.witness import LogEntry
+from upheaval.checkers.history.columns import ById, LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.requests_and_events import judge_in_log_order, require_answer
 from upheaval.checkers.services.shipped import are_shipped, services_of
 from upheaval.checkers.verdict import Broken, Result, Verdict, raise_latest
-from upheaval.records import OWN_SYSTEM, TIMERS, Function, Json, Operation, Outcome
+from upheaval.records import OWN_SYSTEM, TIMERS, Function, Json, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 
 CROSSING_MS: Final = 100
@@ -49,25 +49,22 @@ class _Timer:
 
 
 def judge_timers(
-    operations: Mapping[int, Operation],
-    entries: Sequence[LogEntry],
+    operations: ById,
+    requests: Iterable[LogEntry],
     fired: Iterable[TimerFired],
     time_unit: int = 0,
     elections: Iterable[TermTimes] = (),
 ) -> list[Result]:
-    """One result. Entries and events are in log order.
+    """One result. Requests and events are in log order.
 
     `elections` are the terms of a system whose new leaders let a turn of their wheel pass before what was due fires.
     """
-    requests = [entry for entry in entries if entry.f in TIMERS]
     judge = _Judge(operations, time_unit, sorted(times.earliest for times in elections))
     return judge_in_log_order(Promise.TIMERS_KEPT, judge, requests, fired, time_unit)
 
 
 class _Judge:
-    def __init__(
-        self, operations: Mapping[int, Operation], time_unit: int, elections: Sequence[tuple[int, int]]
-    ) -> None:
+    def __init__(self, operations: ById, time_unit: int, elections: Sequence[tuple[int, int]]) -> None:
         self._operations = operations
         self._elections = elections
         """Time and position."""
@@ -204,9 +201,9 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     fired: Sequence[TimerFired] = events.timers
     if not are_shipped(services_of(evidence.manifest)):
         # Of all others a service of the user's own may have scheduled them.
-        scheduled = {entry.id for entry in log.entries if entry.f is Function.SCHEDULE}
+        scheduled = {entry.id for entry in log.entries.those((Function.SCHEDULE,))}
         fired = [each for each in fired if each.timer_id in scheduled]
-    found = judge_timers(evidence.by_id, log.entries, fired, events.time_unit, elections)
+    found = judge_timers(evidence.operations, log.entries.those(TIMERS), fired, events.time_unit, elections)
     return excused(found, lambda: evidence.stall)
 
 

@@ -82,7 +82,7 @@ def check_backups(
     run: RunFolder,
     manifest: Manifest,
     finals: Sequence[FinalPosition],
-    operations: Sequence[Operation],
+    operations: Iterable[Operation],
     witness_id: int,
     controls: Sequence[ControlRecord] = (),
 ) -> list[Result]:
@@ -137,7 +137,7 @@ class _Copy:
         return RecordedLog(self.files)
 
 
-def _judge_backup(folder: Path, noted: int, members: _Members, operations: Sequence[Operation]) -> str:
+def _judge_backup(folder: Path, noted: int, members: _Members, operations: Iterable[Operation]) -> str:
     """What is good about it, in one line; raises `Broken`. `noted`: where it said that it was, -1 if nobody asked."""
     copy = _read(MemberFolder(folder, -1, folder.name), noted)
     _require_operations(copy, operations)
@@ -158,8 +158,7 @@ def _read(files: MemberFolder, noted: int) -> _Copy:
         log = RecordedLog(files)
         for segment in log.segments():
             found = WitnessLog()
-            read_entries(segment, found)
-            held.update((entry.id, entry.position) for entry in found.entries)
+            held.update((entry.id, entry.position) for entry in read_entries(segment, found))
             held.update((f"call at {call.position}", call.position) for call in found.calls)
     except LogMissing as error:
         if noted <= 0:
