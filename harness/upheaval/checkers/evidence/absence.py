@@ -99,6 +99,9 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
     if facts.lost is not None:
         detail = f"{facts.name}:{facts.lost.line} says that {facts.lost.fields[LOST_EVENTS]} events before it were lost"
         raise _missing(detail, who)
+    if facts.backwards is not None:
+        line = facts.backwards.line
+        raise _missing(f"{facts.name}:{line} is earlier than a line before it of the same process", who)
     started = facts.components
     absent = (_SPLIT if manifest.components == SPLIT else _TOGETHER) - started
     if absent:

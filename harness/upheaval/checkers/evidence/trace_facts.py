@@ -75,6 +75,16 @@ class RaisedException:
     traceback: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleMove:
+    """From which state its consensus module went into which one, by their names."""
+
+    line: int
+    ns: int
+    old: str
+    new: str
+
+
 @dataclass(slots=True)
 class TraceFacts:
     """Of one member, or of a companion (then `member_id` is -1)."""
@@ -99,6 +109,9 @@ class TraceFacts:
     folder: str = ""
     terms: dict[int, TermFacts] = field(default_factory=dict)
     """By leadership term, when it led, and the positions that it sent and heard."""
+    module_moves: list[ModuleMove] = field(default_factory=list)
+    backwards: TraceEvent | None = None
+    """The first event that is earlier than one before it of the same process."""
     has_caught_up: bool = False
     """Whether it ever reported a position while it read an earlier part of a leader's log."""
 
@@ -145,6 +158,8 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             if facts.unstarted is None and event.event not in _BEFORE_START:
                 facts.unstarted = event
         else:
+            if event.ns < life.last_ns and facts.backwards is None:
+                facts.backwards = event
             _add_to_life(life, event)
         _add(facts, event)
         snapshots.add(event)
@@ -185,6 +200,8 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
     if event.event == TraceKind.ERROR:
         kind = str(fields.get("kind", ""))
         facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, bool(facts.entered)))
+    elif event.event == TraceKind.MODULE_STATE:
+        facts.module_moves.append(ModuleMove(event.line, event.ns, str(fields.get("old")), str(fields.get("new"))))
     elif event.event == TraceKind.LOOP_STALL:
         stall_ns = fields.get("stall_ns")
         facts.stalls.append((event.ns - (stall_ns if type(stall_ns) is int else 0), event.ns))
