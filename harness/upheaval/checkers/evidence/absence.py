@@ -21,7 +21,7 @@ from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.recordings import named_snapshots, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
-from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.trace_facts import GAP_NS, TraceFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
@@ -37,6 +37,7 @@ from upheaval.records import (
     read_origin,
 )
 from upheaval_node.files import layout
+from upheaval_node.types import S
 
 _MEMBER: Final = re.compile(r"member-(\d+)")
 _TOGETHER: Final = frozenset({"all"})
@@ -61,6 +62,7 @@ def check_absence(
         for facts in traces:
             _require_trace(facts, manifest)
         _require_terms(run, manifest, traces)
+        _require_no_gap(run, manifest, traces)
         _require_messages(manifest, traces, answered, losses_of(run, manifest).replaced)
         _require_ids(run, manifest, missing)
         _require_planned(run, manifest)
@@ -106,6 +108,25 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
     absent = (_SPLIT if manifest.components == SPLIT else _TOGETHER) - started
     if absent:
         raise _missing(f"{facts.name} tells of no start of {min(absent)!r}", who)
+
+
+def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A member that nothing held up goes on to send or to hear something."""
+    if manifest.system != OWN_SYSTEM or manifest.members < 2:
+        return
+    faults = list(run.read_faults()) if any(facts.gaps for facts in traces) else []
+    for facts in traces:
+        spans = [(each.inject_begin_ns, each.heal_end_ns) for each in faults if facts.member_id in each.members]
+        for begin_ns, end_ns, line in facts.gaps:
+            if not any(
+                one_ns <= end_ns and (other_ns is None or begin_ns <= other_ns + GAP_NS)
+                for one_ns, other_ns in [*spans, *facts.stalls]
+            ):
+                detail = (
+                    f"{facts.name}:{line} is the first line of an election or a message for "
+                    f"{(end_ns - begin_ns) / S:.1f} s, and nothing is written down that held the member up"
+                )
+                raise _missing(detail, facts.member_id)
 
 
 def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:

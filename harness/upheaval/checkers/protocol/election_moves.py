@@ -10,6 +10,7 @@ from typing import Final
 from upheaval.checkers.evidence.protocol_events import OF_MODULE, MemberEvent
 from upheaval_node.trace_kinds import TraceKind
 
+_START: Final = "INIT"
 _OVER: Final = "CLOSED"
 _FOLLOWER: Final = "FOLLOWER"
 
@@ -92,6 +93,9 @@ class ElectionMoves:
         role, standing.role = standing.role, new
         if old != role:
             raise event.invalid(f"member {event.member_id} was {role}, and says that it was {old}")
+        if standing.state == _START and new == _FOLLOWER:
+            # A new election begins as a follower; one that fails and begins anew keeps its role up to its canvass.
+            standing.due = new
         if new != standing.due:
             detail = f"member {event.member_id} becomes {new} in state {standing.state}, in which it is {standing.due}"
             raise event.invalid(detail)

@@ -1,0 +1,72 @@
+"""What the manifest says of members and load, held to what members and clients left: services, system, seed, load.
+
+A part of the promise that the files of a run belong together.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.services.shipped import services_of
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval.records import OWN_SYSTEM, Function, Manifest, Operation, history
+
+_FUNCTIONS: Final = {
+    "ledger": frozenset(history.LEDGER),
+    "timers": frozenset(history.TIMERS),
+    "workbench": frozenset(history.WORKBENCH),
+}
+_REGISTER: Final = re.compile(r"r(\d+)")
+"""The key of a register that a load asks for."""
+_SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
+
+
+def require_described(manifest: Manifest, operations: Iterable[Operation], traces: Sequence[TraceFacts]) -> None:
+    """Raises `Broken` for the first thing of which the manifest says otherwise."""
+    _require_seed(manifest)
+    for facts in traces:
+        _require_system(manifest, facts)
+        _require_services(manifest, facts)
+    _require_load(manifest, operations)
+
+
+def _require_seed(manifest: Manifest) -> None:
+    named = _SIMULATED_ID.match(manifest.run_id)
+    if named and manifest.seed is not None and int(named[1]) != manifest.seed:
+        detail = f"manifest.json has seed {manifest.seed}, the run is {manifest.run_id}"
+        raise Broken(Verdict.INVALID, detail)
+
+
+def _require_system(manifest: Manifest, facts: TraceFacts) -> None:
+    """Members of Aeron trace no messages of their consensus module."""
+    if manifest.system != OWN_SYSTEM and facts.terms:
+        term = min(facts.terms)
+        detail = f"{facts.name} has messages of term {term}, which members of {manifest.system} do not trace"
+        raise Broken(Verdict.INVALID, detail, members=(facts.member_id,))
+
+
+def _require_services(manifest: Manifest, facts: TraceFacts) -> None:
+    """Every service of a member that came as far as an election has states."""
+    has_started = any(life.has_started for life in facts.lives)
+    expected = set(range(1 + len(manifest.more_services)))
+    if manifest.system != OWN_SYSTEM or not has_started or not facts.services or facts.services == expected:
+        return
+    shown = ", ".join(map(str, sorted(facts.services)))
+    detail = f"{facts.name} has states of services {shown}, manifest.json has {len(expected)} services"
+    raise Broken(Verdict.INVALID, detail, members=(facts.member_id,))
+
+
+def _require_load(manifest: Manifest, operations: Iterable[Operation]) -> None:
+    """Clients ask for what a service of the run can do, and for keys of the load."""
+    services = services_of(manifest)
+    known = frozenset[Function]().union(*(_FUNCTIONS.get(service, ()) for service in services))
+    keys = manifest.workload.get("keys")
+    for operation in operations:
+        if known and operation.f is not Function.CALL and operation.f not in known:
+            detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
+            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+        key = _REGISTER.fullmatch(operation.key)
+        if key and type(keys) is int and int(key[1]) >= keys:
+            detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
+            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
