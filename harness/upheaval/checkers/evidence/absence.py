@@ -18,10 +18,10 @@ from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import quorum_of
-from upheaval.checkers.evidence.recordings import named_snapshots, term_entries
+from upheaval.checkers.evidence.recordings import named_snapshots, snapshot_records, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
-from upheaval.checkers.evidence.trace_facts import GAP_NS, TraceFacts
+from upheaval.checkers.evidence.trace_facts import GAP_NS, ProcessLife, TraceFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
@@ -67,6 +67,8 @@ def check_absence(
         _require_ids(run, manifest, missing)
         _require_planned(run, manifest)
         _require_snapshots(run, manifest, traces)
+        _require_marks(run, manifest, traces)
+        _require_valid(run, manifest, traces)
         _require_asked(asked, manifest, taken_snapshots(run, manifest, traces))
     except Broken as broken:
         return broken.finding(Promise.EVIDENCE_COMPLETE)
@@ -257,6 +259,44 @@ def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[Trac
             file = f"{folder.path.name}/{layout.RECORDING_LOG}"
             detail = f"{file} has no snapshot at position {position}, where one was taken ({expected[position]})"
             raise _missing(detail, facts.member_id, position=position)
+
+
+def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A member that came as far as an election has the mark files of all its parts."""
+    services = [f"cluster/cluster-mark-service-{number}.dat" for number in range(1 + len(manifest.more_services))]
+    lossy = losses_of(run, manifest).members
+    for facts in traces:
+        folder = run.member(facts.member_id)
+        if manifest.system != OWN_SYSTEM or facts.member_id in lossy or not any(map(_has_elected, facts.lives)):
+            continue
+        for name in ("cluster/cluster-mark.dat", "archive/archive-mark.dat", *services):
+            if not (folder.path / name).exists():
+                detail = f"{folder.path.name}/{name} is missing, and the member came as far as an election"
+                raise _missing(detail, facts.member_id)
+
+
+def _has_elected(life: ProcessLife) -> bool:
+    return life.has_started
+
+
+def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A member that gave up a snapshot reported it, or ended by it. An operator who is none of a scenario may do so."""
+    if manifest.system != OWN_SYSTEM or not run.scenario_file.exists():
+        return
+    origin = read_origin(run.path)
+    start = -1 if origin is None else origin.position
+    lossy = losses_of(run, manifest).members
+    for facts in traces:
+        if facts.member_id in lossy or facts.errors or any(life.status for life in facts.lives):
+            continue
+        folder = run.member(facts.member_id)
+        for record in snapshot_records(folder.recording_log):
+            if not record.is_valid and record.position > start:
+                detail = (
+                    f"{folder.path.name}/{layout.RECORDING_LOG} has an invalid snapshot at position {record.position}, "
+                    f"and {facts.name} has no error"
+                )
+                raise _missing(detail, facts.member_id, position=record.position)
 
 
 def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:

@@ -43,11 +43,12 @@ _SEEN: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"
 class CommandEvidence:
     """What shows of commands beside their records.
 
-    `actions` is what a whole log orders after what was restored, None without one. `has_all_commands`: nothing but
-    what is recorded was ordered, as in the run of a scenario that was collected.
+    `actions` is what a whole log orders, None without one; up to `restored` it is that of another run.
+    `has_all_commands`: nothing but what is recorded was ordered, as in the run of a scenario that was collected.
     """
 
     actions: Sequence[OrderedAction] | None = None
+    restored: int = -1
     has_all_commands: bool = False
     traces: Sequence[TraceFacts] = ()
     spans: Sequence[MemberSpans] = field(default_factory=tuple)
@@ -65,7 +66,9 @@ def admin_commands_proved(controls: Sequence[ControlRecord], shown: CommandEvide
             _require_leader(line, control, shown.spans)
             _require_moves(line, control, shown.traces)
         if shown.actions is not None:
-            _require_entries(controls, shown.actions, has_all_commands=shown.has_all_commands)
+            _require_suspended(shown.actions, shown.traces)
+            own = [action for action in shown.actions if action.position > shown.restored]
+            _require_entries(controls, own, has_all_commands=shown.has_all_commands)
     except Broken as broken:
         return [broken.finding(promise)]
     if not controls:
@@ -125,6 +128,20 @@ def _require_moves(line: int, control: ControlRecord, traces: Iterable[TraceFact
             raise _broken(line, control, detail, facts.member_id)
 
 
+def _require_suspended(actions: Iterable[OrderedAction], traces: Iterable[TraceFacts]) -> None:
+    """No module is suspended where the log never orders that."""
+    if any(action.what == AdminCommand.SUSPEND for action in actions):
+        return
+    for facts in traces:
+        move = next((move for move in facts.module_moves if move.new == "SUSPENDED"), None)
+        if move is not None:
+            detail = (
+                f"the module of member {facts.member_id} was suspended at {move.ns // MS} ms ({facts.name}:"
+                f"{move.line}), which the log never orders"
+            )
+            raise Broken(Verdict.UNKNOWN, detail, members=(facts.member_id,))
+
+
 def _ran_through(facts: TraceFacts, control: ControlRecord) -> bool:
     return any(
         life.component in OF_MODULE and life.begin_ns <= control.begin_ns and life.last_ns >= control.end_ns
@@ -150,10 +167,15 @@ def _require_entries(
         entry = next(
             (each for each in left if each.what == what and (not positions or each.position in positions)), None
         )
+        if entry is None and control.what == AdminCommand.SHUTDOWN:
+            # That it left a snapshot, and where, is a promise of its own.
+            continue
         if entry is None:
             where = f" at position {min(positions)}" if positions else ""
             position = min(positions) if positions else None
-            raise _broken(line, control, f"holds, and the log has no entry that orders a {what}{where}", position=position)
+            raise _broken(
+                line, control, f"holds, and the log has no entry that orders a {what}{where}", position=position
+            )
         before = left[: left.index(entry)]
         if has_all_commands and before:
             raise _unordered(before[0])
@@ -179,15 +201,13 @@ def _ids(names: Iterable[str]) -> Iterator[int]:
 
 def _check(evidence: Evidence) -> list[Result]:
     run, log = evidence.run, evidence.whole_log
-    actions: list[OrderedAction] | None = None
-    if log is not None:
-        origin = read_origin(run.path)
-        start = -1 if origin is None else origin.position
-        actions = [each for each in log.events.actions if each.position > start]
+    origin = read_origin(run.path)
+    restored = -1 if origin is None else origin.position
     # An operator who is none of a scenario may have used the tool, which writes nothing into the run folder.
     has_all = run.scenario_file.exists() and evidence.manifest.sealed is not None
-    traces = evidence.traces
-    return admin_commands_proved(evidence.controls, CommandEvidence(actions, has_all, traces, evidence.spans))
+    actions = None if log is None else log.events.actions
+    shown = CommandEvidence(actions, restored, has_all, evidence.traces, evidence.spans)
+    return admin_commands_proved(evidence.controls, shown)
 
 
 COMMANDS: Final = Checker(

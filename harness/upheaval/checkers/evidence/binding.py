@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.described import require_described
+from upheaval.checkers.evidence.described import require_described, require_sessions
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
 from upheaval.checkers.evidence.recordings import (
@@ -476,6 +476,9 @@ def _check(evidence: Evidence) -> list[Finding]:
     if found[0].verdict is Verdict.VALID:
         try:
             require_described(evidence.manifest, evidence.operations, evidence.traces)
+            if evidence.has_all_of_clients and evidence.finals and evidence.whole_log is not None:
+                opened = evidence.whole_log.events.sessions
+                require_sessions(evidence.operations, evidence.session_ends, opened)
         except Broken as broken:
             return [broken.finding(Promise.EVIDENCE_BOUND)]
     return found
@@ -485,6 +488,6 @@ BINDING: Final = Checker(
     "binding",
     (Promise.EVIDENCE_BOUND,),
     frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY},
+    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS},
     _check,
 )

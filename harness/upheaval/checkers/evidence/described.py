@@ -1,16 +1,17 @@
-"""What the manifest says of members and load, held to what members and clients left: services, system, seed, load.
+"""What the manifest says of members and load, held to what members and clients left: services, system, seed, load;
+and what clients wrote down of their sessions, held to the history and the log.
 
 A part of the promise that the files of a run belong together.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Verdict
-from upheaval.records import OWN_SYSTEM, Function, Manifest, Operation, history
+from upheaval.records import OWN_SYSTEM, Function, Manifest, Operation, Outcome, SessionEnd, history
 
 _FUNCTIONS: Final = {
     "ledger": frozenset(history.LEDGER),
@@ -70,3 +71,15 @@ def _require_load(manifest: Manifest, operations: Iterable[Operation]) -> None:
         if key and type(keys) is int and int(key[1]) >= keys:
             detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
             raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+
+
+def require_sessions(operations: Iterable[Operation], ends: Iterable[SessionEnd], opened: Collection[int]) -> None:
+    """Where clients wrote down all sessions: each answer came in one, each that has an end is in `opened`."""
+    for operation in operations:
+        if operation.outcome is Outcome.OK and operation.session is None and operation.f is not Function.CALL:
+            detail = f"history.jsonl has operation id={operation.id}, which was answered, without its session"
+            raise Broken(Verdict.UNKNOWN, detail, position=operation.position, operation=operation.id)
+    for end in ends:
+        if end.session not in opened:
+            detail = f"sessions.jsonl has the end of session {end.session}, which the log never opened"
+            raise Broken(Verdict.INVALID, detail)

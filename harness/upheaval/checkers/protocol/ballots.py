@@ -1,8 +1,8 @@
 """Votes and terms: a member votes once a term, and leads only a term in which a quorum voted for it.
 
 From the events of members: votes that were asked for, given and received, elections that were won, terms that were
-entered; the moves of elections are those of `election_moves`. To ask for votes is to vote for oneself. Knows nothing of files, and of logs only how far a message says they
-reach.
+entered; the moves of elections are those of `election_moves`. To ask for votes is to vote for oneself. Knows nothing of
+files, and of logs only how far a message says they reach.
 """
 
 from collections.abc import Collection, Iterator

@@ -89,7 +89,9 @@ class ElectionMoves:
             raise event.invalid(detail, position=_position(event))
 
     def _on_role(self, standing: _Standing, event: MemberEvent) -> None:
-        old, new = str(event.fields.get("old")), str(event.fields.get("new"))
+        old, new = event.fields.get("old"), event.fields.get("new")
+        if not isinstance(old, str) or not isinstance(new, str):
+            return
         role, standing.role = standing.role, new
         if old != role:
             raise event.invalid(f"member {event.member_id} was {role}, and says that it was {old}")
