@@ -110,7 +110,7 @@ def check_backups(
     work = [partial(_judge_backup, run.path / name, noted.get(name, -1), members, operations) for name in sorted(names)]
     if manifest.system == OWN_SYSTEM:
         work += [partial(_require_named, run, name, controls) for name in sorted(names)]
-        work += [partial(_require_listed, run, name, set(noted)) for name in sorted(names)]
+        work += [partial(_require_listed, name, set(noted)) for name in sorted(names)]
     work += [partial(_judge_times, run, manifest, name, controls) for name in sorted(names)]
     origin = read_origin(run.path)
     if origin is not None:
@@ -405,12 +405,10 @@ def _require_named(run: RunFolder, name: str, controls: Sequence[ControlRecord])
     return ""
 
 
-def _require_listed(run: RunFolder, name: str, listed: Set[str]) -> str:
+def _require_listed(name: str, listed: Set[str]) -> str:
     """Later commands find a companion by its entry."""
     if name not in listed:
-        raise Broken(
-            Verdict.UNKNOWN, f"{COMPANIONS_FILE} does not have {name}, whose folder {run.path / name} is there"
-        )
+        raise Broken(Verdict.UNKNOWN, f"{COMPANIONS_FILE} does not have {name}, which was there")
     return ""
 
 
