@@ -110,7 +110,7 @@ def check_backups(
     work = [partial(_judge_backup, run.path / name, noted.get(name, -1), members, operations) for name in sorted(names)]
     if manifest.system == OWN_SYSTEM:
         work += [partial(_require_named, run, name, controls) for name in sorted(names)]
-        work += [partial(_require_listed, name, set(noted)) for name in sorted(names)]
+        work += [partial(_require_listed, name, set(noted)) for name in sorted(_started(controls))]
     work += [partial(_judge_times, run, manifest, name, controls) for name in sorted(names)]
     origin = read_origin(run.path)
     if origin is not None:
