@@ -103,6 +103,10 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
     if facts.lost is not None:
         detail = f"{facts.name}:{facts.lost.line} says that {facts.lost.fields[LOST_EVENTS]} events before it were lost"
         raise _missing(detail, who)
+    if manifest.system != OWN_SYSTEM and facts.terms:
+        term = min(facts.terms)
+        detail = f"{facts.name} has messages of term {term}, which members of {manifest.system} do not trace"
+        raise _missing(detail, who)
     if facts.backwards is not None:
         line = facts.backwards.line
         raise _missing(f"{facts.name}:{line} is earlier than a line before it of the same process", who)

@@ -1,4 +1,4 @@
-"""What the manifest says of members and load, held to what members and clients left: services, system, seed, load;
+"""What the manifest says of members and load, held to what members and clients left: services, seed, load;
 and what clients wrote down of their sessions, held to the history and the log.
 
 A part of the promise that the files of a run belong together.
@@ -27,7 +27,6 @@ def require_described(manifest: Manifest, operations: Iterable[Operation], trace
     """Raises `Broken` for the first thing of which the manifest says otherwise."""
     _require_seed(manifest)
     for facts in traces:
-        _require_system(manifest, facts)
         _require_services(manifest, facts)
     _require_load(manifest, operations)
 
@@ -37,14 +36,6 @@ def _require_seed(manifest: Manifest) -> None:
     if named and manifest.seed is not None and int(named[1]) != manifest.seed:
         detail = f"manifest.json has seed {manifest.seed}, the run is {manifest.run_id}"
         raise Broken(Verdict.INVALID, detail)
-
-
-def _require_system(manifest: Manifest, facts: TraceFacts) -> None:
-    """Members of Aeron trace no messages of their consensus module."""
-    if manifest.system != OWN_SYSTEM and facts.terms:
-        term = min(facts.terms)
-        detail = f"{facts.name} has messages of term {term}, which members of {manifest.system} do not trace"
-        raise Broken(Verdict.INVALID, detail, members=(facts.member_id,))
 
 
 def _require_services(manifest: Manifest, facts: TraceFacts) -> None:

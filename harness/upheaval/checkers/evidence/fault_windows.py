@@ -71,11 +71,15 @@ class _Judge:
     def look_at(self, fault: FaultRecord) -> bool:
         """Whether anything but its record shows when it was there. Raises `Broken` for what contradicts it."""
         self._require_order(fault)
-        self._require_operations(fault)
-        _require_statement(fault)
         if fault.was_unseen:
             return False
+        is_bound = self._look_at_window(fault)
         self._require_own_processes(fault)
+        self._require_operations(fault)
+        _require_statement(fault)
+        return is_bound
+
+    def _look_at_window(self, fault: FaultRecord) -> bool:
         if fault.what in _KILLS:
             self._require_deaths(fault)
         if fault.what == MemberFaultKind.PAUSE:
@@ -86,7 +90,7 @@ class _Judge:
             self._require_starts(fault)
         if fault.what in _CUTS:
             return self._require_cut(fault)
-        return fault.what in {*_STARTS, MemberFaultKind.PAUSE}
+        return fault.what in _OF_PROCESSES
 
     def _require_order(self, fault: FaultRecord) -> None:
         """Begin, end and healing follow each other, within the run."""
