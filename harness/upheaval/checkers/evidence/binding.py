@@ -475,7 +475,8 @@ def _check(evidence: Evidence) -> list[Finding]:
     found = check_binding(evidence.run, evidence.manifest)
     if found[0].verdict is Verdict.VALID:
         try:
-            require_described(evidence.manifest, evidence.operations, evidence.traces)
+            is_scenario = evidence.run.scenario_file.exists()
+            require_described(evidence.manifest, evidence.operations, evidence.traces, has_one_load=is_scenario)
             if evidence.has_all_of_clients and evidence.finals and evidence.whole_log is not None:
                 opened = evidence.whole_log.events.sessions
                 require_sessions(evidence.operations, evidence.session_ends, opened)

@@ -11,7 +11,7 @@ from typing import Final
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Verdict
-from upheaval.records import OWN_SYSTEM, Function, Manifest, Operation, Outcome, SessionEnd, history
+from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, Operation, Outcome, SessionEnd, history
 
 _FUNCTIONS: Final = {
     "ledger": frozenset(history.LEDGER),
@@ -23,12 +23,17 @@ _REGISTER: Final = re.compile(r"r(\d+)")
 _SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
 
 
-def require_described(manifest: Manifest, operations: Iterable[Operation], traces: Sequence[TraceFacts]) -> None:
-    """Raises `Broken` for the first thing of which the manifest says otherwise."""
+def require_described(
+    manifest: Manifest, operations: Iterable[Operation], traces: Sequence[TraceFacts], *, has_one_load: bool
+) -> None:
+    """Raises `Broken` for the first thing of which the manifest says otherwise.
+
+    `has_one_load`: nothing asked for keys but the load of the manifest, as in the run of a scenario.
+    """
     _require_seed(manifest)
     for facts in traces:
         _require_services(manifest, facts)
-    _require_load(manifest, operations)
+    _require_load(manifest, operations, manifest.workload.get("keys") if has_one_load else None)
 
 
 def _require_seed(manifest: Manifest) -> None:
@@ -49,11 +54,10 @@ def _require_services(manifest: Manifest, facts: TraceFacts) -> None:
     raise Broken(Verdict.INVALID, detail, members=(facts.member_id,))
 
 
-def _require_load(manifest: Manifest, operations: Iterable[Operation]) -> None:
+def _require_load(manifest: Manifest, operations: Iterable[Operation], keys: Json) -> None:
     """Clients ask for what a service of the run can do, and for keys of the load."""
     services = services_of(manifest)
     known = frozenset[Function]().union(*(_FUNCTIONS.get(service, ()) for service in services))
-    keys = manifest.workload.get("keys")
     for operation in operations:
         if known and operation.f is not Function.CALL and operation.f not in known:
             detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
