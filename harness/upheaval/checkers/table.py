@@ -7,12 +7,13 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker
 from upheaval.checkers.evidence.absence import ABSENCE
+from upheaval.checkers.evidence.admin_commands import COMMANDS
 from upheaval.checkers.evidence.binding import BINDING
 from upheaval.checkers.evidence.convergence import CONVERGENCE, TRAFFIC
 from upheaval.checkers.evidence.equal_logs import EQUAL_LOGS
 from upheaval.checkers.evidence.failures import FAILURES
 from upheaval.checkers.evidence.fault_windows import FAULT_WINDOWS
-from upheaval.checkers.evidence.faults import COMMANDS, FAULTS
+from upheaval.checkers.evidence.faults import FAULTS
 from upheaval.checkers.evidence.final_positions import FINAL_POSITIONS
 from upheaval.checkers.evidence.sealing import SEALING
 from upheaval.checkers.history.answer_order import ANSWER_ORDER

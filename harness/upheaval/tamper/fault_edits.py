@@ -431,36 +431,36 @@ def the_run_had_no_credentials(run: RunCopy) -> None:
     path.unlink()
 
 
-_FAULTS = Promise.FAULTS_PROVED
+_FAULTS = (Promise.FAULTS_PROVED, Promise.FAULTS_IN_TIME)
 _ENDS = Promise.NO_UNEXPLAINED_END
 _BOUND = Promise.EVIDENCE_BOUND
 _COMPLETE = Promise.EVIDENCE_COMPLETE
 _COMMANDS = (Promise.ADMIN_COMMANDS_PROVED, _BOUND, _COMPLETE)
-_LATE = (_FAULTS, _BOUND, Promise.LEADER_FOUND)
+_LATE = (*_FAULTS, _BOUND, Promise.LEADER_FOUND, _COMPLETE)
 _ONE = Promise.ENDS_AT_ONE_POSITION
-_CLIENTS = (Promise.CLIENTS_IN_TIME, Promise.CLIENTS_IN_ORDER, Promise.SESSIONS_KEPT, _COMPLETE)
+_CLIENTS = (Promise.CLIENTS_IN_TIME, Promise.CLIENTS_IN_ORDER, Promise.SESSIONS_KEPT, _COMPLETE, _BOUND)
 _CREDENTIALS = Promise.ONLY_CREDENTIALS
 
 FAULT_EDITS = (
-    edit(a_kill_is_recorded_long_before_the_process_died, _FAULTS, _ENDS, _BOUND),
-    edit(a_kill_is_recorded_long_after_the_process_died, _FAULTS, _ENDS, _BOUND),
-    edit(a_fault_is_healed_before_it_begins, _FAULTS, _BOUND),
-    edit(a_fault_ends_before_it_begins, _FAULTS, _BOUND),
-    edit(a_fault_is_healed_after_the_end_of_the_run, _FAULTS, _BOUND, Promise.RUN_CONVERGED),
-    edit(a_fault_is_put_in_after_the_end_of_the_run, _FAULTS, _BOUND, _ENDS),
-    edit(a_killed_process_returns_before_its_heal, _FAULTS, _BOUND),
-    edit(a_proof_names_the_process_of_another_member, _FAULTS, _BOUND),
-    edit(another_member_was_killed, _FAULTS, _ENDS, _BOUND),
-    edit(a_cut_names_other_links, _FAULTS, _BOUND, Promise.BOUNDS_KEPT),
-    edit(a_kill_is_recorded_as_a_stop, _FAULTS, _ENDS, _BOUND),
+    edit(a_kill_is_recorded_long_before_the_process_died, *_FAULTS, _ENDS, _BOUND),
+    edit(a_kill_is_recorded_long_after_the_process_died, *_FAULTS, _ENDS, _BOUND),
+    edit(a_fault_is_healed_before_it_begins, *_FAULTS, _BOUND),
+    edit(a_fault_ends_before_it_begins, *_FAULTS, _BOUND),
+    edit(a_fault_is_healed_after_the_end_of_the_run, *_FAULTS, _BOUND, Promise.RUN_CONVERGED),
+    edit(a_fault_is_put_in_after_the_end_of_the_run, *_FAULTS, _BOUND, _ENDS),
+    edit(a_killed_process_returns_before_its_heal, *_FAULTS, _BOUND, Promise.RUN_CONVERGED),
+    edit(a_proof_names_the_process_of_another_member, *_FAULTS, _BOUND),
+    edit(another_member_was_killed, *_FAULTS, _ENDS, _BOUND),
+    edit(a_cut_names_other_links, *_FAULTS, _BOUND, Promise.BOUNDS_KEPT),
+    edit(a_kill_is_recorded_as_a_stop, *_FAULTS, _ENDS, _BOUND),
     edit(a_fault_is_gone, _ENDS, Promise.BOUNDS_KEPT, _COMPLETE, *_LATE),
-    edit(a_fault_is_recorded_that_never_was, _FAULTS, _BOUND),
+    edit(a_fault_is_recorded_that_never_was, *_FAULTS, _BOUND),
     edit(a_late_failover_is_covered_by_a_fault, *_LATE),
     edit(a_late_failover_is_covered_by_a_cut, *_LATE),
-    edit(a_fault_has_no_proof, _FAULTS),
-    edit(a_fault_has_a_proof_that_does_not_hold, _FAULTS),
-    edit(a_fault_is_not_healed, _FAULTS, _BOUND, _ENDS),
-    edit(a_fault_hit_after_more_operations_than_there_were, _FAULTS, _BOUND),
+    edit(a_fault_has_no_proof, *_FAULTS),
+    edit(a_fault_has_a_proof_that_does_not_hold, *_FAULTS),
+    edit(a_fault_is_not_healed, *_FAULTS, _BOUND, _ENDS),
+    edit(a_fault_hit_after_more_operations_than_there_were, *_FAULTS, _BOUND),
     edit(only_one_member_took_a_snapshot, *_COMMANDS, Promise.SNAPSHOT_IS_REPLAY),
     edit(a_command_is_gone, *_COMMANDS),
     edit(a_resume_is_gone, *_COMMANDS),

@@ -377,6 +377,6 @@ HISTORY_EDITS = (
     edit(a_slot_asks_before_it_is_answered, _ORDER),
     edit(an_operation_was_sent_in_another_session, _ORDER),
     edit(an_entry_is_in_another_session, _ORDER),
-    edit(no_operation_names_its_session, _ORDER, Promise.EVIDENCE_COMPLETE),
+    edit(no_operation_names_its_session, _ORDER, Promise.EVIDENCE_COMPLETE, Promise.EVIDENCE_BOUND),
     edit(an_answered_operation_is_recorded_as_unknown, _ORDER),
 )

@@ -266,7 +266,7 @@ MANIFEST_EDITS = (
     edit(the_run_did_not_converge, *_CONVERGED),
     edit(the_final_positions_are_lower, *_CONVERGED),
     edit(the_final_position_of_a_member_is_lower, *_CONVERGED),
-    edit(the_final_term_is_earlier, *_CONVERGED, _BOUND),
+    edit(the_final_term_is_earlier, *_CONVERGED, _BOUND, _COMPLETE),
     edit(the_final_term_is_later, *_CONVERGED, _BOUND, _COMPLETE),
     edit(a_member_is_left_out, _COMPLETE, _BOUND, *_CONVERGED),
     edit(there_are_more_members, _COMPLETE, *_CONVERGED),

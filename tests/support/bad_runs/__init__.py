@@ -4,6 +4,7 @@ Each module has those of one part of the verdict and imports nothing of the chec
 """
 
 from support.bad_runs.absent import ABSENT, RAISED, UNEXPLAINED
+from support.bad_runs.admin import ADMIN
 from support.bad_runs.answers import ANSWERS
 from support.bad_runs.backed_up import BACKED_UP
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
@@ -48,6 +49,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *CONVERGED,
     *SNAPSHOTS_TAKEN,
     *BACKED_UP,
+    *ADMIN,
 )
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

@@ -266,7 +266,85 @@ def _raised(damage: Callable[[Path], None], *says: str) -> BadRun:
     return BadRun(KILLED, damage, Promise.SERVICES_RAISED_NOTHING, says)
 
 
+def a_member_has_no_mark_file_of_its_module(run: Path) -> None:
+    (run / "member-1" / "cluster" / "cluster-mark.dat").unlink()
+
+
+def a_member_has_no_mark_file_of_its_service(run: Path) -> None:
+    (run / "member-2" / "cluster" / "cluster-mark-service-0.dat").unlink()
+
+
+def a_member_has_no_mark_file_of_its_archive(run: Path) -> None:
+    (run / "member-0" / "archive" / "archive-mark.dat").unlink()
+
+
+def _move(run: Path, member: int, share: float, seconds: int) -> None:
+    """The lines of a trace from some place on."""
+    lines = [json.loads(line) for line in _lines(_trace(run, member))]
+    for line in lines[int(len(lines) * share) :]:
+        line["ts"] += seconds * 1_000_000_000
+    _trace(run, member).write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def the_end_of_a_trace_is_from_before(run: Path) -> None:
+    _move(run, 1, 0.9, -1)
+
+
+def half_of_a_trace_is_from_before(run: Path) -> None:
+    _move(run, 2, 0.5, -2)
+
+
+def the_last_line_of_a_trace_is_from_before(run: Path) -> None:
+    _move(run, 1, 0.999, -1)
+
+
+def a_member_is_silent_for_eight_seconds(run: Path) -> None:
+    _move(run, 1, 0.8, 8)
+
+
+def a_member_is_silent_for_a_minute(run: Path) -> None:
+    _move(run, 2, 0.9, 60)
+
+
+def a_member_is_silent_at_its_end(run: Path) -> None:
+    _move(run, 1, 0.99, 6)
+
+
+def _invalidate(run: Path, members: tuple[int, ...]) -> None:
+    for member in members:
+        path = run / f"member-{member}" / "cluster" / "recording.log"
+        content = bytearray(path.read_bytes())
+        for at in range(0, len(content), _ENTRY):
+            if struct.unpack_from("<i", content, at + 44)[0] == 1:
+                struct.pack_into("<I", content, at + 44, 1 | 1 << 31)
+        path.write_bytes(content)
+
+
+def a_member_made_its_snapshots_invalid(run: Path) -> None:
+    _invalidate(run, (2,))
+
+
+def the_members_made_their_snapshots_invalid(run: Path) -> None:
+    _invalidate(run, (0, 1, 2))
+
+
+def another_member_made_its_snapshots_invalid(run: Path) -> None:
+    _invalidate(run, (0,))
+
+
 ABSENT = (
+    _absent(a_member_has_no_mark_file_of_its_module, "member-1/cluster/cluster-mark.dat is missing"),
+    _absent(a_member_has_no_mark_file_of_its_service, "member-2/cluster/cluster-mark-service-0.dat is missing"),
+    _absent(a_member_has_no_mark_file_of_its_archive, "member-0/archive/archive-mark.dat is missing"),
+    _absent(the_end_of_a_trace_is_from_before, "member-1/trace.jsonl", "is earlier than a line before it"),
+    _absent(half_of_a_trace_is_from_before, "member-2/trace.jsonl", "is earlier than a line before it"),
+    _absent(the_last_line_of_a_trace_is_from_before, "member-1/trace.jsonl", "is earlier than a line before it"),
+    _absent(a_member_is_silent_for_eight_seconds, "member-1/trace.jsonl", "for 8.0 s", "held the member up"),
+    _absent(a_member_is_silent_for_a_minute, "member-2/trace.jsonl", "for 60.0 s", "held the member up"),
+    _absent(a_member_is_silent_at_its_end, "member-1/trace.jsonl", "for 6.0 s", "held the member up"),
+    _absent(a_member_made_its_snapshots_invalid, "member-2", "invalid snapshot at position 10304", scenario=ORDERED),
+    _absent(the_members_made_their_snapshots_invalid, "member-0", "snapshot at position 10304", scenario=ORDERED),
+    _absent(another_member_made_its_snapshots_invalid, "member-0", "invalid snapshot at position", scenario=ORDERED),
     _absent(the_history_lacks_operations_in_the_middle, "history.jsonl does not have operation id=", "and 2 after it"),
     _absent(the_history_lacks_its_beginning, "history.jsonl does not have operation id=0 and 7 after it"),
     _absent(the_history_lacks_what_was_not_answered, "history.jsonl does not have operation id="),

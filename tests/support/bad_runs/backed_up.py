@@ -13,7 +13,7 @@ from support.bad_runs.files import SNAPSHOT, edit_lines, keep_records, kind_of, 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
-_LEFT_BEHIND = "backup-left-behind"
+_LEFT_BEHIND, _LOSES = "backup-left-behind", "backup-loses-its-source"
 
 
 def the_backup_has_what_was_committed_after_its_end(run: Path) -> None:
@@ -73,6 +73,36 @@ def the_backup_is_gone(run: Path) -> None:
     (run / "companions.json").unlink()
 
 
+def the_backup_named_a_term_that_it_does_not_have(run: Path) -> None:
+    def rename(fields: dict[str, object]) -> bool:
+        if fields["event"] == "backup_term":
+            fields["leadership_term_id"] = 9
+        return True
+
+    edit_lines(run / "backup-0" / "trace.jsonl", rename)
+
+
+def the_backup_named_a_term_at_another_position(run: Path) -> None:
+    def move(fields: dict[str, object]) -> bool:
+        if fields["event"] == "backup_term":
+            fields["term_base_log_position"] = 64
+        return True
+
+    edit_lines(run / "backup-0" / "trace.jsonl", move)
+
+
+def the_backup_has_no_snapshot_any_more(run: Path) -> None:
+    keep_records(run / "backup-0" / "cluster" / "recording.log", lambda record: kind_of(record) != SNAPSHOT)
+
+
+def the_backup_left_no_trace(run: Path) -> None:
+    (run / "backup-0" / "trace.jsonl").unlink()
+
+
+def no_file_lists_the_backup(run: Path) -> None:
+    (run / "companions.json").unlink()
+
+
 def _bad(
     damage: Callable[[Path], None], *says: str, scenario: str = _LEFT_BEHIND, verdict: Verdict = Verdict.INVALID
 ) -> BadRun:
@@ -80,6 +110,11 @@ def _bad(
 
 
 BACKED_UP = (
+    _bad(the_backup_named_a_term_that_it_does_not_have, "does not have term 9", "backup-0/trace.jsonl:"),
+    _bad(the_backup_named_a_term_at_another_position, "from position 64", "backup-0/trace.jsonl:"),
+    _bad(the_backup_has_no_snapshot_any_more, "has no snapshot", "backup-0/trace.jsonl:", scenario=_LOSES),
+    _bad(the_backup_left_no_trace, "backup-0/trace.jsonl is missing", verdict=Verdict.UNKNOWN),
+    _bad(no_file_lists_the_backup, "companions.json does not have backup-0", verdict=Verdict.UNKNOWN),
     _bad(the_backup_has_what_was_committed_after_its_end, "backup-0 had the log up to", "(controls.jsonl:3)"),
     _bad(the_backup_was_ended_earlier, "backup-0 had the log up to", "at 1330 ms (controls.jsonl:3)"),
     _bad(a_term_of_the_backup_was_named_before_there_was_any, "up to position 0 at 0 ms (backup-0/trace.jsonl:"),

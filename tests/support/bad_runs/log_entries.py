@@ -137,6 +137,10 @@ def a_message_says_that_it_is_a_vote_and_is_too_short(run: Path) -> None:
     _change(run, _is_of_client, 30, _TEMPLATE, (52).to_bytes(2, "little"))
 
 
+def a_client_asked_for_what_the_service_does_not_have(run: Path) -> None:
+    _change(run, _is_of_client, 30, _OPERATION, b"\xff")
+
+
 def _suspended(damage: Callable[[Path], None], *says: str, scenario: str = _COMMANDS) -> BadRun:
     says = (*says, "where the log has the cluster suspended from")
     return BadRun(scenario, damage, Promise.SUSPENDED_TAKES_NOTHING, says)
@@ -146,6 +150,11 @@ def _strange(damage: Callable[[Path], None], *says: str, verdict: Verdict = Verd
     return BadRun(_COMMANDS, damage, Promise.ENTRIES_KNOWN, ("the entry at position", *says), verdict)
 
 
+def _unreadable(scenario: str) -> BadRun:
+    damage, says = a_client_asked_for_what_the_service_does_not_have, ("message of session", "no client sends")
+    return BadRun(scenario, damage, Promise.ENTRIES_KNOWN, says, Verdict.UNKNOWN)
+
+
 def _bad(damage: Callable[[Path], None], promise: Promise, *says: str, scenario: str = _WORKBENCH) -> BadRun:
     return BadRun(scenario, damage, promise, says)
 
@@ -153,6 +162,7 @@ def _bad(damage: Callable[[Path], None], promise: Promise, *says: str, scenario:
 _ONCE = Promise.SERVICE_MESSAGES_ONCE
 
 LOG_ENTRIES = (
+    *(_unreadable(scenario) for scenario in (_WORKBENCH, _LEDGER, _TIMERS)),
     _suspended(the_cluster_is_suspended_again_instead_of_resumed, "a client's message at position"),
     _suspended(a_snapshot_suspends_the_cluster, "a client's message at position"),
     _suspended(a_cluster_ends_suspended_and_closes_sessions_when_it_is_back, "a session closes at position"),

@@ -294,7 +294,7 @@ PROTOCOL = (
         a_second_candidacy_after_a_restart, "member 1 stood for term 1", "again after a restart", scenario=RESTARTED
     ),
     _votes(a_leader_with_its_own_vote_alone, "member 2 took term 1", "the votes of members 2:", "2 of 3 are needed"),
-    _votes(a_leader_without_an_election, "member 2 leads term 1", "nobody elected", "member-2/trace.jsonl:"),
+    _votes(a_leader_without_an_election, "member 2 becomes LEADER in state CANDIDATE_BALLOT", "member-2/trace.jsonl:"),
     _votes(a_term_that_is_won_twice, "member 2 took term 1", "and again at", "member-2/trace.jsonl:"),
     _votes(an_earlier_term_is_entered, "member 1 entered term 0", "after term 1", "member-1/trace.jsonl:"),
     BadRun(KILLED, an_earlier_term_is_entered_on_a_new_host, Promise.VOTES_KEPT, FORGOTTEN, Verdict.UNKNOWN),

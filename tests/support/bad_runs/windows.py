@@ -107,6 +107,44 @@ def it_begins_before_the_run(run: Path) -> None:
     _moved(run, -3600, ("asked_ns", "inject_begin_ns"))
 
 
+def its_proof_names_another_member(run: Path) -> None:
+    def change(fault: dict[str, Any]) -> None:
+        other = (fault["members"][0] + 1) % 3
+        fault["inject_proof"]["evidence"] = f"gone: member-{other}/1"
+
+    _rewrite(run, change)
+
+
+def the_kill_is_said_to_be_a_stop(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(what="stop"))
+
+
+def the_dead_one_is_said_to_be_dead_still(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(heal_begin_ns=None, heal_end_ns=None, heal_proof=None))
+
+
+def the_kill_is_said_to_be_a_pause_of_a_moment(run: Path) -> None:
+    """Of another member, which went on."""
+
+    def change(fault: dict[str, Any]) -> None:
+        other = (fault["members"][0] + 1) % 3
+        fault.update(what="pause", members=[other], where=f"member-{other}", statement=f"pause member-{other}")
+        fault["inject_proof"] = fault["heal_proof"] = {"holds": True, "evidence": "took no turn in 0.3 s"}
+        fault.update(heal_begin_ns=fault["inject_end_ns"] + _SECOND // 3)
+        fault.update(heal_end_ns=fault["heal_begin_ns"])
+
+    _rewrite(run, change)
+
+
+def the_cut_is_said_to_be_ordered_for_other_members(run: Path) -> None:
+    alone = "member-2"
+    _rewrite(run, lambda fault: fault.update(statement=f"blackhole {alone} <-> {alone}"))
+
+
+def it_came_after_more_operations_than_there_were(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(heal_operations=100_000))
+
+
 def _contradicted(damage: Callable[[Path], None], scenario: str, *says: str) -> BadRun:
     return BadRun(scenario, damage, Promise.FAULTS_IN_TIME, says, Verdict.UNKNOWN)
 
@@ -129,5 +167,12 @@ WINDOWS: tuple[BadRun, ...] = (
     _contradicted(it_ends_before_it_begins, _PAUSED, "inject_end_ns is 1 ms before"),
     _contradicted(it_is_over_after_the_run_converged, _CUT, "had converged"),
     _contradicted(it_is_over_after_the_run_converged, _PAUSED, "had converged"),
+    _contradicted(its_proof_names_another_member, _KILLED, "'dead'", "its proof names a process of member"),
+    _contradicted(the_kill_is_said_to_be_a_stop, _KILLED, "'dead'", "did not write down its end", "trace.jsonl"),
+    _contradicted(the_dead_one_is_said_to_be_dead_still, _KILLED, "'dead'", "it was never healed", "trace.jsonl"),
+    _contradicted(the_kill_is_said_to_be_a_pause_of_a_moment, _KILLED, "'dead'", "wrote a line", "trace.jsonl"),
+    _contradicted(the_cut_is_said_to_be_ordered_for_other_members, _CUT, "'alone'", "it was ordered as"),
+    _contradicted(it_came_after_more_operations_than_there_were, _KILLED, "heal_operations is 100000"),
+    _contradicted(it_came_after_more_operations_than_there_were, _CUT, "heal_operations is 100000"),
     _contradicted(it_begins_before_the_run, _KILLED, "before the first process"),
 )

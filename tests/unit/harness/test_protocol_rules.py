@@ -131,7 +131,11 @@ def refused(act: Callable[[], None]) -> Broken:
 def led(*rules: BallotRules | CommitRules) -> Story:
     """Member 0 leads term 1 by the vote of member 1, which reported 100 of it and heard that it is committed."""
     story = Story(*rules)
+    for state in ("INIT", "CANVASS", "NOMINATE", "CANDIDATE_BALLOT"):
+        story.state(0, state, 1)
+    story.tell(0, "role", old="FOLLOWER", new="CANDIDATE")
     story.win(0, 1, 1)
+    story.tell(0, "role", old="CANDIDATE", new="LEADER")
     story.open_term(0, 1)
     story.enter(0, 0, 1)
     story.report(1, 0, 1, 100)

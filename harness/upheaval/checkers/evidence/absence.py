@@ -20,10 +20,10 @@ from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import quorum_of
-from upheaval.checkers.evidence.recordings import named_snapshots, term_entries
+from upheaval.checkers.evidence.recordings import named_snapshots, snapshot_records, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
-from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.trace_facts import GAP_NS, ProcessLife, TraceFacts
 from upheaval.checkers.history.columns import IS_OK, LogEntries, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
@@ -39,6 +39,7 @@ from upheaval.records import (
     read_origin,
 )
 from upheaval_node.files import layout
+from upheaval_node.types import S
 
 _MEMBER: Final = re.compile(r"member-(\d+)")
 _TOGETHER: Final = frozenset({"all"})
@@ -63,10 +64,13 @@ def check_absence(
         for facts in traces:
             _require_trace(facts, manifest)
         _require_terms(run, manifest, traces)
+        _require_no_gap(run, manifest, traces)
         _require_messages(manifest, traces, answered, losses_of(run, manifest).replaced)
         _require_ids(run, manifest, missing)
         _require_planned(run, manifest)
         _require_snapshots(run, manifest, traces)
+        _require_marks(run, manifest, traces)
+        _require_valid(run, manifest, traces)
         _require_asked(asked, manifest, taken_snapshots(run, manifest, traces))
     except Broken as broken:
         return broken.finding(Promise.EVIDENCE_COMPLETE)
@@ -101,10 +105,36 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
     if facts.lost is not None:
         detail = f"{facts.name}:{facts.lost.line} says that {facts.lost.fields[LOST_EVENTS]} events before it were lost"
         raise _missing(detail, who)
+    if manifest.system != OWN_SYSTEM and facts.terms:
+        term = min(facts.terms)
+        detail = f"{facts.name} has messages of term {term}, which members of {manifest.system} do not trace"
+        raise _missing(detail, who)
+    if facts.backwards is not None:
+        line = facts.backwards.line
+        raise _missing(f"{facts.name}:{line} is earlier than a line before it of the same process", who)
     started = facts.components
     absent = (_SPLIT if manifest.components == SPLIT else _TOGETHER) - started
     if absent:
         raise _missing(f"{facts.name} tells of no start of {min(absent)!r}", who)
+
+
+def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A member that nothing held up goes on to send or to hear something."""
+    if manifest.system != OWN_SYSTEM or manifest.members < 2:
+        return
+    faults = list(run.read_faults()) if any(facts.gaps for facts in traces) else []
+    for facts in traces:
+        spans = [(each.inject_begin_ns, each.heal_end_ns) for each in faults if facts.member_id in each.members]
+        for begin_ns, end_ns, line in facts.gaps:
+            if not any(
+                one_ns <= end_ns and (other_ns is None or begin_ns <= other_ns + GAP_NS)
+                for one_ns, other_ns in [*spans, *facts.stalls]
+            ):
+                detail = (
+                    f"{facts.name}:{line} is the first line of an election or a message for "
+                    f"{(end_ns - begin_ns) / S:.1f} s, and nothing is written down that held the member up"
+                )
+                raise _missing(detail, facts.member_id)
 
 
 def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
@@ -235,6 +265,44 @@ def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[Trac
             file = f"{folder.path.name}/{layout.RECORDING_LOG}"
             detail = f"{file} has no snapshot at position {position}, where one was taken ({expected[position]})"
             raise _missing(detail, facts.member_id, position=position)
+
+
+def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A member that came as far as an election has the mark files of all its parts."""
+    services = [f"cluster/cluster-mark-service-{number}.dat" for number in range(1 + len(manifest.more_services))]
+    lossy = losses_of(run, manifest).members
+    for facts in traces:
+        folder = run.member(facts.member_id)
+        if manifest.system != OWN_SYSTEM or facts.member_id in lossy or not any(map(_has_elected, facts.lives)):
+            continue
+        for name in ("cluster/cluster-mark.dat", "archive/archive-mark.dat", *services):
+            if not (folder.path / name).exists():
+                detail = f"{folder.path.name}/{name} is missing, and the member came as far as an election"
+                raise _missing(detail, facts.member_id)
+
+
+def _has_elected(life: ProcessLife) -> bool:
+    return life.has_started
+
+
+def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A member that gave up a snapshot reported it, or ended by it. An operator who is none of a scenario may do so."""
+    if manifest.system != OWN_SYSTEM or not run.scenario_file.exists():
+        return
+    origin = read_origin(run.path)
+    start = -1 if origin is None else origin.position
+    lossy = losses_of(run, manifest).members
+    for facts in traces:
+        if facts.member_id in lossy or facts.errors or any(life.status for life in facts.lives):
+            continue
+        folder = run.member(facts.member_id)
+        for record in snapshot_records(folder.recording_log):
+            if not record.is_valid and record.position > start:
+                detail = (
+                    f"{folder.path.name}/{layout.RECORDING_LOG} has an invalid snapshot at position {record.position}, "
+                    f"and {facts.name} has no error"
+                )
+                raise _missing(detail, facts.member_id, position=record.position)
 
 
 def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:

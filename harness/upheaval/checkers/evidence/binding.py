@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.described import require_described, require_sessions
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
 from upheaval.checkers.evidence.recordings import (
@@ -24,6 +25,7 @@ from upheaval.checkers.evidence.recordings import (
     catalog_entries,
     recording_log_entries,
 )
+from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
@@ -46,7 +48,7 @@ from upheaval_node.trace_kinds import TraceKind
 
 _NOBODY: Final = -1
 _WHOLE_MEMBER: Final = "all"
-_OF_CLUSTER: Final = ("members", "service", "profile", "sync_level", "run_id")
+_OF_CLUSTER: Final = ("members", "service", "profile", "sync_level", "run_id", "settings")
 """What the configurations of all members have in common."""
 _OF_RUN: Final = (
     "run_id",
@@ -139,10 +141,17 @@ def _check_companion_config(folder: MemberFolder, manifest: Manifest) -> int:
     return 1
 
 
-def _broken(folder: MemberFolder, path: Path, detail: str, position: int | None = None) -> Broken:
+def _broken(
+    folder: MemberFolder,
+    path: Path,
+    detail: str,
+    position: int | None = None,
+    *,
+    verdict: Verdict = Verdict.INVALID,
+) -> Broken:
     where = f"{folder.path.name}/{path.relative_to(folder.path)}"
     members = () if folder.member_id < 0 else (folder.member_id,)
-    return Broken(Verdict.INVALID, f"{where} {detail}", members=members, position=position)
+    return Broken(verdict, f"{where} {detail}", members=members, position=position)
 
 
 # --- who wrote it ---
@@ -210,10 +219,13 @@ def _configured(fields: Mapping[str, Json], manifest: Manifest) -> Iterator[tupl
 def _check_alike(run: RunFolder, manifest: Manifest) -> None:
     """What is no member's own is the same in the configurations of all."""
     first: tuple[str, Mapping[str, Json]] | None = None
-    for member_id in range(manifest.members):
-        folder = run.member(member_id)
+    folders = [run.member(member_id) for member_id in range(manifest.members)]
+    with_one = next((folder for folder in folders if (folder.path / "config.json").is_file()), None)
+    for folder in folders:
         path = folder.path / "config.json"
         fields = _object(path)
+        if fields is None and with_one is not None and folder.path.is_dir():
+            raise _broken(folder, path, f"is missing, and {with_one.path.name} has one", verdict=Verdict.UNKNOWN)
         if fields is None:
             continue
         shared = {name: fields[name] for name in _OF_CLUSTER if name in fields}
@@ -459,10 +471,24 @@ def _check_snapshots(
             raise _broken(folder, path, detail, snapshot.position)
 
 
+def _check(evidence: Evidence) -> list[Finding]:
+    found = check_binding(evidence.run, evidence.manifest)
+    if found[0].verdict is Verdict.VALID:
+        try:
+            is_scenario = evidence.run.scenario_file.exists()
+            require_described(evidence.manifest, evidence.operations, evidence.traces, has_one_load=is_scenario)
+            if evidence.has_all_of_clients and evidence.finals and evidence.whole_log is not None:
+                opened = evidence.whole_log.events.sessions
+                require_sessions(evidence.operations, evidence.session_ends, opened)
+        except Broken as broken:
+            return [broken.finding(Promise.EVIDENCE_BOUND)]
+    return found
+
+
 BINDING: Final = Checker(
     "binding",
     (Promise.EVIDENCE_BOUND,),
     frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.CONFIGURATIONS, Source.ORIGIN},
-    lambda evidence: check_binding(evidence.run, evidence.manifest),
+    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS},
+    _check,
 )

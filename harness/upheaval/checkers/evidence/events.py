@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from upheaval.records import Credit
+from upheaval.records import AdminCommand, Credit
 from upheaval_node.protocol.cluster_messages import ClusterAction
 from upheaval_node.protocol.codec import NULL_INT32
 
@@ -121,6 +121,14 @@ class StrangeEntry:
     name: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class OrderedAction:
+    """An entry that orders something of the members (Aeron Cluster: ClusterActionRequest): the command that does so."""
+
+    what: AdminCommand
+    position: int
+
+
 @dataclass(slots=True)
 class TermTimes:
     """The cluster times of one leadership term's entries; each has the position at which the first such entry ends."""
@@ -157,6 +165,17 @@ def asks_standbys(action: int, flags: int) -> bool:
     return action == ClusterAction.SNAPSHOT and flags == _STANDBY_FLAG
 
 
+def _command_of(action: int, flags: int) -> AdminCommand | None:
+    """None for what no command orders."""
+    if asks_members(action, flags):
+        return AdminCommand.SNAPSHOT
+    if asks_standbys(action, flags):
+        return AdminCommand.STANDBY_SNAPSHOT
+    if action == ClusterAction.SUSPEND:
+        return AdminCommand.SUSPEND
+    return AdminCommand.RESUME if action == ClusterAction.RESUME else None
+
+
 @dataclass(slots=True)
 class LogEvents:
     """In log order. `snapshots` are the positions at which the log asks every member for one."""
@@ -167,6 +186,8 @@ class LogEvents:
     snapshots: list[int] = field(default_factory=list)
     standby_snapshots: list[int] = field(default_factory=list)
     """The positions at which it asks standbys alone for one."""
+    actions: list[OrderedAction] = field(default_factory=list)
+    """All that the log orders of members and standbys."""
     times: dict[int, TermTimes] = field(default_factory=dict)
     """By leadership term."""
     time_unit: int = 0
@@ -199,6 +220,9 @@ class LogEvents:
 
     def add_action(self, position: int, action: int, flags: int) -> None:
         """Take a ClusterActionRequest, in log order."""
+        what = _command_of(action, flags)
+        if what is not None:
+            self.actions.append(OrderedAction(what, position))
         if asks_members(action, flags):
             self.snapshots.append(position)
         elif asks_standbys(action, flags):

@@ -6,6 +6,7 @@ a link which was cut. A contradiction is unknown: when the fault was there is no
 links and disks were slow.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -18,22 +19,31 @@ from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
-from upheaval.records import Manifest, TraceEvent
+from upheaval.records import OWN_SYSTEM, Manifest, Outcome, TraceEvent
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import LinkFaultKind
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, S
+from upheaval_node.types import MS, NEVER_NS, S
 
 AROUND_NS: Final = 500 * MS
 """By so much injectors and members may differ: a signal is on its way, a line is stamped before it is written."""
 SILENT_NS: Final = 2 * S
 """A process of a cluster that is not alone writes a line more often than that: it sends or hears heartbeats."""
 
+STILL_NS: Final = 50 * MS
+"""By so much the lines of a process that stands still may: they have the time at which its turn began."""
+_PATIENCE_NS: Final = 2 * S
+"""What takes longer to end than that may have been killed."""
+_INCARNATION: Final = re.compile(r"\bmember-(\d+)/\d+\b")
+"""A process in the proofs of the simulation."""
+_PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
+_STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)")
 _KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT})
 _STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
 """The kinds whose healing starts what they ended."""
+_OF_PROCESSES: Final = frozenset({*_STARTS, MemberFaultKind.PAUSE})
 _CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
 _OF_LEADER: Final = frozenset({"NewLeadershipTerm", "CommitPosition"})
 _OF_FOLLOWER: Final = frozenset({"CanvassPosition", "AppendPosition", "CatchupPosition", "Vote", "TerminationAck"})
@@ -63,15 +73,24 @@ class _Judge:
         self._require_order(fault)
         if fault.was_unseen:
             return False
+        is_bound = self._look_at_window(fault)
+        self._require_own_processes(fault)
+        self._require_operations(fault)
+        _require_statement(fault)
+        return is_bound
+
+    def _look_at_window(self, fault: FaultRecord) -> bool:
         if fault.what in _KILLS:
             self._require_deaths(fault)
         if fault.what == MemberFaultKind.PAUSE:
             self._require_still(fault)
-        if fault.what in _STARTS and fault.heal_end_ns is not None:
+        if fault.what == MemberFaultKind.STOP:
+            self._require_ends(fault)
+        if fault.what in _STARTS:
             self._require_starts(fault)
         if fault.what in _CUTS:
             return self._require_cut(fault)
-        return fault.what in {*_STARTS, MemberFaultKind.PAUSE}
+        return fault.what in _OF_PROCESSES
 
     def _require_order(self, fault: FaultRecord) -> None:
         """Begin, end and healing follow each other, within the run."""
@@ -93,6 +112,44 @@ class _Judge:
         first_ns = min((life.begin_ns for facts in self._evidence.traces for life in facts.lives), default=0)
         if fault.inject_begin_ns < first_ns:
             raise _contradicted(fault, "it began before the first process of the run")
+
+    def _require_operations(self, fault: FaultRecord) -> None:
+        """No more operations were acknowledged before it was put in, and healed, than at the end."""
+        acknowledged = self._acknowledged
+        counts = {"inject_operations": fault.inject_operations, "heal_operations": fault.heal_operations}
+        for name, count in counts.items():
+            if acknowledged and count is not None and count > acknowledged:
+                raise _contradicted(fault, f"{name} is {count}, history.jsonl has {acknowledged} acknowledged ones")
+
+    @cached_property
+    def _acknowledged(self) -> int:
+        return sum(operation.outcome is Outcome.OK for operation in self._evidence.operations)
+
+    def _require_own_processes(self, fault: FaultRecord) -> None:
+        """What its proofs name is of the members that it names."""
+        proofs = [proof.evidence for proof in (fault.inject_proof, fault.heal_proof) if proof is not None]
+        named = {int(member) for text in proofs for member in _INCARNATION.findall(text)}
+        if fault.what in _OF_PROCESSES and not named <= set(fault.members):
+            member_id = min(named - set(fault.members))
+            raise _contradicted(fault, f"its proof names a process of member {member_id}", *fault.members, member_id)
+        pids = {int(pid) for text in proofs for pid in _PROCESS.findall(text)}
+        for facts in self._evidence.traces if fault.what in _OF_PROCESSES else ():
+            others = {life.pid for life in facts.lives} & pids
+            if facts.member_id not in fault.members and others:
+                where = f"process {min(others)} of member {facts.member_id} ({facts.name})"
+                raise _contradicted(fault, f"its proof names {where}", *fault.members, facts.member_id)
+
+    def _require_ends(self, fault: FaultRecord) -> None:
+        """What was told to end, and did so at once, wrote down its end."""
+        if self._manifest.system != OWN_SYSTEM or fault.inject_end_ns - fault.inject_begin_ns > _PATIENCE_NS:
+            return
+        for member_id in fault.members:
+            for life in self._lives(fault, member_id):
+                is_hit = life.begin_ns < fault.inject_begin_ns <= life.last_ns + AROUND_NS
+                if is_hit and life.status is None and life.last_ns <= fault.inject_end_ns + AROUND_NS:
+                    where = f"member-{member_id}/trace.jsonl:{life.line}"
+                    what = f"process {life.component!r} was told to end, and did not write down its end ({where})"
+                    raise _contradicted(fault, what, member_id)
 
     def _lives(self, fault: FaultRecord, member_id: int) -> list[ProcessLife]:
         """The processes of the member that the fault is about."""
@@ -144,7 +201,7 @@ class _Judge:
         if until_ns is None:
             return
         for member_id in fault.members:
-            for event in self._events(member_id, fault.inject_end_ns + AROUND_NS, until_ns - AROUND_NS):
+            for event in self._events(member_id, fault.inject_end_ns + STILL_NS, until_ns - STILL_NS):
                 component = str(event.fields.get("component", ""))
                 if fault.component in (None, component, component.partition("-")[0]):
                     where = f"member-{member_id}/trace.jsonl:{event.line}"
@@ -155,17 +212,15 @@ class _Judge:
 
     def _require_starts(self, fault: FaultRecord) -> None:
         """What was ended did not run again before it was healed, and ran again then."""
-        assert fault.heal_begin_ns is not None
-        assert fault.heal_end_ns is not None
+        healed_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
         for member_id in fault.members:
             for life in self._lives(fault, member_id):
-                is_early = fault.inject_end_ns + AROUND_NS < life.begin_ns < fault.heal_begin_ns - AROUND_NS
+                is_early = fault.inject_end_ns + AROUND_NS < life.begin_ns < healed_ns - AROUND_NS
                 if is_early and not self._is_started_otherwise(fault, life):
-                    early_ms = (fault.heal_begin_ns - life.begin_ns) // MS
+                    early_ms = (healed_ns - life.begin_ns) // MS
+                    when = "and it was never healed" if healed_ns == NEVER_NS else f"{early_ms} ms before it was healed"
                     where = f"member-{member_id}/trace.jsonl:{life.line}"
-                    raise _contradicted(
-                        fault, f"a process began {early_ms} ms before it was healed ({where})", member_id
-                    )
+                    raise _contradicted(fault, f"a process began {when} ({where})", member_id)
 
     def _is_started_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
         """Whether another fault that was healed, or a command, started the process."""
@@ -230,6 +285,23 @@ class _Judge:
         return (event for event in self._all_events[member_id] if begin_ns < event.ns < end_ns)
 
 
+def _require_statement(fault: FaultRecord) -> None:
+    """Its links are between the members that it was ordered for."""
+    stated = _STATED.search(fault.statement)
+    cut = {ends for text in fault.links if (ends := _ends_of(text))}
+    if stated is None or not cut:
+        return
+    sources, targets = (
+        {int(name.removeprefix("member-")) for name in names.split(",")} for names in (stated[1], stated[3])
+    )
+    ordered = {(source, target) for source in sources for target in targets}
+    if stated[2] == "<->":
+        ordered |= {(target, source) for source, target in ordered}
+    if not cut <= ordered:
+        source, target = min(cut - ordered)
+        raise _contradicted(fault, f"it was ordered as {fault.statement!r}, and hit link {source}->{target}")
+
+
 def _ends_of(link: str) -> tuple[int, int] | None:
     """Whose messages for whom a link carries; None for one of clients, of another channel, or of some connections."""
     ends, _, channel = link.partition("/")
@@ -258,6 +330,6 @@ def _contradicted(fault: FaultRecord, what: str, *members: int) -> Broken:
 FAULT_WINDOWS: Final = Checker(
     "fault-windows",
     (Promise.FAULTS_IN_TIME,),
-    frozenset((Source.FAULTS, Source.CONTROLS, Source.TRACES)),
+    frozenset((Source.FAULTS, Source.CONTROLS, Source.TRACES, Source.HISTORY)),
     check_windows,
 )

@@ -9,11 +9,8 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import (
-    ControlRecord,
-    Manifest,
-)
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Manifest
 from upheaval_chaos.record import FaultRecord
 
 
@@ -45,28 +42,9 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
     return Finding(Promise.FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
 
 
-def admin_commands_proved(controls: Iterable[ControlRecord]) -> list[Result]:
-    """One result, unknown when an admin command was not proved to have taken effect."""
-    shown = []
-    for control in controls:
-        said = f"{control.what}: {control.proof}"
-        if not control.proof.holds:
-            return [Finding(Promise.ADMIN_COMMANDS_PROVED, Verdict.UNKNOWN, said)]
-        shown.append(said)
-    if not shown:
-        return [NotApplicable(Promise.ADMIN_COMMANDS_PROVED, "no admin command was given")]
-    return [Finding(Promise.ADMIN_COMMANDS_PROVED, Verdict.VALID, "; ".join(shown))]
-
-
 FAULTS: Final = Checker(
     "faults",
     (Promise.FAULTS_PROVED,),
     frozenset((Source.FAULTS,)),
     lambda evidence: [faults_proved(evidence.faults, evidence.manifest)],
-)
-COMMANDS: Final = Checker(
-    "admin-commands",
-    (Promise.ADMIN_COMMANDS_PROVED,),
-    frozenset((Source.CONTROLS,)),
-    lambda evidence: admin_commands_proved(evidence.controls),
 )

@@ -9,10 +9,22 @@ from typing import Final
 from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS
+from upheaval_node.types import MS, S
 
 _BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
 """What a process may tell before it tells that it has started: certificates are read first."""
+_IN_ORDER: Final = (
+    TraceKind.SEND,
+    TraceKind.RECEIVE,
+    TraceKind.ROLE,
+    TraceKind.ELECTION_STATE,
+    TraceKind.LEADERSHIP_TERM,
+)
+"""What one loop writes with the time of its turn; services write their ends when they are closed, with the time of
+their last turn.
+"""
+GAP_NS: Final = 5 * S
+"""A process of a cluster that is not alone sends or hears something more often than that."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
 _ENDS_WITH_CLUSTER: Final = (TraceKind.CLUSTER_END, TraceKind.SERVICE_TERMINATE)
 _TAKING: Final = "SNAPSHOT"
@@ -32,6 +44,7 @@ class ProcessLife:
     last_ns: int
     booted_ms: int | None = None
     """When the clock of `last_ns` was 0, by the wall clock; None when its last line has no such time."""
+    pid: int = -1
     is_told_to_end: bool = False
     """Whether its cluster was ending, or its member in order."""
     cluster_end_ns: int | None = None
@@ -75,6 +88,16 @@ class RaisedException:
     traceback: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleMove:
+    """From which state its consensus module went into which one, by their names."""
+
+    line: int
+    ns: int
+    old: str
+    new: str
+
+
 @dataclass(slots=True)
 class TraceFacts:
     """Of one member, or of a companion (then `member_id` is -1)."""
@@ -99,6 +122,15 @@ class TraceFacts:
     folder: str = ""
     terms: dict[int, TermFacts] = field(default_factory=dict)
     """By leadership term, when it led, and the positions that it sent and heard."""
+    services: set[int] = field(default_factory=set)
+    """The ids of the services that it has states of."""
+    module_moves: list[ModuleMove] = field(default_factory=list)
+    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    """From when to when a process with elections or messages wrote none of them, longer than GAP_NS, and in which line
+    it went on.
+    """
+    backwards: TraceEvent | None = None
+    """The first event of an election or message that is earlier than one before it of the same process."""
     has_caught_up: bool = False
     """Whether it ever reported a position while it read an earlier part of a leader's log."""
 
@@ -125,6 +157,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
         return facts
     raised = _RaisedTold(facts)
     running: dict[str, ProcessLife] = {}
+    latest: dict[str, int] = {}
     snapshots = _SnapshotsTold(facts)
     terms = TermReader()
     for event in folder.read_trace():
@@ -137,7 +170,9 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             if before is not None:
                 before.next_ns, before.next_booted_ms = event.ns, _booted_ms(event)
             begun = ProcessLife(facts.member_id, component, event.line, event.ns, event.ns, _booted_ms(event))
+            begun.pid = _whole(event.fields.get("pid"))
             running[component] = begun
+            latest.pop(component, None)
             facts.lives.append(begun)
             continue
         life = running.get(component)
@@ -145,6 +180,13 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             if facts.unstarted is None and event.event not in _BEFORE_START:
                 facts.unstarted = event
         else:
+            if event.event in _IN_ORDER:
+                before_ns = latest.get(component, event.ns)
+                if event.ns < before_ns and facts.backwards is None:
+                    facts.backwards = event
+                if event.ns - before_ns > GAP_NS:
+                    facts.gaps.append((before_ns, event.ns, event.line))
+                latest[component] = event.ns
             _add_to_life(life, event)
         _add(facts, event)
         snapshots.add(event)
@@ -185,6 +227,10 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
     if event.event == TraceKind.ERROR:
         kind = str(fields.get("kind", ""))
         facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, bool(facts.entered)))
+    elif event.event == TraceKind.SERVICE_STATE:
+        facts.services.add(_whole(fields.get("service_id")))
+    elif event.event == TraceKind.MODULE_STATE:
+        facts.module_moves.append(ModuleMove(event.line, event.ns, str(fields.get("old")), str(fields.get("new"))))
     elif event.event == TraceKind.LOOP_STALL:
         stall_ns = fields.get("stall_ns")
         facts.stalls.append((event.ns - (stall_ns if type(stall_ns) is int else 0), event.ns))

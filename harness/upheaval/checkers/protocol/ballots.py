@@ -1,8 +1,8 @@
 """Votes and terms: a member votes once a term, and leads only a term in which a quorum voted for it.
 
 From the events of members: votes that were asked for, given and received, elections that were won, terms that were
-entered. To ask for votes is to vote for oneself. Knows nothing of files, and of logs only how far a message says they
-reach.
+entered; the moves of elections are those of `election_moves`. To ask for votes is to vote for oneself. Knows nothing of
+files, and of logs only how far a message says they reach.
 """
 
 from collections.abc import Collection, Iterator
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from upheaval.checkers.evidence.protocol_events import OF_MODULE, MemberEvent, Place, quorum_of
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol.election_moves import ElectionMoves
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval_node.trace_kinds import TraceKind
 
@@ -60,6 +61,7 @@ class BallotRules:
         self._members = members
         self._forgetful = forgetful
         self._voters = [_Voter() for _ in range(members)]
+        self._moves = ElectionMoves(members)
         self._given: set[tuple[int, int, int]] = set()
         self._counted: dict[tuple[int, int, int], MemberEvent] = {}
         """By voter, term and candidate."""
@@ -79,6 +81,7 @@ class BallotRules:
             case TraceKind.PROCESS_START if event.fields.get("component") in OF_MODULE:
                 voter.start += 1
                 voter.granted_by.clear()
+        self._moves.on_event(event)
 
     def last_ballot(self, member_id: int) -> Ballot | None:
         """The last vote of a member so far, which is its highest."""

@@ -9,15 +9,20 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import OF_CLIENTS, EntryKind, LogEvents
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.history.calls import CallEntry
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.services.shipped import are_shipped, services_of
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import OWN_SYSTEM
 
 
-def judge_kinds(events: LogEvents, unreadable: tuple[int, str] | None = None) -> list[Result]:
+def judge_kinds(
+    events: LogEvents, unreadable: tuple[int, str] | None = None, calls: Sequence[CallEntry] = ()
+) -> list[Result]:
     """One result: invalid for a message of another stream, unknown for one of a template that this schema lacks.
 
-    `unreadable` is where the first message ends that cannot be read, and why.
+    `unreadable` is where the first message ends that cannot be read, and why; `calls` are requests that no service of
+    the run can read.
     """
     promise = Promise.ENTRIES_KNOWN
     for entry in sorted(events.strange, key=lambda each: each.name is None):
@@ -30,6 +35,9 @@ def judge_kinds(events: LogEvents, unreadable: tuple[int, str] | None = None) ->
         position, why = unreadable
         detail = f"the entry at position {position} cannot be read: {why}"
         return [Finding(promise, Verdict.UNKNOWN, detail, position=position)]
+    for call in calls:
+        detail = f"the message of session {call.session} at position {call.position} is one that no client sends"
+        return [Finding(promise, Verdict.UNKNOWN, detail, position=call.position)]
     if not events.entries:
         return [NotApplicable(promise, "the log has no entry")]
     return [Finding(promise, Verdict.VALID, f"{events.entries} entries, each of a kind that a cluster appends")]
@@ -54,7 +62,9 @@ def _check(evidence: Evidence) -> Iterable[Result]:
     if log is None:
         yield NotApplicable(Promise.ENTRIES_KNOWN, evidence.why_no_log)
     else:
-        yield from judge_kinds(log.events, log.unreadable)
+        # What other clients send to a service of a user's own, or by a library of his own, only their code can say.
+        is_known = are_shipped(services_of(evidence.manifest)) and evidence.operations and not evidence.calls
+        yield from judge_kinds(log.events, log.unreadable, log.calls if is_known else ())
     yield from _check_suspensions(evidence)
 
 
@@ -69,6 +79,6 @@ _check_suspensions: Final = of_whole_log(
 LOG_ENTRIES: Final = Checker(
     "log-entries",
     (Promise.ENTRIES_KNOWN, Promise.SUSPENDED_TAKES_NOTHING),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
     _check,
 )

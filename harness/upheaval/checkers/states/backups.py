@@ -6,7 +6,7 @@ traces of the members. A restored run is judged by what its origin says that its
 neither the cluster nor, for a restored run, the backup.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,13 @@ from upheaval.checkers.evidence.log_pieces import first_difference, log_digest
 from upheaval.checkers.evidence.logs import WitnessLog, described, frame_at, read_entries
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.positions import CommittedOverTime, committed_over_time
-from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries, snapshot_records
+from upheaval.checkers.evidence.recordings import (
+    LogMissing,
+    RecordedLog,
+    snapshot_entries,
+    snapshot_records,
+    term_entries,
+)
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import facts_of
 from upheaval.checkers.promises import Promise
@@ -38,10 +44,12 @@ from upheaval.records import (
     Origin,
     Outcome,
     RunFolder,
+    TraceEvent,
     companion_folders,
     load_companions,
     read_origin,
 )
+from upheaval.records.companions import BACKING_UP, COMPANIONS_FILE
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.trace_kinds import TraceKind
@@ -50,6 +58,8 @@ from upheaval_node.types import MS
 _MODULE_ID: Final = -1
 _MARKERS: Final = 2
 _START: Final = "start"
+_RETRIEVES: Final = "SNAPSHOT_RETRIEVE"
+_BEGINS_ANEW: Final = ("BACKUP_QUERY", "RESET_BACKUP")
 GRACE_NS: Final = 200 * MS
 """A line has the time at which the turn of its process began, which takes that long, but for stalls."""
 _POSITION_OF: Final[Mapping[str, str]] = {
@@ -98,6 +108,9 @@ def check_backups(
     names |= {name for name, position in noted.items() if position > 0}
     names |= _started(controls)
     work = [partial(_judge_backup, run.path / name, noted.get(name, -1), members, operations) for name in sorted(names)]
+    if manifest.system == OWN_SYSTEM:
+        work += [partial(_require_named, run, name, controls) for name in sorted(names)]
+        work += [partial(_require_listed, name, set(noted)) for name in sorted(_started(controls))]
     work += [partial(_judge_times, run, manifest, name, controls) for name in sorted(names)]
     origin = read_origin(run.path)
     if origin is not None:
@@ -366,6 +379,41 @@ def _held_by(files: MemberFolder, controls: Sequence[ControlRecord]) -> Iterator
         yield Held(control.end_ns, RecordedLog(files).read_to_end(), f"controls.jsonl:{line}")
     except LogMissing:
         return
+
+
+def _require_named(run: RunFolder, name: str, controls: Sequence[ControlRecord]) -> str:
+    """Its recording log has the terms and snapshots that its trace says it named. Nothing to add to the verdict."""
+    files = MemberFolder(run.path / name, -1, name, at_rest=True)
+    if not files.trace.exists():
+        if name in _started(controls):
+            raise Broken(Verdict.UNKNOWN, f"{name}/trace.jsonl is missing, and {name} was started")
+        return ""
+    terms = {(term, base) for term, base, _ in term_entries(files.recording_log)}
+    has_retrieved = False
+    for event in files.read_trace():
+        if event.event == TraceKind.BACKUP_TERM:
+            term, base = event.fields.get("leadership_term_id"), event.fields.get("term_base_log_position")
+            if (term, base) not in terms:
+                detail = f"does not have term {term} from position {base}, which {name} named"
+                raise _unnamed(files, event, detail, base if type(base) is int else None)
+        elif event.event == TraceKind.BACKUP_STATE:
+            state = event.fields.get("state")
+            has_retrieved = state == _RETRIEVES or (has_retrieved and state not in _BEGINS_ANEW)
+            if has_retrieved and state == BACKING_UP and not snapshot_records(files.recording_log):
+                raise _unnamed(files, event, f"has no snapshot, and {name} had retrieved one", None)
+    return ""
+
+
+def _require_listed(name: str, listed: Set[str]) -> str:
+    """Later commands find a companion by its entry."""
+    if name not in listed:
+        raise Broken(Verdict.UNKNOWN, f"{COMPANIONS_FILE} does not have {name}, which was there")
+    return ""
+
+
+def _unnamed(files: MemberFolder, event: TraceEvent, what: str, position: int | None) -> Broken:
+    detail = f"{files.name}/cluster/recording.log {what} ({files.name}/trace.jsonl:{event.line})"
+    return Broken(Verdict.INVALID, detail, position=position)
 
 
 # --- a restored run ---

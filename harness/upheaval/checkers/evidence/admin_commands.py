@@ -1,0 +1,218 @@
+"""The promise that every admin command of a run took effect: its proof, and what log and traces show of it.
+
+The operator's side writes down what was seen of the members. The log has an entry for what a command changes, and the
+trace of each member when its module changed its state. A contradiction is unknown, as for faults: what was done to the
+cluster is not known then. This module knows no cluster.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.events import OrderedAction
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.spans import MemberSpans
+from upheaval.checkers.evidence.trace_facts import ModuleMove, TraceFacts
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
+from upheaval.records import AdminCommand, ControlRecord, read_origin
+from upheaval_node.types import MS
+
+AROUND_NS: Final = 100 * MS
+"""A line has the time at which a turn of its process began: that may be before the command that it took."""
+_ENTRIES: Final[Mapping[str, AdminCommand]] = {
+    AdminCommand.SNAPSHOT: AdminCommand.SNAPSHOT,
+    AdminCommand.SHUTDOWN: AdminCommand.SNAPSHOT,
+    AdminCommand.SUSPEND: AdminCommand.SUSPEND,
+    AdminCommand.RESUME: AdminCommand.RESUME,
+    AdminCommand.STANDBY_SNAPSHOT: AdminCommand.STANDBY_SNAPSHOT,
+}
+"""What a command has the log order. An abort and what is done to single nodes leave no entry."""
+_STATES: Final[Mapping[str, tuple[str | None, str]]] = {
+    AdminCommand.SNAPSHOT: (None, "SNAPSHOT"),
+    AdminCommand.SUSPEND: (None, "SUSPENDED"),
+    AdminCommand.RESUME: ("SUSPENDED", "ACTIVE"),
+}
+"""From which state, None for any, and into which one a command takes each module."""
+_SEEN: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEvidence:
+    """What shows of commands beside their records.
+
+    `actions` is what a whole log orders, None without one; up to `restored` it is that of another run.
+    `has_all_commands`: nothing but what is recorded was ordered, as in the run of a scenario that was collected.
+    """
+
+    actions: Sequence[OrderedAction] | None = None
+    restored: int = -1
+    has_all_commands: bool = False
+    traces: Sequence[TraceFacts] = ()
+    spans: Sequence[MemberSpans] = field(default_factory=tuple)
+
+
+def admin_commands_proved(controls: Sequence[ControlRecord], shown: CommandEvidence) -> list[Result]:
+    """One result, unknown when an admin command was not proved to have taken effect, or something contradicts it."""
+    promise = Promise.ADMIN_COMMANDS_PROVED
+    unproved = next((control for control in controls if not control.proof.holds), None)
+    if unproved is not None:
+        return [Finding(promise, Verdict.UNKNOWN, f"{unproved.what}: {unproved.proof}")]
+    try:
+        for line, control in enumerate(controls, 1):
+            _require_record(line, control)
+            _require_leader(line, control, shown.spans)
+            _require_moves(line, control, shown.traces)
+        if shown.actions is not None:
+            _require_suspended(shown.actions, shown.traces)
+            own = [action for action in shown.actions if action.position > shown.restored]
+            _require_entries(controls, own, has_all_commands=shown.has_all_commands)
+    except Broken as broken:
+        return [broken.finding(promise)]
+    if not controls:
+        return [NotApplicable(promise, "no admin command was given")]
+    return [Finding(promise, Verdict.VALID, "; ".join(f"{control.what}: {control.proof}" for control in controls))]
+
+
+def _broken(line: int, control: ControlRecord, what: str, *members: int, position: int | None = None) -> Broken:
+    detail = f"the {control.what} of controls.jsonl:{line} {what}"
+    return Broken(Verdict.UNKNOWN, detail, members=members, position=position)
+
+
+def _require_record(line: int, control: ControlRecord) -> None:
+    """It ends after it begins, and has the state of each member to which it led."""
+    if control.end_ns < control.begin_ns:
+        early_ms = (control.begin_ns - control.end_ns) // MS
+        raise _broken(line, control, f"ended {early_ms} ms before it began")
+    wanted = _SEEN.get(AdminCommand(control.what)) if control.what in _SEEN else None
+    for member, seen in control.members.items():
+        state = seen.get("module_state") if isinstance(seen, dict) else None
+        if wanted is not None and state != wanted:
+            raise _broken(line, control, f"left member {member} {state}, expected {wanted}", *_ids((member,)))
+
+
+def _require_leader(line: int, control: ControlRecord, spans: Sequence[MemberSpans]) -> None:
+    """Who took it led meanwhile, where the traces have leaders."""
+    leader = control.leader
+    if leader < 0 or not any(each.led for each in spans):
+        return
+    led = spans[leader].led if leader < len(spans) else ()
+    if any(span.begin_ns <= control.end_ns and control.begin_ns - AROUND_NS <= span.end_ns for span in led):
+        return
+    when = f"from {control.begin_ns // MS} to {control.end_ns // MS} ms"
+    detail = f"was taken by member {leader}, which led at no time {when} (member-{leader}/trace.jsonl)"
+    raise _broken(line, control, detail, leader)
+
+
+def _require_moves(line: int, control: ControlRecord, traces: Iterable[TraceFacts]) -> None:
+    """The module of each member that was seen, and ran all the time, changed its state meanwhile."""
+    if control.what not in _STATES:
+        return
+    wanted_old, wanted_new = _STATES[control.what]
+    for facts in traces:
+        is_seen = str(facts.member_id) in control.members
+        has_failed = any("snapshot" in error.kind and error.ns <= control.end_ns for error in facts.errors)
+        if not is_seen or has_failed or not facts.module_moves or not _ran_through(facts, control):
+            continue
+        moves = [move for move in facts.module_moves if move.new == wanted_new and wanted_old in (None, move.old)]
+        if not any(_is_within(move, control) for move in moves):
+            middle_ns = (control.begin_ns + control.end_ns) // 2
+            nearest = min(moves, key=lambda move: abs(move.ns - middle_ns), default=None)
+            when = "never" if nearest is None else f"at {nearest.ns // MS} ms ({facts.name}:{nearest.line})"
+            detail = (
+                f"lasted from {control.begin_ns // MS} to {control.end_ns // MS} ms, and the module of member "
+                f"{facts.member_id} became {wanted_new} {when}"
+            )
+            raise _broken(line, control, detail, facts.member_id)
+
+
+def _require_suspended(actions: Iterable[OrderedAction], traces: Iterable[TraceFacts]) -> None:
+    """No module is suspended where the log never orders that."""
+    if any(action.what == AdminCommand.SUSPEND for action in actions):
+        return
+    for facts in traces:
+        move = next((move for move in facts.module_moves if move.new == "SUSPENDED"), None)
+        if move is not None:
+            detail = (
+                f"the module of member {facts.member_id} was suspended at {move.ns // MS} ms ({facts.name}:"
+                f"{move.line}), which the log never orders"
+            )
+            raise Broken(Verdict.UNKNOWN, detail, members=(facts.member_id,))
+
+
+def _ran_through(facts: TraceFacts, control: ControlRecord) -> bool:
+    return any(
+        life.component in OF_MODULE and life.begin_ns <= control.begin_ns and life.last_ns >= control.end_ns
+        for life in facts.lives
+    )
+
+
+def _is_within(move: ModuleMove, control: ControlRecord) -> bool:
+    return control.begin_ns - AROUND_NS <= move.ns <= control.end_ns + AROUND_NS
+
+
+def _require_entries(
+    controls: Sequence[ControlRecord], actions: Sequence[OrderedAction], *, has_all_commands: bool
+) -> None:
+    """Each command has its entry in the log, in their order; each entry its command, where all are recorded."""
+    left = list(actions)
+    commands = sorted(enumerate(controls, 1), key=lambda each: each[1].begin_ns)
+    for line, control in commands:
+        what = _ENTRIES.get(control.what)
+        if what is None:
+            continue
+        positions = _positions(control) if control.what == AdminCommand.SNAPSHOT else None
+        entry = next(
+            (each for each in left if each.what == what and (not positions or each.position in positions)), None
+        )
+        if entry is None and control.what == AdminCommand.SHUTDOWN:
+            # That it left a snapshot, and where, is a promise of its own.
+            continue
+        if entry is None:
+            where = f" at position {min(positions)}" if positions else ""
+            position = min(positions) if positions else None
+            raise _broken(
+                line, control, f"holds, and the log has no entry that orders a {what}{where}", position=position
+            )
+        before = left[: left.index(entry)]
+        if has_all_commands and before:
+            raise _unordered(before[0])
+        left = left[left.index(entry) + 1 :]
+    if has_all_commands and left:
+        raise _unordered(left[0])
+
+
+def _unordered(entry: OrderedAction) -> Broken:
+    detail = f"the log orders a {entry.what} at position {entry.position}, and controls.jsonl has no such command"
+    return Broken(Verdict.UNKNOWN, detail, position=entry.position)
+
+
+def _positions(control: ControlRecord) -> set[int]:
+    """Where the snapshot was seen that it led to."""
+    positions = (seen.get("snapshot_position") for seen in control.members.values() if isinstance(seen, dict))
+    return {position for position in positions if type(position) is int}
+
+
+def _ids(names: Iterable[str]) -> Iterator[int]:
+    return (int(name) for name in names if name.isdigit())
+
+
+def _check(evidence: Evidence) -> list[Result]:
+    run, log = evidence.run, evidence.whole_log
+    origin = read_origin(run.path)
+    restored = -1 if origin is None else origin.position
+    # An operator who is none of a scenario may have used the tool, which writes nothing into the run folder.
+    has_all = run.scenario_file.exists() and evidence.manifest.sealed is not None
+    actions = None if log is None else log.events.actions
+    shown = CommandEvidence(actions, restored, has_all, evidence.traces, evidence.spans)
+    return admin_commands_proved(evidence.controls, shown)
+
+
+COMMANDS: Final = Checker(
+    "admin-commands",
+    (Promise.ADMIN_COMMANDS_PROVED,),
+    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.ORIGIN)),
+    _check,
+)

@@ -1,0 +1,80 @@
+"""What the manifest says of members and load, held to what members and clients left: services, seed, load;
+and what clients wrote down of their sessions, held to the history and the log.
+
+A part of the promise that the files of a run belong together.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.services.shipped import services_of
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, Operation, Outcome, SessionEnd, history
+
+_FUNCTIONS: Final = {
+    "ledger": frozenset(history.LEDGER),
+    "timers": frozenset(history.TIMERS),
+    "workbench": frozenset(history.WORKBENCH),
+}
+_REGISTER: Final = re.compile(r"r(\d+)")
+"""The key of a register that a load asks for."""
+_SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
+
+
+def require_described(
+    manifest: Manifest, operations: Iterable[Operation], traces: Sequence[TraceFacts], *, has_one_load: bool
+) -> None:
+    """Raises `Broken` for the first thing of which the manifest says otherwise.
+
+    `has_one_load`: nothing asked for keys but the load of the manifest, as in the run of a scenario.
+    """
+    _require_seed(manifest)
+    for facts in traces:
+        _require_services(manifest, facts)
+    _require_load(manifest, operations, manifest.workload.get("keys") if has_one_load else None)
+
+
+def _require_seed(manifest: Manifest) -> None:
+    named = _SIMULATED_ID.match(manifest.run_id)
+    if named and manifest.seed is not None and int(named[1]) != manifest.seed:
+        detail = f"manifest.json has seed {manifest.seed}, the run is {manifest.run_id}"
+        raise Broken(Verdict.INVALID, detail)
+
+
+def _require_services(manifest: Manifest, facts: TraceFacts) -> None:
+    """Every service of a member that came as far as an election has states."""
+    has_started = any(life.has_started for life in facts.lives)
+    expected = set(range(1 + len(manifest.more_services)))
+    if manifest.system != OWN_SYSTEM or not has_started or not facts.services or facts.services == expected:
+        return
+    shown = ", ".join(map(str, sorted(facts.services)))
+    detail = f"{facts.name} has states of services {shown}, manifest.json has {len(expected)} services"
+    raise Broken(Verdict.INVALID, detail, members=(facts.member_id,))
+
+
+def _require_load(manifest: Manifest, operations: Iterable[Operation], keys: Json) -> None:
+    """Clients ask for what a service of the run can do, and for keys of the load."""
+    services = services_of(manifest)
+    known = frozenset[Function]().union(*(_FUNCTIONS.get(service, ()) for service in services))
+    for operation in operations:
+        if known and operation.f is not Function.CALL and operation.f not in known:
+            detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
+            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+        key = _REGISTER.fullmatch(operation.key)
+        if key and type(keys) is int and int(key[1]) >= keys:
+            detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
+            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+
+
+def require_sessions(operations: Iterable[Operation], ends: Iterable[SessionEnd], opened: Collection[int]) -> None:
+    """Where clients wrote down all sessions: each answer came in one, each that has an end is in `opened`."""
+    for operation in operations:
+        if operation.outcome is Outcome.OK and operation.session is None and operation.f is not Function.CALL:
+            detail = f"history.jsonl has operation id={operation.id}, which was answered, without its session"
+            raise Broken(Verdict.UNKNOWN, detail, position=operation.position, operation=operation.id)
+    for end in ends:
+        if end.session not in opened:
+            detail = f"sessions.jsonl has the end of session {end.session}, which the log never opened"
+            raise Broken(Verdict.INVALID, detail)

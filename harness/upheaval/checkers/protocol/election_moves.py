@@ -1,0 +1,116 @@
+"""How elections may move, and the role that each state brings: judged from `election_state` and `role` lines of traces.
+
+The moves are those of docs/elections.md, written down here anew: what judges a node shares no code with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.evidence.protocol_events import OF_MODULE, MemberEvent
+from upheaval_node.trace_kinds import TraceKind
+
+_START: Final = "INIT"
+_OVER: Final = "CLOSED"
+_FOLLOWER: Final = "FOLLOWER"
+
+MOVES: Final[Mapping[str, frozenset[str]]] = {
+    state: frozenset(targets.split())
+    for state, targets in {
+        "INIT": "CANVASS LEADER_LOG_REPLICATION",
+        "CANVASS": "NOMINATE FOLLOWER_BALLOT FOLLOWER_LOG_REPLICATION FOLLOWER_REPLAY INIT",
+        "NOMINATE": "CANDIDATE_BALLOT FOLLOWER_BALLOT INIT",
+        "CANDIDATE_BALLOT": (
+            "CANVASS FOLLOWER_BALLOT LEADER_LOG_REPLICATION FOLLOWER_LOG_REPLICATION FOLLOWER_REPLAY INIT"
+        ),
+        "FOLLOWER_BALLOT": "CANVASS FOLLOWER_LOG_REPLICATION FOLLOWER_REPLAY INIT",
+        "LEADER_LOG_REPLICATION": "LEADER_REPLAY INIT",
+        "LEADER_REPLAY": "LEADER_INIT INIT",
+        "LEADER_INIT": "LEADER_READY INIT",
+        "LEADER_READY": "CLOSED INIT",
+        "FOLLOWER_LOG_REPLICATION": "CANVASS INIT",
+        "FOLLOWER_REPLAY": "CANVASS FOLLOWER_CATCHUP_INIT FOLLOWER_LOG_INIT INIT",
+        "FOLLOWER_CATCHUP_INIT": "FOLLOWER_CATCHUP_AWAIT INIT",
+        "FOLLOWER_CATCHUP_AWAIT": "FOLLOWER_CATCHUP INIT",
+        "FOLLOWER_CATCHUP": "FOLLOWER_LOG_INIT INIT",
+        "FOLLOWER_LOG_INIT": "FOLLOWER_LOG_AWAIT FOLLOWER_READY INIT",
+        "FOLLOWER_LOG_AWAIT": "FOLLOWER_READY INIT",
+        "FOLLOWER_READY": "CLOSED INIT",
+        "CLOSED": "INIT",
+    }.items()
+}
+"""Where each state may go; the next election of a process begins after the end of the one before it."""
+
+ROLES: Final[Mapping[str, str]] = {
+    "CANVASS": _FOLLOWER,
+    "CANDIDATE_BALLOT": "CANDIDATE",
+    "LEADER_LOG_REPLICATION": "LEADER",
+    "FOLLOWER_LOG_REPLICATION": _FOLLOWER,
+    "FOLLOWER_REPLAY": _FOLLOWER,
+}
+"""The role that a state brings. All others leave it as it is."""
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Of one process of a member, where it is in its election."""
+
+    state: str = _OVER
+    role: str = _FOLLOWER
+    due: str = _FOLLOWER
+    """The role that its last state brought."""
+
+
+class ElectionMoves:
+    """Follows the events of members. What contradicts the moves breaks the promise, unless lines were lost."""
+
+    def __init__(self, members: int) -> None:
+        self._standings = [_Standing() for _ in range(members)]
+
+    def on_event(self, event: MemberEvent) -> None:
+        """The next event of a member. Raises `Broken`."""
+        match event.kind:
+            case TraceKind.PROCESS_START if event.fields.get("component") in OF_MODULE:
+                self._standings[event.member_id] = _Standing()
+            case TraceKind.ELECTION_STATE:
+                self._on_state(self._standings[event.member_id], event)
+            case TraceKind.ROLE:
+                self._on_role(self._standings[event.member_id], event)
+            case TraceKind.LEADERSHIP_TERM:
+                self._require_role(self._standings[event.member_id], event)
+
+    def _on_state(self, standing: _Standing, event: MemberEvent) -> None:
+        before, state = standing.state, str(event.fields.get("state"))
+        standing.state = state
+        self._require_role(standing, event)
+        standing.due = ROLES.get(state, standing.due)
+        if state not in MOVES.get(before, ()):
+            detail = f"the election of member {event.member_id} went from {before} to {state}"
+            raise event.invalid(detail, position=_position(event))
+
+    def _on_role(self, standing: _Standing, event: MemberEvent) -> None:
+        old, new = event.fields.get("old"), event.fields.get("new")
+        if not isinstance(old, str) or not isinstance(new, str):
+            return
+        role, standing.role = standing.role, new
+        if old != role:
+            raise event.invalid(f"member {event.member_id} was {role}, and says that it was {old}")
+        if standing.state == _START and new == _FOLLOWER:
+            # A new election begins as a follower; one that fails and begins anew keeps its role up to its canvass.
+            standing.due = new
+        if new != standing.due:
+            detail = f"member {event.member_id} becomes {new} in state {standing.state}, in which it is {standing.due}"
+            raise event.invalid(detail)
+
+    def _require_role(self, standing: _Standing, event: MemberEvent) -> None:
+        """The line of a role follows that of the state that brought it."""
+        due, role = standing.due, standing.role
+        if role != due:
+            standing.role = due
+            detail = f"member {event.member_id} should have become {due}, and its trace has it {role}"
+            raise event.invalid(detail, position=_position(event))
+
+
+def _position(event: MemberEvent) -> int | None:
+    position = event.fields.get("log_position")
+    return position if type(position) is int else None
