@@ -62,7 +62,7 @@ def test_a_cluster_that_does_not_start_is_an_outcome_until_none_does(
     assert main(command) == 2
     assert len((out / "seeds.jsonl").read_text().splitlines()) == 2
     assert json.loads((out / "summary.json").read_text())["unknown"] == [1, 2]
-    assert "unknown, the run came to its end: " in capsys.readouterr().err
+    assert "unknown, the run completed: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_an_assertion_shows_what_is_broken_and_not_what_is_kept(tmp_path: Path) 
     lines = str(failed.value).splitlines()
     assert lines[0] == "verdict: invalid"
     assert lines[1].startswith(
-        "invalid: services raised nothing: service 0 raised RuntimeError: half done, at locks.py:"
+        "invalid: services raised no errors: service 0 raised RuntimeError: half done, at locks.py:"
     )
     assert not any(": valid" in line or line.startswith("valid:") for line in lines)
     # pytest cuts a message that is no text at 240 characters.

@@ -18,7 +18,7 @@ from upheaval.records import RunFolder, seal
 TEXT = """title nothing is broken
 workload rate=400
 wait operations 120
-promise one leader a term
+promise at most one leader per term
 promise linearizable
 """
 

@@ -51,7 +51,7 @@ inject d blackhole clients -> leader
 begin e kill follower!a
 end e
 promise linearizable
-promise one leader a term
+promise at most one leader per term
 """
 
 

@@ -1,4 +1,4 @@
-"""The promise that members know the snapshots of standbys as they are, from facts alone."""
+"""The promise that members record the snapshots of standbys correctly, from facts alone."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The promises that a run converged, and that it had enough traffic to judge by.
+"""The promises that a run converged, and that it had there was enough traffic to judge.
 
 The manifest says where the members stood and when they were looked at. Both are held to what shows: what the members'
 traces and the history say of that position, the lives of the members' processes, and the faults.

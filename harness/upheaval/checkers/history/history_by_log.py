@@ -1,6 +1,7 @@
 """The promises about a history that its log decides.
 
-Nothing acknowledged is lost, nothing is applied twice, the history explains the log, the log's order explains answers.
+Nothing acknowledged is lost, nothing is applied twice, every client entry in the log is in the history, and the order
+of the log explains the answers.
 
 Operations of shipped services are known in the log by their ids, calls of a user's service by their payloads; what is
 found out about either is one finding a promise, the worse one.

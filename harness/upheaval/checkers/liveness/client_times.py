@@ -1,4 +1,4 @@
-"""The promise about clients' time: answers come in time, and sessions end when their clients are gone, and only then.
+"""The promise about clients' time: answers arrive in time, and sessions of silent clients time out, and only then.
 
 When a client was gone its own word tells (`sessions.jsonl`), when its session ended the log, in the time of a leader
 whose trace relates that to the clock of the host. Whatever was done to the cluster lets a time-out begin anew.

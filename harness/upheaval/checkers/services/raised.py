@@ -1,4 +1,4 @@
-"""The promise that services raised nothing, from the traces of members and of what runs beside them.
+"""The promise that services raised no errors, from the traces of members and of what runs beside them.
 
 Nothing that is done to a cluster makes the code of a service raise: it is deterministic, and gets what is in the log.
 """

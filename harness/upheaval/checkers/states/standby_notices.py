@@ -1,4 +1,4 @@
-"""The promise that members know the snapshots of standbys as they are: what a notice became is what the standby has.
+"""The promise that members record the snapshots of standbys correctly: what a notice became is what the standby has.
 
 A standby tells every member of a snapshot that the log asked standbys for; a member writes it into its recording log,
 as a reference. From these, the standbys' own recording logs, the traces and the commands of the run. What the snapshots
