@@ -213,6 +213,9 @@ class _Judge:
     def _require_starts(self, fault: FaultRecord) -> None:
         """What was ended did not run again before it was healed, and ran again then."""
         healed_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
+        if fault.heal_begin_ns is None and self._manifest.expected:
+            # An exact script starts members by a statement of its own, which is no heal of the fault.
+            return
         for member_id in fault.members:
             for life in self._lives(fault, member_id):
                 is_early = fault.inject_end_ns + AROUND_NS < life.begin_ns < healed_ns - AROUND_NS
