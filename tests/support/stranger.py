@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import venv
@@ -115,9 +116,15 @@ def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple
     folder.mkdir(exist_ok=True)
     (folder / "test_it.py").write_text(WAITING)
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
-    ) as started:
+    # Under nohup it is ignored, a child inherits that, and a pytest that is to go on then goes on.
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        begun = subprocess.Popen(
+            command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGHUP, inherited)
+    with begun as started:
         try:
             wait_until(
                 (folder / "is-up").exists,
