@@ -116,7 +116,7 @@ def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple
     folder.mkdir(exist_ok=True)
     (folder / "test_it.py").write_text(WAITING)
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
-    # Under nohup it is ignored, a child inherits that, and a pytest that is to go on then goes on.
+    # nohup has its children ignore SIGHUP, and pytest keeps to that: here it must end by the signal.
     inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         begun = subprocess.Popen(

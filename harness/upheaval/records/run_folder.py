@@ -137,6 +137,11 @@ class Manifest:
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
 
+    @property
+    def is_script(self) -> bool:
+        """Whether it is the run of an exact script that expects messages."""
+        return bool(self.expected)
+
     def to_json(self) -> str:
         """As it stands in `manifest.json`, with the format version."""
         return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"

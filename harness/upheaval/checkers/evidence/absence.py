@@ -23,7 +23,7 @@ from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.recordings import named_snapshots, snapshot_records, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
-from upheaval.checkers.evidence.trace_facts import GAP_NS, ProcessLife, TraceFacts
+from upheaval.checkers.evidence.trace_facts import GAP_NS, TraceFacts
 from upheaval.checkers.history.columns import IS_OK, LogEntries, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
@@ -273,16 +273,13 @@ def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
     lossy = losses_of(run, manifest).members
     for facts in traces:
         folder = run.member(facts.member_id)
-        if manifest.system != OWN_SYSTEM or facts.member_id in lossy or not any(map(_has_elected, facts.lives)):
+        has_elected = any(life.has_started for life in facts.lives)
+        if manifest.system != OWN_SYSTEM or facts.member_id in lossy or not has_elected:
             continue
         for name in ("cluster/cluster-mark.dat", "archive/archive-mark.dat", *services):
             if not (folder.path / name).exists():
                 detail = f"{folder.path.name}/{name} is missing, and the member came as far as an election"
                 raise _missing(detail, facts.member_id)
-
-
-def _has_elected(life: ProcessLife) -> bool:
-    return life.has_started
 
 
 def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:

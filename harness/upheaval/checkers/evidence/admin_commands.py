@@ -36,7 +36,7 @@ _STATES: Final[Mapping[str, tuple[str | None, str]]] = {
     AdminCommand.RESUME: ("SUSPENDED", "ACTIVE"),
 }
 """From which state, None for any, and into which one a command takes each module."""
-_SEEN: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
+_SEEN: Final[Mapping[str, str]] = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _require_record(line: int, control: ControlRecord) -> None:
     if control.end_ns < control.begin_ns:
         early_ms = (control.begin_ns - control.end_ns) // MS
         raise _broken(line, control, f"ended {early_ms} ms before it began")
-    wanted = _SEEN.get(AdminCommand(control.what)) if control.what in _SEEN else None
+    wanted = _SEEN.get(control.what)
     for member, seen in control.members.items():
         state = seen.get("module_state") if isinstance(seen, dict) else None
         if wanted is not None and state != wanted:

@@ -176,5 +176,5 @@ TRAFFIC: Final = Checker(
     "traffic",
     (Promise.ENOUGH_TRAFFIC,),
     frozenset((Source.HISTORY,)),
-    lambda evidence: [enough_traffic(evidence.operations, is_script=bool(evidence.manifest.expected))],
+    lambda evidence: [enough_traffic(evidence.operations, is_script=evidence.manifest.is_script)],
 )

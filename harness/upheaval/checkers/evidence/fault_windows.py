@@ -140,7 +140,7 @@ class _Judge:
                 raise _contradicted(fault, f"its proof names {where}", *fault.members, facts.member_id)
 
     def _require_ends(self, fault: FaultRecord) -> None:
-        """What was told to end, and did so at once, wrote down its end."""
+        """What was ordered to end, and did so at once, wrote down its end."""
         if self._manifest.system != OWN_SYSTEM or fault.inject_end_ns - fault.inject_begin_ns > _PATIENCE_NS:
             return
         for member_id in fault.members:
@@ -148,7 +148,7 @@ class _Judge:
                 is_hit = life.begin_ns < fault.inject_begin_ns <= life.last_ns + AROUND_NS
                 if is_hit and life.status is None and life.last_ns <= fault.inject_end_ns + AROUND_NS:
                     where = f"member-{member_id}/trace.jsonl:{life.line}"
-                    what = f"process {life.component!r} was told to end, and did not write down its end ({where})"
+                    what = f"process {life.component!r} was ordered to end, and did not write down its end ({where})"
                     raise _contradicted(fault, what, member_id)
 
     def _lives(self, fault: FaultRecord, member_id: int) -> list[ProcessLife]:
@@ -212,10 +212,10 @@ class _Judge:
 
     def _require_starts(self, fault: FaultRecord) -> None:
         """What was ended did not run again before it was healed, and ran again then."""
-        healed_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
-        if fault.heal_begin_ns is None and self._manifest.expected:
-            # An exact script starts members by a statement of its own, which is no heal of the fault.
+        if fault.heal_begin_ns is None and self._manifest.is_script:
+            # A script starts members by a statement, which no record has.
             return
+        healed_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
         for member_id in fault.members:
             for life in self._lives(fault, member_id):
                 is_early = fault.inject_end_ns + AROUND_NS < life.begin_ns < healed_ns - AROUND_NS

@@ -1,7 +1,7 @@
 """A history and a log in columns: numbers of all operations, texts and values of none.
 
 Per operation there are some hundred bytes and no object, so that a run of millions fits in memory. What was sent and
-answered is there as a digest; equal digests mean equal values, and whoever finds others reads the values again.
+answered is there as a digest; equal digests mean equal values, and a checker that finds others reads the values again.
 """
 
 from array import array
