@@ -9,10 +9,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Self
+from typing import Final, Self, overload
 
 from upheaval.records import Function, Operation, Outcome, answer_text, call_digest
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
+from upheaval_node.ports import Buffer
+from upheaval_node.sbe import SbeMessage
+from upheaval_node.sbe.schema import message_type
 
 NAME: Final = "request"
 
@@ -27,8 +30,23 @@ class Client(ABC):
         self._calls = calls
         self._slot = -1 if calls is None else calls.new_process()
 
-    def request(self, payload: bytes) -> bytes:
-        """Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later."""
+    @overload
+    def request(self, payload: Buffer) -> bytes: ...
+
+    @overload
+    def request(self, payload: SbeMessage) -> SbeMessage: ...
+
+    def request(self, payload: Buffer | SbeMessage) -> bytes | SbeMessage:
+        """The answer; to a message of an SBE schema it is a message, too.
+
+        Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later, and
+        `SbeError` for an answer that is no message of the schema.
+        """
+        if isinstance(payload, SbeMessage):
+            return message_type(payload).schema.decode(self._answer_to(payload.encode()))
+        return self._answer_to(bytes(payload))
+
+    def _answer_to(self, payload: bytes) -> bytes:
         self._require_session()
         if self._calls is None:
             return self._ask(payload)
