@@ -112,7 +112,7 @@ def test_a_schema_that_cannot_be_used_is_one_line(tmp_path: Path, capsys: pytest
     command = ["up", "--dir", str(tmp_path / "c"), "--service", "m:C", "--schema", str(damaged)]
     assert main(command) == 2
     line = capsys.readouterr().err.strip()
-    assert line.endswith(f"schema {damaged}:36: field 'price': unknown type 'Prise'; did you mean 'Price'?")
+    assert line.endswith(f"schema {damaged}:37: field 'price': unknown type 'Prise'; did you mean 'Price'?")
     assert "\n" not in line
     assert not (tmp_path / "c").exists()
 
