@@ -69,7 +69,7 @@ def _tell(told: Told) -> Told:
         return {"why": str(error) if isinstance(error, UsageError) else shown_error(error)}
     found: Told = {}
     if model is not None:
-        found = judged(model, log, answers, told)
+        found = judged(model, log, answers, told, Payloads.of(RunFolder(told["run"])))
     requests = [replace(request, answer=_bytes(answers.get(request.position))) for request in _requests(log)]
     states = _states_of(told, log, {request.position: request for request in requests})
     return {
@@ -79,14 +79,17 @@ def _tell(told: Told) -> Told:
 
 
 def judged(
-    model: type[Model | ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], told: Told
+    model: type[Model | ClusteredService],
+    log: Sequence[LoggedMessage],
+    answers: Mapping[int, str],
+    told: Told,
+    payloads: Payloads = _PLAIN,
 ) -> Told:
     """The first answer that is wrong, or why nothing can be said from which position on, or how many are right."""
     if issubclass(model, ClusteredService):
         found = _answers_of_service(model, log, answers, told)
     else:
         found = _answers_of_model(model, log, answers)
-    payloads = Payloads.of(RunFolder(told["run"]))
     right = 0
     try:
         for request, is_right, expected in found:
