@@ -11,13 +11,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from upheaval.errors import EnvironmentFault
+from upheaval.extras import install_line
 
 OLDEST_API: Final = (1, 41)
 """That of engine 20.10."""
 
 LOOPBACK: Final = "127.0.0.1"
-
-INSTALL: Final = "install them with `pip install upheaval[docker]`"
 
 Client = Any
 """A `docker.DockerClient`; the SDK has no types."""
@@ -33,7 +32,8 @@ def connect() -> Client:
         import requests
         import testcontainers.core.container  # noqa: F401 - so that its absence is known here
     except ImportError:
-        raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {INSTALL}") from None
+        hint = f"install them with `{install_line('docker')}`"
+        raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {hint}") from None
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
         raise EnvironmentFault("engines at ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
     try:
