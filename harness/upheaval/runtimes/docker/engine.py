@@ -4,9 +4,12 @@ The only module that turns errors of the docker SDK into those of the harness. I
 """
 
 import contextlib
+import hashlib
+import json
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,6 +18,8 @@ from upheaval.extras import install_line
 
 OLDEST_API: Final = (1, 41)
 """That of engine 20.10."""
+
+DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -36,6 +41,7 @@ def connect() -> Client:
         raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {hint}") from None
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
         raise EnvironmentFault("engines at ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
+    require_context()
     try:
         client = docker.from_env()
         with closed_on_failure(client):
@@ -50,6 +56,27 @@ def connect() -> Client:
         wanted = ".".join(map(str, OLDEST_API))
         raise EnvironmentFault(f"the Docker engine is too old: it has API {version}, {wanted} (engine 20.10) is needed")
     return client
+
+
+def require_context() -> None:
+    """Raises `EnvironmentFault` where DOCKER_CONTEXT names another engine than DOCKER_HOST or the default.
+
+    The `docker` command follows that variable and the Python packages do not: half of a run would be on each engine.
+    """
+    name = os.environ.get("DOCKER_CONTEXT", "")
+    if name in ("", "default"):
+        return
+    configuration = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    meta = configuration / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest() / "meta.json"
+    try:
+        host = json.loads(meta.read_text(encoding="utf-8"))["Endpoints"]["docker"]["Host"]
+    except FileNotFoundError:
+        reason = "no such context: unset the variable, or see `docker context ls`"
+        raise EnvironmentFault(f"DOCKER_CONTEXT={name}: {reason}") from None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise EnvironmentFault(f"DOCKER_CONTEXT={name}: {meta} cannot be read: {error}") from error
+    if host != os.environ.get("DOCKER_HOST", DEFAULT_HOST):
+        raise EnvironmentFault(f"DOCKER_CONTEXT={name} is not followed: unset it, and set DOCKER_HOST={host} instead")
 
 
 @contextlib.contextmanager
