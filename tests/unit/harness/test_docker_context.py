@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.errors import EnvironmentFault
-from upheaval.runtimes.docker.engine import DEFAULT_HOST, require_context
+from upheaval.runtimes.docker.engine import DEFAULT_HOST, connect, context_problem
 
 ELSEWHERE = "tcp://192.0.2.1:2376"
 
@@ -29,7 +29,7 @@ def test_a_context_of_the_engine_that_is_used_is_fine(monkeypatch: pytest.Monkey
     monkeypatch.setenv("DOCKER_CONTEXT", name)
     if host:
         monkeypatch.setenv("DOCKER_HOST", host)
-    require_context()
+    assert context_problem() is None
 
 
 @pytest.mark.usefixtures("contexts")
@@ -43,7 +43,7 @@ def test_a_context_of_the_engine_that_is_used_is_fine(monkeypatch: pytest.Monkey
 def test_another_context_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, name: str, line: str) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", name)
     with pytest.raises(EnvironmentFault, match=line):
-        require_context()
+        connect()
 
 
 def test_a_context_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,4 +53,4 @@ def test_a_context_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.setenv("DOCKER_CONTEXT", "broken")
     with pytest.raises(EnvironmentFault, match=r"DOCKER_CONTEXT=broken: .*meta.json cannot be read"):
-        require_context()
+        connect()

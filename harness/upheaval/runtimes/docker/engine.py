@@ -41,7 +41,9 @@ def connect() -> Client:
         raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {hint}") from None
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
         raise EnvironmentFault("engines at ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
-    require_context()
+    problem = context_problem()
+    if problem is not None:
+        raise EnvironmentFault(problem)
     try:
         client = docker.from_env()
         with closed_on_failure(client):
@@ -58,25 +60,25 @@ def connect() -> Client:
     return client
 
 
-def require_context() -> None:
-    """Raises `EnvironmentFault` where DOCKER_CONTEXT names another engine than DOCKER_HOST or the default.
+def context_problem() -> str | None:
+    """Why DOCKER_CONTEXT cannot be used: it names another engine than DOCKER_HOST or the default; None where it can.
 
     The `docker` command follows that variable and the Python packages do not: half of a run would be on each engine.
     """
     name = os.environ.get("DOCKER_CONTEXT", "")
     if name in ("", "default"):
-        return
+        return None
     configuration = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     meta = configuration / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest() / "meta.json"
     try:
         host = json.loads(meta.read_text(encoding="utf-8"))["Endpoints"]["docker"]["Host"]
     except FileNotFoundError:
-        reason = "no such context: unset the variable, or see `docker context ls`"
-        raise EnvironmentFault(f"DOCKER_CONTEXT={name}: {reason}") from None
+        return f"DOCKER_CONTEXT={name}: no such context: unset the variable, or see `docker context ls`"
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise EnvironmentFault(f"DOCKER_CONTEXT={name}: {meta} cannot be read: {error}") from error
+        return f"DOCKER_CONTEXT={name}: {meta} cannot be read: {error}"
     if host != os.environ.get("DOCKER_HOST", DEFAULT_HOST):
-        raise EnvironmentFault(f"DOCKER_CONTEXT={name} is not followed: unset it, and set DOCKER_HOST={host} instead")
+        return f"DOCKER_CONTEXT={name} is not followed: unset it, and set DOCKER_HOST={host} instead"
+    return None
 
 
 @contextlib.contextmanager
