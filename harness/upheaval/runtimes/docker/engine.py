@@ -32,6 +32,9 @@ def connect() -> Client:
 
     Raises `EnvironmentFault` with one line.
     """
+    problem = context_problem()
+    if problem is not None:
+        raise EnvironmentFault(problem)
     try:
         import docker
         import requests
@@ -41,9 +44,6 @@ def connect() -> Client:
         raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {hint}") from None
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
         raise EnvironmentFault("engines at ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
-    problem = context_problem()
-    if problem is not None:
-        raise EnvironmentFault(problem)
     try:
         client = docker.from_env()
         with closed_on_failure(client):
