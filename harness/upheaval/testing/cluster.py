@@ -137,6 +137,7 @@ class Cluster:
         self._clients: list[Client] = []
         self._is_down = False
         self._has_commands = False
+        self._report: Report | None = None
 
     def _make_live(self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
@@ -341,7 +342,13 @@ class Cluster:
             needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
             end_run(self._backend.target, takes_snapshot=needs)
             self.down()
-        return replace(verify_run(self.run.path), run=str(self.run.path))
+        self._report = replace(verify_run(self.run.path), run=str(self.run.path))
+        return self._report
+
+    @property
+    def report(self) -> Report | None:
+        """What `verify` returned last; None before it."""
+        return self._report
 
     def assert_valid(self) -> Report:
         """As `verify`. Raises `AssertionError` with what is broken, the worst first, when the run is not valid."""
