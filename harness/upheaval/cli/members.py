@@ -1,7 +1,6 @@
 """The commands that start, instruct and end: up, snapshot, suspend, resume, shutdown, abort, kill, start, down."""
 
 import contextlib
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from upheaval.cli.cluster_commands import UpOptions
 from upheaval.cli.fault_commands import KillOptions
 from upheaval.cli.operate_commands import AdminOptions, MemberOptions
+from upheaval.cli.output import note
 from upheaval.cli.parsing import ClusterOptions
 from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import HarnessError, UsageError
@@ -58,7 +58,7 @@ def up(options: UpOptions) -> int:
         if is_there:
             _require_same(cluster, options, given)
         if cluster.note:
-            print(f"containers: {cluster.note}", file=sys.stderr)
+            note(f"containers: {cluster.note}")
         leader = cluster.up(options.timeout)
         config = cluster.config
         term = cluster.status()[leader].leadership_term_id
@@ -146,7 +146,7 @@ def _converge(cluster: AnyCluster) -> None:
     ended = [member_id for member_id in cluster.member_ids if not cluster.member(member_id).is_running()]
     if ended:
         shown = ", ".join(map(str, ended))
-        print(f"members not running: {shown}; a run that ends so is never valid, see `upheaval start`", file=sys.stderr)
+        note(f"members not running: {shown}; a run that ends so is never valid, see `upheaval start`")
         return
     needs = needs_closing_snapshot(cluster.config.service, has_commands=any(cluster.run.read_controls()))
     with contextlib.suppress(HarnessError):
