@@ -109,11 +109,13 @@ bench: $(VENV)/.dev ## Measure beside Aeron, etcd and PySyncObj, where they are;
 	@$(BIN)/python bench/run.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/hot_spots.py
 
-docs: $(VENV)/.docs ## Build the site into docs/_build/html; a warning is an error
-	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+# In an environment of its own: Sphinx and what uploads packages want different versions of docutils.
+docs: $(VENV)/docs/.done ## Build the site into docs/_build/html; a warning is an error
+	@$(VENV)/docs/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-$(VENV)/.docs: requirements/docs.txt | $(VENV)/.runtime
-	@$(PIP) install --quiet --require-hashes -r $<
+$(VENV)/docs/.done: requirements/docs.txt
+	@$(PYTHON) -m venv $(VENV)/docs
+	@$(VENV)/docs/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $<
 	@touch $@
 
 clean: ## Remove environment, compiled modules, caches and runs
