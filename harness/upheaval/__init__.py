@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from upheaval.accepts import CorrelationAt, TemplateId
     from upheaval.checkers.judge import verify_run
     from upheaval.checkers.verdict import Finding, Report, Verdict
     from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
@@ -27,6 +28,7 @@ __all__ = [
     "Client",
     "Cluster",
     "ClusteredService",
+    "CorrelationAt",
     "EnvironmentFault",
     "Finding",
     "HarnessError",
@@ -41,6 +43,7 @@ __all__ = [
     "SbeError",
     "SbeMessage",
     "SbeSchema",
+    "TemplateId",
     "UnknownOutcome",
     "UsageError",
     "Verdict",
@@ -57,6 +60,7 @@ _MODULES = {
     "Cluster": "upheaval.testing.cluster",
     "ClusterUser": "upheaval.load.users",
     "ClusteredService": "upheaval_node.service.api",
+    "CorrelationAt": "upheaval.accepts",
     "EnvironmentFault": "upheaval.errors",
     "Finding": "upheaval.checkers.verdict",
     "HarnessError": "upheaval.errors",
@@ -71,6 +75,7 @@ _MODULES = {
     "SbeError": "upheaval_node.sbe",
     "SbeMessage": "upheaval_node.sbe",
     "SbeSchema": "upheaval_node.sbe",
+    "TemplateId": "upheaval.accepts",
     "UnknownOutcome": "upheaval.errors",
     "UsageError": "upheaval.errors",
     "Verdict": "upheaval.checkers.verdict",
