@@ -39,7 +39,7 @@ AERON_LABEL: Final = "upheaval.aeron"
 SERVICES_IN_IMAGE: Final = "/opt/aeron/services/*"
 """Where an image that stands on ours has the jars of its service."""
 IN_IMAGE: Final = "/opt/aeron"
-SOURCES: Final = Path(__file__).resolve().parents[3] / "images" / "aeron"
+SOURCES: Final = Path(__file__).resolve().parents[2] / "images" / "aeron"
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval"
 # The second option is for `sun.misc.Signal`, of which javac warns otherwise.
