@@ -71,6 +71,7 @@ SUITES = (
     Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("architecture", "tests/architecture"),
+    Suite("docs", "tests/docs"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
     Suite("system", "tests/system"),

@@ -99,11 +99,19 @@ def add_command(parser: argparse.ArgumentParser, command: Command, **given: Any)
     parser.set_defaults(command=command)
 
 
-def parse_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> tuple[Command, Any]:
-    """The command that was asked for, and the value to call its function with."""
+def parse_command(
+    parser: argparse.ArgumentParser, arguments: Sequence[str] | None, shared: type[Options]
+) -> tuple[Command, Any, Options]:
+    """The command that was asked for, the value to call its function with, and the options that all commands have."""
     namespace = parser.parse_args(arguments)
     command: Command = namespace.command
-    return command, _made(command.options, namespace)
+    return command, _made(command.options, namespace), _made(shared, namespace)
+
+
+def add_shared_options(parser: argparse.ArgumentParser, shared: type["DataclassInstance"]) -> None:
+    """Have the parser of a command accept options that its program accepts, too: what is not given is left to it."""
+    unset = {"default": argparse.SUPPRESS}
+    add_options(parser, shared, **{each.name: unset for each in fields(shared)})
 
 
 def _made(options: type[Options], namespace: argparse.Namespace) -> Options:

@@ -1,5 +1,8 @@
 """The pytest plugin: fixtures `cluster`, `chaos` and `workload`, found by pytest through the entry point.
 
+A project that has a fixture or an option of a short name keeps it: `upheaval_cluster` and `--upheaval-seed` are ours
+in any case.
+
 It is loaded into every test run of an environment that has upheaval installed, so it imports nothing but names until
 a fixture is asked for. A failed test keeps its run folder, and the end of the report has a line that replays or judges
 it.
@@ -12,9 +15,10 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -39,6 +43,21 @@ _MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "leader_disconne
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "runtime": {"choices": RUNTIMES, "default": None, "help": "where clusters run (default process)"},
+    "members": {"type": int, "default": None, "help": "members of a cluster (default 3)"},
+    "seed": {"type": int, "default": None, "help": "seed of workload and simulation (default 1)"},
+    "seeds": {
+        "metavar": "A..B",
+        "default": None,
+        "help": "each test once for each of these seeds, on the simulated runtime",
+    },
+    "keep-runs": {"action": "store_true", "default": False, "help": "keep the run folders of tests that passed, too"},
+}
+"""Each is `--upheaval-NAME`, and `--NAME` where no project or plugin has that."""
+_FREE: Final = object()
+
+
 class _Run:
     """The run of one test: where it lies, how it is made again, and whether a phase of the test failed."""
 
@@ -55,14 +74,9 @@ _SEEDS = pytest.StashKey[range]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of the command line and of the ini file; `docs` has their use."""
-    group = parser.getgroup("upheaval", "clusters of replicated state machines")
-    group.addoption("--runtime", choices=RUNTIMES, default=None, help="where clusters run (default process)")
-    group.addoption("--members", type=int, default=None, help="members of a cluster (default 3)")
-    group.addoption("--seed", type=int, default=None, help="seed of workload and simulation (default 1)")
-    group.addoption(
-        "--seeds", metavar="A..B", default=None, help="each test once for each of these seeds, on the simulated runtime"
-    )
-    group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
+    group = _group(parser)
+    for name, keywords in _OPTIONS.items():
+        group.addoption(f"--{MARKER}-{name}", **keywords)
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
     parser.addini("upheaval_client", "the client program in Java that requests go through, CLASSPATH:Class")
@@ -72,11 +86,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
 
+def _group(parser: pytest.Parser) -> pytest.OptionGroup:
+    return parser.getgroup("upheaval", "clusters of replicated state machines")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None]:
+    """Adds the short names of the options: last, so that those of the project and of other plugins are known.
+
+    Until then pytest takes the value after such a name for a path, and would look for no conftest in `testpaths`.
+    """
+    values = {value for word, value in pairwise(args) if word.removeprefix("--") in _OPTIONS}
+    paths = early_config.known_args_namespace.file_or_dir
+    paths[:] = [path for path in paths if path not in values or Path(path).exists()]
+    yield
+    group = _group(parser)
+    for name, keywords in _OPTIONS.items():
+        if early_config.getoption(f"--{name}", _FREE) is _FREE:
+            long = f"--{MARKER}-{name}"
+            destination = long.removeprefix("--").replace("-", "_")
+            group.addoption(f"--{name}", dest=destination, **{**keywords, "help": f"short for {long}"})
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known, so that `--strict-markers` accepts it."""
     options = ", ".join(_MARKER_OPTIONS)
     config.addinivalue_line("markers", f"{MARKER}(**options): options of the test's cluster: {options}")
-    if config.getoption("--seeds") is not None:
+    if config.getoption("upheaval_seeds") is not None:
         config.stash[_SEEDS] = _parsed_seeds(config)
     config.pluginmanager.register(_FailedSeeds(config), "upheaval-failed-seeds")
 
@@ -85,18 +123,20 @@ def _parsed_seeds(config: pytest.Config) -> range:
     from upheaval.campaign.seeds import parse_seeds
     from upheaval.errors import UsageError
 
-    if config.getoption("--seed") is not None:
-        raise pytest.UsageError("--seed and --seeds: give one of them")
+    if config.getoption("upheaval_seed") is not None:
+        raise pytest.UsageError("--upheaval-seed and --upheaval-seeds: give one of them")
     if _runtime(config) != SIMULATED:
-        raise pytest.UsageError("--seeds is for the simulated runtime: on others a seed is no execution")
+        raise pytest.UsageError("--upheaval-seeds is for the simulated runtime: on others a seed is no execution")
     try:
-        return parse_seeds(config.getoption("--seeds"))
+        return parse_seeds(config.getoption("upheaval_seeds"))
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
 
 
 def _runtime(config: pytest.Config) -> str:
-    return config.getoption("--runtime") or (PROCESS if config.getoption("--seeds") is None else SIMULATED)
+    return config.getoption("upheaval_runtime") or (
+        PROCESS if config.getoption("upheaval_seeds") is None else SIMULATED
+    )
 
 
 # --- seeds ---
@@ -147,7 +187,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     wanted = config.stash.get(_SEEDS, None)
     failed = _failed_seeds(config).get(_test_of(metafunc.definition.nodeid), [])
     if wanted is None:
-        if not failed or config.getoption("--seed") is not None:
+        if not failed or config.getoption("upheaval_seed") is not None:
             return
         markers = [mark.kwargs["seed"] for mark in metafunc.definition.iter_markers(MARKER) if "seed" in mark.kwargs]
         wanted = range(markers[0], markers[0] + 1) if markers else range(1, 2)
@@ -166,7 +206,7 @@ def upheaval_seed(request: pytest.FixtureRequest) -> int | None:
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterator["Cluster"]:
+def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterator["Cluster"]:
     """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
     from upheaval.records import MadeByTest, write_made_by_test
     from upheaval.testing.cluster import Cluster
@@ -197,7 +237,7 @@ def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterat
             made.down()
     if run.has_failed:
         _write_failure(item, run)
-    if not run.has_failed and not item.config.getoption("--keep-runs"):
+    if not run.has_failed and not item.config.getoption("upheaval_keep_runs"):
         _remove(folder)
 
 
@@ -213,15 +253,33 @@ def _write_failure(item: pytest.Item, run: _Run) -> None:
 
 
 @pytest.fixture
-def chaos(cluster: "Cluster") -> "Chaos":
+def upheaval_chaos(upheaval_cluster: "Cluster") -> "Chaos":
     """Faults of members and links of the test's cluster, each proved and written down."""
-    return cluster.chaos
+    return upheaval_cluster.chaos
 
 
 @pytest.fixture
-def workload(cluster: "Cluster") -> "Workload":
+def upheaval_workload(upheaval_cluster: "Cluster") -> "Workload":
     """Seeded load on the shipped services of the test's cluster."""
-    return cluster.workload
+    return upheaval_cluster.workload
+
+
+@pytest.fixture
+def cluster(upheaval_cluster: "Cluster") -> "Cluster":
+    """The same as `upheaval_cluster`, unless the project has a fixture of this name."""
+    return upheaval_cluster
+
+
+@pytest.fixture
+def chaos(upheaval_chaos: "Chaos") -> "Chaos":
+    """The same as `upheaval_chaos`, unless the project has a fixture of this name."""
+    return upheaval_chaos
+
+
+@pytest.fixture
+def workload(upheaval_workload: "Workload") -> "Workload":
+    """The same as `upheaval_workload`, unless the project has a fixture of this name."""
+    return upheaval_workload
 
 
 def _cluster_options(item: pytest.Item) -> dict[str, Any]:
@@ -242,8 +300,8 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
             raise UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}{hint}")
         options.update(mark.kwargs)
     for name in ("members", "seed"):
-        if config.getoption(f"--{name}") is not None:
-            options[name] = config.getoption(f"--{name}")
+        if config.getoption(f"{MARKER}_{name}") is not None:
+            options[name] = config.getoption(f"{MARKER}_{name}")
     if config.getini(f"{MARKER}_ignore"):
         options["ignored"] = config.getini(f"{MARKER}_ignore")
     options["runtime"] = _runtime(config)
@@ -257,7 +315,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     elif ":" in options.get("service", ""):
         options["source"] = config.rootpath
     # Proxies cost something: only a test that may want to break links gets them.
-    options.setdefault("links", "chaos" in getattr(item, "fixturenames", ()))
+    options.setdefault("links", "upheaval_chaos" in getattr(item, "fixturenames", ()))
     return options
 
 
@@ -291,8 +349,8 @@ def _replay_command(item: pytest.Item, options: dict[str, Any], chosen_seed: int
     where = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
     members, seed = str(options.get("members", 3)), str(options.get("seed", 1))
     # A test that has a seed among its parameters is only found by these.
-    seeds = ["--seed", seed] if chosen_seed is None else ["--seeds", seed]
-    chosen = ["--runtime", options["runtime"], "--members", members, *seeds]
+    seeds = "seed" if chosen_seed is None else "seeds"
+    chosen = ["--upheaval-runtime", options["runtime"], "--upheaval-members", members, f"--upheaval-{seeds}", seed]
     return ("pytest", f"{where}{separator}{rest}", *chosen)
 
 

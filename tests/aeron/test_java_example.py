@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from aeron_jar import jar, member_classes
+from support.pages import follow, page_blocks
 from support.stranger import ROOT, copy_of, pytest_in
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
@@ -59,6 +60,24 @@ def test_the_example_is_built_by_maven_and_its_tests_pass(tests: tuple[str, ...]
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(ET.parse(folder / "report.xml").findall(".//testcase")) == passed
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.heavy
+@pytest.mark.nightly
+def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
+    folder = compiled(copy_of(EXAMPLE, tmp_path / EXAMPLE))
+    printed = follow("docs/tutorials/aeron-cluster.md", folder, frozenset({"install"}))
+    assert [" 1 passed" in text for text in printed] == [True, True]
+
+
+@pytest.mark.heavy
+@pytest.mark.nightly
+def test_the_first_test_of_the_page_passes(tmp_path: Path) -> None:
+    folder = compiled(copy_of(EXAMPLE, tmp_path / EXAMPLE))
+    (block,) = [block for block in page_blocks("python") if "aeron" in block.marks]
+    (folder / "tests" / "test_it.py").write_text(block.block.text + "\n")
+    done = run_in(folder, "tests/test_it.py", "-o", f"upheaval_service={CLASSES}:{SERVICE}")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 _WRONG: Final = [

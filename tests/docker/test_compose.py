@@ -20,6 +20,7 @@ import pytest
 from support.built_images import require
 from support.compose_projects import PROJECT, left_of_project, new_name, remove_abandoned, remove_project
 from support.page_commands import blocks_of
+from support.pages import page_blocks
 from upheaval import images
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault
@@ -255,6 +256,15 @@ def state_of(container: str) -> str:
 
 def test_a_killed_leader_loses_nothing_with_proxies(platform: Project) -> None:
     kill_the_leader_between_two_writes(platform)
+
+
+def test_the_client_of_the_page_reaches_the_members(platform: Project) -> None:
+    (block,) = [block for block in page_blocks("python") if "docker" in block.marks]
+    text = block.block.text.replace("{19001 + 10 * n}", "{ports[n]}")
+    assert "ports" in text
+    exec(text, {"ports": platform.ports})
+    with platform.client() as client:
+        assert again(client, lambda: client.read("k")) == b"5"
 
 
 def test_members_reach_each_other_only_through_the_proxy(platform: Project) -> None:

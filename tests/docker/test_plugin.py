@@ -159,7 +159,7 @@ def test_a_failed_test_leaves_what_its_members_wrote(
     done = pytest_in(tmp_path, python, *ON_DOCKER, "--members", "1", timeout_s=TIMEOUT_S)
     assert done.returncode == 1
     (run,) = (tmp_path / "runs").iterdir()
-    assert "pytest test_it.py::test_it --runtime docker --members 1 --seed 1" in done.stdout
+    assert "pytest test_it.py::test_it --upheaval-runtime docker --upheaval-members 1 --upheaval-seed 1" in done.stdout
     assert (run / "history.jsonl").stat().st_size > 0
     assert (run / "member-0" / "all.log").exists()
     assert (run / "member-0" / "trace.jsonl").stat().st_size > 0

@@ -101,4 +101,4 @@ def test_a_lake_is_written_and_judged_by_the_workers(spark: Spark) -> None:
         with spark.upheaval(*arguments) as running:
             told, why = running.communicate(timeout=COMMAND_TIMEOUT_S)
         assert running.returncode == 0, why
-    assert told.rstrip().endswith("valid") or "verdict: valid" in told
+    assert "verdict: valid" in told

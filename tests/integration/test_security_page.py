@@ -36,7 +36,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
 
 def test_the_configuration_of_the_page_is_one() -> None:
     blocks = blocks_of(PAGE)
-    assert {block.info for block in blocks} == {"sh", "json", ""}
+    assert {block.info for block in blocks} == {"sh", "json", "text"}
     (shown,) = [json.loads(block.text) for block in blocks if block.info == "json"]
     files = tls_files(shown["tls"])
     assert files is not None

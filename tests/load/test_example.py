@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.load_runs import LoadCommands, names, require_agreement
+from support.pages import page_blocks
 from upheaval.checkers.promises import Promise
 
 BANK = Path(__file__).resolve().parents[2] / "examples" / "bank" / "bank"
@@ -20,6 +21,17 @@ def test_tellers_at_the_bank(folder: Path, load: LoadCommands) -> None:
     assert result["verdict"] == "valid"
     assert names(result) == {"deposit", "transfer", "balances"}
     assert require_agreement(result) > 100
+
+
+@pytest.mark.heavy
+def test_the_user_on_the_page_works_at_the_bank(folder: Path, load: LoadCommands) -> None:
+    shutil.copytree(BANK, folder.parent / "bank", ignore=shutil.ignore_patterns("__pycache__"))
+    (block,) = [block for block in page_blocks("python") if "locust" in block.marks]
+    (folder.parent / "page.py").write_text(block.block.text + "\n")
+    service = ("--service", "bank.service:Bank", "--user", "page:Teller")
+    result = load.run(*service, "--users", "4", "--rate", "60", "--duration", "3s", "--members", "1")
+    assert names(result) == {"deposit"}
+    assert result["verdict"] == "valid"
 
 
 @pytest.mark.parametrize(

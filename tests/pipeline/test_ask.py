@@ -14,6 +14,7 @@ from support.browser import Browser
 from support.built_runs import BuiltRun
 from support.campaign_lines import some, written
 from support.lakes import asked
+from support.pages import follow
 from upheaval.cli import parsing
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
@@ -367,3 +368,11 @@ def test_the_page_links_runs_and_follows_light_and_paper(
     assert browser.value("charts[0].colour('card')") != "#fff"
     assert browser.value("charts[0].chart.width") > 720
     assert browser.complaints == []
+
+
+@pytest.mark.heavy
+@pytest.mark.nightly
+def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
+    printed = follow("docs/tutorials/month-of-runs.md", tmp_path, frozenset({"install"}))
+    assert (tmp_path / "month.html").is_file()
+    assert "until_answer_ms" in "\n".join(printed)

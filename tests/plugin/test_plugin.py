@@ -92,7 +92,11 @@ def test_the_line_of_a_simulated_failure_makes_it_again(tmp_path: Path, python: 
     assert first.returncode == 1
     (line,) = [line for line in first.stdout.splitlines() if ": pytest " in line]
     command = shlex.split(line.partition(": ")[2])
-    assert command == ["pytest", "test_it.py::test_it", "--runtime", "simulated", "--members", "3", "--seed", "11"]
+    assert command == [
+        "pytest",
+        "test_it.py::test_it",
+        *("--upheaval-runtime", "simulated", "--upheaval-members", "3", "--upheaval-seed", "11"),
+    ]
     second = pytest_in(tmp_path, python, *command[1:])
     (one, other) = (tmp_path / "runs").iterdir()
     assert second.returncode == 1

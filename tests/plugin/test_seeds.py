@@ -62,7 +62,7 @@ def test_seeds_that_make_no_sense_are_one_line(tmp_path: Path, python: Path) -> 
     for options, text in (
         (["--seeds", "5..3"], "no seeds in 5..3"),
         (["--seeds", "1..2", "--seed", "1"], "give one of them"),
-        (["--seeds", "1..2", "--runtime", "process"], "--seeds is for the simulated runtime"),
+        (["--seeds", "1..2", "--runtime", "process"], "--upheaval-seeds is for the simulated runtime"),
     ):
         done = pytest_in(tmp_path, python, *options)
         assert done.returncode == 4

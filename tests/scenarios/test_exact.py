@@ -47,15 +47,15 @@ def test_follower_offline_is_the_worked_example_of_the_documents(tmp_path: Path,
 def test_the_command_prints_the_messages_and_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     assert main(["run", "follower-offline", "--runtime", "simulated", "--dir", str(folder)]) == 0
-    printed = capsys.readouterr().out
+    printed, notes = capsys.readouterr()
     assert sum("payload: logLeadershipTermId=" in line and "isStartup" in line for line in printed.splitlines()) == 22
     assert main(["trace", str(folder), "--message", "NewLeadershipTerm", "--notation", "columns"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == 22
     assert set(shown) <= set(printed.splitlines())
     assert main(["replay", str(folder), "--dir", str(tmp_path / "again")]) == 0
-    digest = next(line for line in printed.splitlines() if line.startswith("digest:"))
-    assert digest in capsys.readouterr().out
+    digest = next(line for line in notes.splitlines() if line.startswith("digest:"))
+    assert digest in capsys.readouterr().err
 
 
 VOTE = "payload: logLeadershipTermId=-1|logPosition=0|candidateTermId=0|candidateMemberId=2|protocolVersion"

@@ -23,7 +23,7 @@ Build = Callable[[MemberConfig, MemberPorts, Sequence[ClusteredService]], list[M
 class PlantedBug:
     """`change` is what it does to an agent of the class of its parameter; its name is that of the bug.
 
-    `caught_by` is the id of the promise (docs/guarantees.md) that the bug makes invalid: in a run of `scenario`, which
+    `caught_by` is the id of the promise (docs/promises.md) that the bug makes invalid: in a run of `scenario`, which
     shows it on every runtime, or else in the campaign. `seed` is one of the campaign that catches the bug.
     """
 

@@ -1,4 +1,4 @@
-"""The promises that a run is judged by: the id of each, and its sentence for a reader (docs/guarantees.md)."""
+"""The promises that a run is judged by: the id of each, and its sentence for a reader (docs/promises.md)."""
 
 from enum import StrEnum
 from typing import Final

@@ -67,16 +67,24 @@ class Finding:
     @property
     def evidence(self) -> str:
         """The line, and what explains it."""
-        return "; ".join([self.detail, *self._explained])
+        return "; ".join([self.detail, *self.explained])
 
     @property
-    def _explained(self) -> tuple[str, ...]:
+    def explained(self) -> tuple[str, ...]:
+        """Why, in sentences, where replays showed it."""
         return () if self.explanation is None else self.explanation.sentences
+
+    @property
+    def about(self) -> list[str]:
+        """What its fields name, in words: members, position, operation."""
+        noun = "member" if len(self.members) == 1 else "members"
+        named = [(noun, ", ".join(map(str, self.members))), ("position", self.position), ("operation", self.operation)]
+        return [f"{name} {value}" for name, value in named if value not in (None, "")]
 
     def to_lines(self) -> list[str]:
         """For a terminal: one, cut where it is too long, and one for each sentence that explains it."""
         detail = self.detail if len(self.detail) <= _DETAIL_MAX else self.detail[:_DETAIL_MAX] + " .."
-        return [f"{self.verdict.text}: {self.promise.sentence}: {detail}", *(f"  {each}" for each in self._explained)]
+        return [f"{self.verdict.text}: {self.promise.sentence}: {detail}", *(f"  {each}" for each in self.explained)]
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it: the promise by its id, and everything in words, too."""

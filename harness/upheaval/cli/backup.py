@@ -1,13 +1,13 @@
 """`upheaval backup` and `upheaval restore`: a backup beside a running cluster, and a new cluster from what it has."""
 
 import json
-import sys
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from upheaval.cli.operate_commands import CompanionOptions, NewClusterOptions
+from upheaval.cli.output import note
 from upheaval.cli.tables import number, table
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
@@ -108,7 +108,7 @@ def restore(options: NewClusterOptions) -> int:
             print(f"start them with `upheaval up --dir {folder}`")
             return 0
         if cluster.note:
-            print(f"containers: {cluster.note}", file=sys.stderr)
+            note(f"containers: {cluster.note}")
         leader = cluster.up(options.timeout)
         print(f"leader: member {leader}, term {cluster.status()[leader].leadership_term_id}")
     return 0

@@ -20,6 +20,7 @@ from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import RUNS, run_folder
+from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
@@ -63,7 +64,7 @@ def _several(options: CampaignOptions, seeds: range, planted: str | None, own: O
     ordered = list(seeds) if memory is None else memory.first(seeds)
     line, begin, summary = ProgressLine(lines_every_s=CAMPAIGN_LINES_S), time.monotonic(), Summary()
     if memory is not None and memory.seeds:
-        print(f"failed last time, tried first: seed {', '.join(map(str, memory.seeds))}", file=sys.stderr)
+        note(f"failed last time, tried first: seed {', '.join(map(str, memory.seeds))}")
 
     def show(outcome: SeedOutcome) -> None:
         if not outcome.is_valid:
@@ -94,7 +95,7 @@ def _several(options: CampaignOptions, seeds: range, planted: str | None, own: O
         print("no seed counts: each did too little to show anything; run more seeds", file=sys.stderr)
     if options.canary:
         canary = run_canary(ordered, options.workers)
-        print(canary, file=sys.stderr, flush=True)
+        note(str(canary))
         verdicts += [] if canary.found is not None else [Verdict.UNKNOWN]
     if options.shrink and summary.failed:
         failed = summary.failed[0]
@@ -123,7 +124,7 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
 def _shrink(origin: SeedOrigin, failed: SeedOutcome, folder: Path) -> None:
     """Leave the run of the smallest seed that fails alike, and say what is left of it."""
     with owned_folder("campaign") as scratch:
-        smallest = shrink(origin, failed, scratch, lambda text: print(text, file=sys.stderr, flush=True))
+        smallest = shrink(origin, failed, scratch, note)
     outcome = keep_seed(smallest, folder).outcome
     faults = ", ".join(outcome.swarm.shown_faults) or "no faults"
     print(f"smallest: {outcome.swarm.seconds} s of load, {faults}\n  {outcome.detail}\n  {folder}", file=sys.stderr)

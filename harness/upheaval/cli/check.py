@@ -14,8 +14,9 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.judge_commands import CheckOptions
 from upheaval.cli.progress import ProgressLine, bar
+from upheaval.cli.screen import screen_of
 from upheaval.cli.tables import table
-from upheaval.cli.verify import print_report
+from upheaval.cli.verdict_text import Detail, verdict_text
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Outcome
 from upheaval.records.values import value_text
@@ -53,7 +54,8 @@ def check(options: CheckOptions) -> int:
         if prefix is not None:
             print(f"{_explained(prefix, history, model)}\n")
         print(f"{history.reading}\n")
-    print_report(report)
+    # One promise: its evidence is the answer, also when it was kept.
+    print(verdict_text(report, screen_of(), Detail.ALL), flush=True)
     return report.verdict.exit_status
 
 

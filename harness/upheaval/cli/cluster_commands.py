@@ -153,5 +153,7 @@ def add_commands(commands: Commands) -> None:
     register.add("cas", "set a key if it has the expected value", CompareAndSetOptions, "client:compare_and_set")
     services.add("append", "append to a list, or read it with --read", AppendOptions, "client:append")
     services.add("echo", "get a text back", EchoOptions, "client:echo")
-    commands.add("load", "run locust users against a cluster, and judge the run", LoadOptions, "load:load")
+    commands.add(
+        "load", "run locust users against a cluster, and judge the run", LoadOptions, "load:load", prints_verdict=True
+    )
     commands.add("down", "stop all members and keep the folder", ClusterOptions, "members:down")

@@ -135,9 +135,21 @@ class KillOptions:
 def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("faults")
-    commands.add("demo", "kill one leader under load, isolate the next, heal, judge the run", DemoOptions, "demo:demo")
-    commands.add("run", "run a scenario: start a cluster, break it, heal it, judge it", RunOptions, "run:run")
-    commands.add("replay", "run again what a run folder recorded", ReplayOptions, "replay:replay")
+    commands.add(
+        "demo",
+        "kill one leader under load, isolate the next, heal, judge the run",
+        DemoOptions,
+        "demo:demo",
+        prints_verdict=True,
+    )
+    commands.add(
+        "run",
+        "run a scenario: start a cluster, break it, heal it, judge it",
+        RunOptions,
+        "run:run",
+        prints_verdict=True,
+    )
+    commands.add("replay", "run again what a run folder recorded", ReplayOptions, "replay:replay", prints_verdict=True)
     commands.add(
         "campaign",
         "run many seeds, each with another cluster and other faults: in virtual time, or one after the other live",

@@ -1,12 +1,12 @@
 """`upheaval images list | build | check`: the container images."""
 
 import json
-import sys
 import time
 from typing import Any
 
 from upheaval import images
 from upheaval.cli.build_commands import BuildOptions, CheckImagesOptions, OwnImageOptions
+from upheaval.cli.output import note
 from upheaval.cli.parsing import JsonOptions
 from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, UsageError
@@ -39,7 +39,7 @@ def build(options: BuildOptions) -> int:
     with connected() as client:
         for image in chosen:
             begin = time.monotonic()
-            state = images.build(client, image, base=options.base, offline=options.offline, say=_say)
+            state = images.build(client, image, base=options.base, offline=options.offline, say=note)
             seconds = time.monotonic() - begin
             built.append({**_fields(state), "seconds": round(seconds, 1)})
             if not options.json:
@@ -53,7 +53,7 @@ def own(options: OwnImageOptions) -> int:
     """Build an image of a service of one's own."""
     with connected() as client:
         count, size_mb = images.build_own(
-            client, options.folder, options.tag, ignored=options.ignore, offline=options.offline, say=_say
+            client, options.folder, options.tag, ignored=options.ignore, offline=options.offline, say=note
         )
     if options.json:
         print(json.dumps({"tag": options.tag, "files": count, "size_mb": round(size_mb, 1)}, indent=2))
@@ -73,7 +73,7 @@ def check(options: CheckImagesOptions) -> int:
         print(json.dumps(checked, indent=2))
     problems = [problem for image in chosen for problem in problems_of[image.name]]
     for problem in problems[1:]:
-        _say(problem)
+        note(problem)
     if problems:
         raise EnvironmentFault(problems[0])
     if not options.json:
@@ -99,7 +99,3 @@ def _chosen(options: BuildOptions | CheckImagesOptions) -> list[Image]:
         raise UsageError("--aeron-version is for the image aeron: name it")
     named = [images.image_named(name, options.aeron_version) for name in options.names]
     return named or [image for image in images.IMAGES if not image.is_on_demand]
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -183,7 +183,13 @@ class AskOptions:
 def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("judge")
-    commands.add("verify", "check every promise of runs, from their folders alone", RunsOptions, "verify:verify")
+    commands.add(
+        "verify",
+        "check every promise of runs, from their folders alone",
+        RunsOptions,
+        "verify:verify",
+        prints_verdict=True,
+    )
     commands.add(
         "check",
         "say whether a history without a log is linearizable: history.jsonl alone, or Jepsen's events (EDN, JSON)",
@@ -211,6 +217,7 @@ def add_commands(commands: Commands) -> None:
         "follow a run while it goes on, say what is broken so far, and judge it when it is over",
         WatchOptions,
         "watch:watch",
+        prints_verdict=True,
         ends_with_reader=True,
     )
     commands.add(

@@ -5,7 +5,6 @@ import json
 import math
 import random
 import socket
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +15,7 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cli.cluster_commands import LoadOptions
 from upheaval.cli.new_folder import run_folder
+from upheaval.cli.output import note
 from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
 from upheaval.cluster import end_run, needs_closing_snapshot
@@ -146,9 +146,9 @@ def _default_limit(profile: str) -> int:
 def _say_limit(cluster: AnyCluster, options: LoadOptions) -> None:
     limit, usual = cluster.config.max_sessions, _default_limit(cluster.config.profile)
     raised = f" (raised from {usual} for {options.users} users)" if limit > usual else ""
-    _say(f"starting {cluster.config.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
+    note(f"starting {cluster.config.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
     if cluster.note:
-        _say(cluster.note)
+        note(cluster.note)
 
 
 def _settings(cluster: AnyCluster, options: LoadOptions, page: socket.socket | None) -> LoadSettings:
@@ -218,7 +218,7 @@ class _Listener:
         self._first_words = first_words
 
     def ready(self) -> None:
-        _say(self._first_words)
+        note(self._first_words)
 
     def progress(self, progress: Progress) -> None:
         self.line.show(load_progress(progress))
@@ -263,7 +263,3 @@ def _json(statistics: Statistics, outcomes: dict[Outcome, int], report: Report, 
     return json.dumps(
         {**report.to_fields(), "load": load, "statistics": statistics.to_fields(), "history": history}, indent=2
     )
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from upheaval.cli import build_commands, cluster_commands, fault_commands, judge_commands, operate_commands
-from upheaval.cli.output import Output, OutputLost, final_status, lost_status, standard_streams
-from upheaval.cli.parsing import Commands, Parser
+from upheaval.cli.output import Output, OutputLost, final_status, lost_status, present, standard_streams
+from upheaval.cli.parsing import Commands, Parser, Presentation
 from upheaval.errors import HarnessError, UsageError
 from upheaval_chaos.exit_status import CommandStatus, interrupted_status, status_table
-from upheaval_chaos.options import Command, parse_command
+from upheaval_chaos.options import Command, add_options, parse_command
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError, TimeoutExpired
 
@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _status(arguments: Sequence[str] | None, output: Output) -> int:
     try:
-        command, options = parse_command(_parser(), arguments)
+        command, options, presentation = parse_command(_parser(), arguments, Presentation)
+        present(presentation)
         output.ends_command = command.ends_with_reader
         with _interruptible():
             return _carried_out(command, options)
@@ -121,6 +122,7 @@ def _parser() -> Parser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="upheaval", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"upheaval {__version__}")
+    add_options(parser, Presentation)
     commands = Commands(parser)
     for module in (cluster_commands, fault_commands, judge_commands, operate_commands, build_commands):
         module.add_commands(commands)

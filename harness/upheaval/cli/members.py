@@ -1,6 +1,5 @@
 """The commands that start, instruct and end: up, snapshot, suspend, resume, shutdown, abort, kill, start, down."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from upheaval.cli.cluster_commands import UpOptions
 from upheaval.cli.fault_commands import KillOptions
 from upheaval.cli.operate_commands import AdminOptions, MemberOptions
+from upheaval.cli.output import note
 from upheaval.cli.parsing import ClusterOptions
 from upheaval.errors import UsageError
 from upheaval.runtime_names import PROCESS
@@ -53,7 +53,7 @@ def up(options: UpOptions) -> int:
         if is_there:
             _require_same(cluster, options, given)
         if cluster.note:
-            print(f"containers: {cluster.note}", file=sys.stderr)
+            note(f"containers: {cluster.note}")
         leader = cluster.up(options.timeout)
         config = cluster.config
         term = cluster.status()[leader].leadership_term_id

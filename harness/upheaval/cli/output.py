@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TextIO, cast
 
+from upheaval.cli.parsing import AS_USUAL, Presentation
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.programs import ERRORS
 
@@ -31,6 +32,8 @@ class Output:
         self.error: OSError | None = None
         self.ends_command = False
         """Whether the first loss raises `OutputLost`."""
+        self.presentation = AS_USUAL
+        """How commands print to it."""
 
     def write(self, text: str) -> int:
         """Always the whole text."""
@@ -63,6 +66,24 @@ class Output:
                     os.dup2(nothing.fileno(), self.stream.fileno())
         if self.error is not None and self.ends_command:
             raise OutputLost
+
+
+def presentation_of(stream: TextIO) -> Presentation:
+    """How commands print to a stream."""
+    return stream.presentation if isinstance(stream, Output) else AS_USUAL
+
+
+def present(presentation: Presentation) -> None:
+    """Have commands print so, to standard output and standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, Output):
+            stream.presentation = presentation
+
+
+def note(text: str) -> None:
+    """Print on standard error what is no result: progress, and what is good to know. With `--quiet` nothing."""
+    if not presentation_of(sys.stderr).is_quiet:
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

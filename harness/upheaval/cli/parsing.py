@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from upheaval_chaos.exit_status import CommandStatus
-from upheaval_chaos.options import Command, add_command, add_options, option
+from upheaval_chaos.options import Command, add_command, add_options, add_shared_options, option
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -37,6 +37,7 @@ QUESTIONS: Final = (
     "failures",
     "slow-elections",
 )
+COLORS: Final = ("auto", "always", "never")
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
@@ -44,6 +45,25 @@ LONGEST_S: Final = 100_000
 
 _COMMAND: Final = "COMMAND"
 _WIDTH: Final = 100
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """The options that all commands have: how they print."""
+
+    color: str = option(
+        "--color",
+        choices=COLORS,
+        default=COLORS[0],
+        help="auto (default): on a terminal, unless NO_COLOR is set, or where FORCE_COLOR is",
+    )
+    is_quiet: bool = option("-q", "--quiet", is_exclusive=True, help="no progress; of a verdict only its line")
+    is_verbose: bool = option(
+        "-v", "--verbose", is_exclusive=True, help="of a verdict every promise; after an error its traceback"
+    )
+
+
+AS_USUAL: Final = Presentation(COLORS[0], is_quiet=False, is_verbose=False)
 
 
 class Parser(argparse.ArgumentParser):
@@ -107,14 +127,26 @@ class Commands:
         target: str,
         *,
         ends_with_reader: bool = False,
+        prints_verdict: bool = False,
         add_help: bool = True,
         **given: Any,
     ) -> None:
         """A command. `text` is one line of its help; `target` a function in this package, or one with its package's
-        name; `given` as of `add_options`.
+        name; `given` as of `add_options`. One without help takes the options of all commands for words of its own.
         """
         target = target if target.startswith("upheaval") else f"upheaval.cli.{target}"
-        add_command(self._new(name, text, add_help=add_help), Command(options, target, ends_with_reader), **given)
+        parser = self._new(name, text, add_help=add_help)
+        add_command(parser, Command(options, target, ends_with_reader), **given)
+        if prints_verdict:
+            parser.add_argument(
+                "--all",
+                action="store_true",
+                dest="is_verbose",
+                default=argparse.SUPPRESS,
+                help="also print what was kept, with the evidence, and what was not checked, with the reason",
+            )
+        if add_help:
+            add_shared_options(parser, Presentation)
 
     def add_several(
         self, name: str, text: str, noun: str = "ACTION", options: type["DataclassInstance"] | None = None

@@ -5,6 +5,7 @@ import sys
 import time
 from typing import Final
 
+from upheaval.cli.output import presentation_of
 from upheaval.load.settings import Progress
 
 BAR_LENGTH: Final = 24
@@ -17,7 +18,8 @@ class ProgressLine:
 
     def __init__(self, lines_every_s: float | None = None) -> None:
         self._stream = sys.stderr
-        self._is_shown = self._stream.isatty()
+        self._is_quiet = presentation_of(self._stream).is_quiet
+        self._is_shown = self._stream.isatty() and not self._is_quiet
         self._lines_every_s = lines_every_s
         self._last_s = time.monotonic()
         self._length = 0
@@ -28,7 +30,11 @@ class ProgressLine:
             text = text[: shutil.get_terminal_size().columns - 1]
             print("\r" + text.ljust(self._length), end="", file=self._stream, flush=True)
             self._length = len(text)
-        elif self._lines_every_s is not None and time.monotonic() - self._last_s >= self._lines_every_s:
+        elif (
+            not self._is_quiet
+            and self._lines_every_s is not None
+            and time.monotonic() - self._last_s >= self._lines_every_s
+        ):
             self._last_s = time.monotonic()
             print(text, file=self._stream, flush=True)
 

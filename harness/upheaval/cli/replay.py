@@ -11,6 +11,7 @@ from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli import verify
 from upheaval.cli.fault_commands import ReplayOptions
+from upheaval.cli.output import note
 from upheaval.cli.run import new_run, perform, run_exact_script, show
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.exact_run import exact_of_run
@@ -63,5 +64,5 @@ def _compared(then: str | None, now: str | None, verdict: Verdict) -> int:
     if then != now:
         print(f"upheaval: the digest was {then}: the node or the simulation has changed since", file=sys.stderr)
         return max(verdict, Verdict.UNKNOWN).exit_status
-    print("the digest is the same: this was the same execution", file=sys.stderr)
+    note("the digest is the same: this was the same execution")
     return verdict.exit_status

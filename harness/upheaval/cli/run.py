@@ -1,13 +1,13 @@
 """`upheaval run`: one scenario on one runtime, its promises as a table, and the verdict."""
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from upheaval.cli.fault_commands import RunOptions
 from upheaval.cli.new_folder import run_folder
+from upheaval.cli.output import note
 from upheaval.cli.verify import print_report
 from upheaval.errors import UsageError
 from upheaval.execution.exact_run import run_exact
@@ -29,7 +29,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print the line of one step."""
-        print(f"[{time.monotonic() - self._start:5.1f} s] {text}", file=sys.stderr, flush=True)
+        note(f"[{time.monotonic() - self._start:5.1f} s] {text}")
 
 
 def run(options: RunOptions) -> int:
@@ -104,12 +104,12 @@ def perform(
 
 
 def show(result: ScenarioResult, *, as_json: bool) -> None:
-    """Print digest and promises, or all of it as JSON."""
+    """Print the verdict, and the digest as a note, or all of it as JSON."""
     if as_json:
         print(result.to_json(), end="", flush=True)
         return
     if result.digest is not None:
-        print(f"digest: {result.digest}")
+        note(f"digest: {result.digest}")
     print_report(result.report)
 
 

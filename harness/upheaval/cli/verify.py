@@ -3,16 +3,14 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, worst
 from upheaval.cli.judge_commands import RunsOptions
 from upheaval.cli.lake_options import on_spark, require_one_place
-from upheaval.cli.tables import table
+from upheaval.cli.screen import screen_of
+from upheaval.cli.verdict_text import detail_asked, verdict_text
 from upheaval.errors import UsageError
-
-NOT_CHECKED: Final = "not checked"
 
 
 def verify(options: RunsOptions) -> int:
@@ -58,10 +56,5 @@ def show(report: Report, *, as_json: bool) -> int:
 
 
 def print_report(report: Report) -> None:
-    """The table, the worst first and what was not checked last; the verdict; and as the last line the run folder."""
-    rows = [["promise", "verdict", "evidence"]]
-    rows.extend([finding.promise.sentence, finding.verdict.text, finding.evidence] for finding in report.worst_first)
-    rows.extend([unchecked.promise.sentence, NOT_CHECKED, unchecked.why] for unchecked in report.unchecked)
-    print(table(rows))
-    print(f"verdict: {report.verdict.text}")
-    print(Path(report.run).absolute(), flush=True)
+    """As people read it, on standard output; the last line is the run folder."""
+    print(verdict_text(report, screen_of(), detail_asked()), flush=True)

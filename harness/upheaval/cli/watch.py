@@ -93,7 +93,4 @@ class Objects:
 
 def _about(finding: Finding) -> str:
     """The fields that its line may not have."""
-    members = ", ".join(map(str, finding.members))
-    about = [("operation", finding.operation), ("position", finding.position), ("members", members or None)]
-    texts = [f"{name} {value}" for name, value in about if value is not None]
-    return f" ({', '.join(texts)})" if texts else ""
+    return f" ({', '.join(finding.about)})" if finding.about else ""

@@ -52,8 +52,14 @@ def test_an_illegal_history_is_explained(tmp_path: Path, capsys: pytest.CaptureF
     status, out, _ = check(tmp_path, capsys, STALE, "--model", "cas-register")
     assert status == 1
     assert out.splitlines()[: len(LINES)] == LINES
-    assert out.splitlines()[-3] == f"linearizable  invalid  {DETAIL}"
-    assert out.splitlines()[-2:] == ["verdict: invalid", str(tmp_path / "history.edn")]
+    assert out.splitlines()[-6:] == [
+        "verdict: invalid, 1 broken",
+        "",
+        "invalid  linearizable [linearizable]",
+        f"         {DETAIL}",
+        "         operation 7",
+        str(tmp_path / "history.edn"),
+    ]
 
 
 def test_json_has_the_findings_the_search_and_the_prefix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

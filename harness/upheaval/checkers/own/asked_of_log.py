@@ -1,0 +1,210 @@
+"""Whether the log has what a service asked for: its messages in order and unchanged, its timers when they were due.
+
+A copy of the service reads the log. What it offers and schedules by an entry is what the members' services asked for
+there; what of it the log has further on is the cluster's work. Bounds are on time in which the log went on: a pause
+between two entries counts as at most `PAUSE_MS`, so that a stopped leader is not taken for a late timer.
+
+This module knows no language, no process and no file: it takes the values of `effects`.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from typing import Final
+
+from upheaval.checkers.own.cuts import shown
+from upheaval.checkers.own.effects import Effects, Entry, EntryKind
+
+LATE_MS: Final = 2_500
+"""How long the log may go on in one term until it has what was asked for."""
+PAUSE_MS: Final = 100
+CROSSING_MS: Final = 1_000
+"""How long after a timer was cancelled or set anew its expiry may still be on its way into the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """The first place where the log does not have what the service asked for, and a line for people."""
+
+    position: int
+    detail: str
+
+
+class _Broken(Exception):
+    """At that entry, and what is wrong."""
+
+    def __init__(self, position: int, detail: str) -> None:
+        super().__init__(detail)
+        self.unasked = Unasked(position, detail)
+
+
+def log_against_asked(
+    entries: Sequence[Entry], effects: Sequence[Effects], units_per_ms: int = 1, *, has_other_services: bool = False
+) -> Unasked | None:
+    """What the log lacks or has beyond what a copy asked for; None where it is right.
+
+    `effects` are those of a copy that reads all of `entries`. `units_per_ms` is how many units of cluster time a
+    millisecond has. Timers of other services have ids of the same kind: an id that is unknown may be theirs.
+    """
+    messages, timers = _Messages(), _Timers(units_per_ms, has_other_services=has_other_services)
+    gone_on, last = 0, entries[0].timestamp if entries else 0
+    try:
+        for entry, effect in zip(entries, effects, strict=True):
+            gone_on += min(max(entry.timestamp - last, 0), PAUSE_MS * units_per_ms)
+            last = max(last, entry.timestamp)
+            if entry.kind is EntryKind.TERM:
+                messages.restart(gone_on)
+                timers.restart(gone_on)
+            messages.read(entry)
+            timers.read(entry, gone_on)
+            messages.ask(entry, effect, gone_on)
+            timers.ask(entry, effect, gone_on)
+            messages.require_in_time(entry, gone_on, LATE_MS * units_per_ms)
+            timers.require_in_time(entry, gone_on, LATE_MS * units_per_ms)
+    except _Broken as broken:
+        return broken.unasked
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    message: bytes
+    position: int
+    waited_from: int
+
+
+class _Messages:
+    """What was offered and is not in the log yet, in order."""
+
+    def __init__(self) -> None:
+        self._offers: deque[_Offer] = deque()
+        self._last: bytes | None = None
+
+    def restart(self, gone_on: int) -> None:
+        """Another leader sends again what was on its way."""
+        self._offers = deque(replace(offer, waited_from=gone_on) for offer in self._offers)
+
+    def read(self, entry: Entry) -> None:
+        if entry.kind is not EntryKind.OWN_MESSAGE:
+            return
+        what = f"the log has the service's message {shown(entry.payload)} at position {entry.position}"
+        expected = self._offers.popleft() if self._offers else None
+        if expected is not None and expected.message == entry.payload:
+            self._last = entry.payload
+            return
+        if entry.payload == self._last:
+            raise _Broken(entry.position, f"{what} once more, and a replay offers it once")
+        if expected is None:
+            raise _Broken(entry.position, f"{what}, and a replay has offered none by then")
+        wanted = f"{shown(expected.message)} at position {expected.position}"
+        if any(offer.message == entry.payload for offer in self._offers):
+            raise _Broken(entry.position, f"{what}, and lacks the one that a replay offers before it, {wanted}")
+        raise _Broken(entry.position, f"{what}, and what a replay offers is {wanted}")
+
+    def ask(self, entry: Entry, effects: Effects, gone_on: int) -> None:
+        self._offers.extend(_Offer(message, entry.position, gone_on) for message in effects.offers)
+
+    def require_in_time(self, entry: Entry, gone_on: int, bound: int) -> None:
+        if self._offers and gone_on - self._offers[0].waited_from > bound:
+            offer = self._offers[0]
+            detail = f"a replay offers {shown(offer.message)} at position {offer.position}"
+            raise _Broken(entry.position, f"{detail}, and the log does not have it by position {entry.position}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A timer as it was set; `due_at` is when the log had come to its deadline, `ended_at` when it was replaced."""
+
+    deadline: int
+    position: int
+    due_at: int | None = None
+    ended_at: int | None = None
+
+
+class _Timers:
+    """Which timers are set, and which may still fire because their expiry was on its way."""
+
+    def __init__(self, units_per_ms: int, *, has_other_services: bool) -> None:
+        self._units_per_ms = units_per_ms
+        self._has_other_services = has_other_services
+        self._set: dict[int, _Setting] = {}
+        self._replaced: dict[int, _Setting] = {}
+        self._uncertain: set[int] = set()
+        """Set anew while an expiry of the same id was on its way: members may have taken either for it."""
+        self._fired: dict[int, int] = {}
+        self._deadlines: list[tuple[int, int]] = []
+        self._due: set[int] = set()
+
+    def restart(self, gone_on: int) -> None:
+        """Another leader has its own wheel of timers."""
+        for timer in self._due & self._set.keys():
+            self._set[timer] = replace(self._set[timer], due_at=gone_on)
+
+    def read(self, entry: Entry, gone_on: int) -> None:
+        if entry.kind is not EntryKind.TIMER:
+            return
+        timer, now = entry.subject, entry.timestamp
+        what = f"timer {timer} fires at position {entry.position}"
+        setting = self._set.get(timer)
+        if setting is not None and now >= setting.deadline:
+            del self._set[timer]
+            self._uncertain.discard(timer)
+            self._fired[timer] = entry.position
+            self._require_punctual(entry, setting, gone_on)
+            return
+        if self._was_on_its_way(timer, now, gone_on):
+            self._uncertain.add(timer)
+            return
+        if setting is not None:
+            early = (setting.deadline - now) / self._units_per_ms
+            raise _Broken(entry.position, f"{what}, {early:g} ms before its deadline {setting.deadline}")
+        if timer in self._uncertain:
+            self._uncertain.discard(timer)
+            return
+        if timer in self._fired:
+            detail = f"{what}, and it fired before at position {self._fired[timer]}; a replay sets it once"
+            raise _Broken(entry.position, detail)
+        if timer in self._replaced:
+            raise _Broken(entry.position, f"{what}, and a replay cancels it long before")
+        if not self._has_other_services:
+            raise _Broken(entry.position, f"{what}, and a replay does not set it")
+
+    def _require_punctual(self, entry: Entry, setting: _Setting, gone_on: int) -> None:
+        late = 0 if setting.due_at is None else gone_on - setting.due_at
+        if late > LATE_MS * self._units_per_ms:
+            after = (entry.timestamp - setting.deadline) / self._units_per_ms
+            detail = f"timer {entry.subject} fires at position {entry.position}, {after:g} ms after its deadline"
+            raise _Broken(entry.position, f"{detail} {setting.deadline}")
+
+    def _was_on_its_way(self, timer: int, now: int, gone_on: int) -> bool:
+        setting = self._replaced.get(timer)
+        if setting is None or setting.ended_at is None or now < setting.deadline:
+            return False
+        return gone_on - setting.ended_at <= CROSSING_MS * self._units_per_ms
+
+    def ask(self, entry: Entry, effects: Effects, gone_on: int) -> None:
+        for timer, deadline in effects.timers:
+            before = self._set.pop(timer, None)
+            if before is not None:
+                self._replaced[timer] = replace(before, ended_at=gone_on)
+            if deadline is not None:
+                self._fired.pop(timer, None)
+                self._set[timer] = _Setting(deadline, entry.position)
+                heappush(self._deadlines, (deadline, timer))
+        while self._deadlines and self._deadlines[0][0] <= entry.timestamp:
+            deadline, timer = heappop(self._deadlines)
+            setting = self._set.get(timer)
+            if setting is not None and setting.deadline == deadline and setting.due_at is None:
+                self._set[timer] = replace(setting, due_at=gone_on)
+                self._due.add(timer)
+
+    def require_in_time(self, entry: Entry, gone_on: int, bound: int) -> None:
+        for timer in sorted(self._due):
+            setting = self._set.get(timer)
+            if setting is None or setting.due_at is None:
+                self._due.discard(timer)
+            elif gone_on - setting.due_at > bound and timer not in self._uncertain:
+                detail = f"timer {timer}, which a replay sets at position {setting.position}"
+                when = f"for {setting.deadline}, has not fired by position {entry.position}"
+                raise _Broken(entry.position, f"{detail} {when}")

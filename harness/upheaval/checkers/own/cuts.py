@@ -1,0 +1,179 @@
+"""Whether a snapshot holds all of the state: where to take one, and what two copies did otherwise after it.
+
+One copy reads the whole log. At each of a few places another copy begins with the snapshot that the first one takes
+there, and reads the rest of the log. Both must do the same at each entry, and have equal states in the end. A service
+that answers retries from a cache hides what it forgot when old requests come again; new entries do not hit the cache.
+
+The places are chosen by what the log has, because a snapshot taken when nothing is pending has nothing to forget. This
+module knows no language, no process and no file: it takes the values of `effects`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+from upheaval.checkers.own.effects import Effects, Entry, EntryKind
+
+CUTS: Final = 9
+_RARE: Final = 3
+"""So many places follow requests of the rarest shapes."""
+_SHAPE_MAX: Final = 4096
+"""Bytes of a request that count for its shape."""
+_BINARY_HEADER: Final = 8
+"""Of a request that is no text: block length, template, schema and version in SBE."""
+_WORD: Final = re.compile(rb"[A-Za-z_]{2,}")
+_SHOWN: Final = 100
+
+
+class Aspect(StrEnum):
+    """What of the effects of two copies differs."""
+
+    RAISED = "raised"
+    EGRESS = "egress"
+    OFFERS = "offers"
+    TIMERS = "timers"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first entry at which two copies did not do the same. `index` is that of the entry, from 0."""
+
+    index: int
+    aspect: Aspect
+    whole: str
+    """What the copy did that read the whole log, for people."""
+    other: str
+
+
+# --- where ---
+
+
+def choose_cuts(entries: Sequence[Entry], effects: Sequence[Effects], most: int = CUTS) -> tuple[int, ...]:
+    """At most `most` places, rising: each is the number of entries before a snapshot. The first is 0.
+
+    `effects` are those of a copy that read all of `entries`.
+    """
+    wanted = dict.fromkeys(place for place in _places(entries, effects) if 0 <= place <= len(entries))
+    return tuple(sorted(islice(wanted, most)))
+
+
+def _places(entries: Sequence[Entry], effects: Sequence[Effects]) -> Iterator[int]:
+    """Best first, and enough of them."""
+    yield 0
+    snapshots = [index for index, entry in enumerate(entries) if entry.kind is EntryKind.SNAPSHOT]
+    yield from (index + 1 for index in snapshots[-1:])
+    pending = list(_pending(entries, effects))
+    for counts in zip(*pending, strict=True):
+        if any(counts):
+            # The last of the places with most: more of the state has come together there.
+            yield max(range(len(counts)), key=lambda index: (counts[index], index)) + 1
+    yield from _after_rare(entries)
+    yield from (index + 1 for index in snapshots[:1])
+    yield from (len(entries) * eighth // 8 for eighth in (4, 2, 6, 7, 1, 3, 5))
+    yield from range(len(entries))
+
+
+def _pending(entries: Sequence[Entry], effects: Sequence[Effects]) -> Iterator[tuple[int, int, int]]:
+    """After each entry: timers set, messages on their way into the log, and sessions open at a request."""
+    timers: set[int] = set()
+    messages = sessions = 0
+    for entry, effect in zip(entries, effects, strict=True):
+        if entry.kind is EntryKind.TIMER:
+            timers.discard(entry.subject)
+        messages = max(messages - (entry.kind is EntryKind.OWN_MESSAGE), 0) + len(effect.offers)
+        sessions += (entry.kind is EntryKind.SESSION_OPEN) - (entry.kind is EntryKind.SESSION_CLOSE)
+        for timer, deadline in effect.timers:
+            (timers.discard if deadline is None else timers.add)(timer)
+        yield len(timers), messages, sessions if entry.kind is EntryKind.REQUEST else 0
+
+
+def _after_rare(entries: Sequence[Entry]) -> Iterator[int]:
+    """Behind requests of the rarest shapes: a setting is made once, and matters ever after."""
+    shapes = {index: _shape(entry.payload) for index, entry in enumerate(entries) if entry.kind is EntryKind.REQUEST}
+    counts = Counter(shapes.values())
+    first = {shape: index for index, shape in reversed(shapes.items())}
+    rare = sorted((shape for shape in counts if counts[shape] * 10 <= len(shapes)), key=lambda one: counts[one])
+    yield from (first[shape] + 1 for shape in rare[:_RARE])
+
+
+def _shape(payload: bytes) -> object:
+    """What requests of one kind have in common: the words of a text, the header of anything else."""
+    begin = payload[:_SHAPE_MAX]
+    if all(byte >= ord(" ") for byte in begin[:_BINARY_HEADER]):
+        return frozenset(_WORD.findall(begin))
+    return begin[:_BINARY_HEADER]
+
+
+# --- what ---
+
+
+def first_difference(
+    whole: Sequence[Effects], other: Sequence[Effects], cut: int, *, with_egress: bool = True
+) -> Difference | None:
+    """Where the copy that began at `cut` did something else first; None where it did the same at each entry.
+
+    `whole` are the effects of the copy that read all entries, `other` those from `cut` on. Without egress, answers are
+    not compared: they say nothing where two copies that read the whole log answer differently.
+    """
+    for index, (one, two) in enumerate(zip(whole[cut:], other, strict=True), cut):
+        for aspect in Aspect:
+            if aspect is Aspect.EGRESS and not with_egress:
+                continue
+            ours, theirs = _in(aspect, one), _in(aspect, two)
+            if ours != theirs:
+                return Difference(index, aspect, _shown(aspect, ours, theirs), _shown(aspect, theirs, ours))
+    return None
+
+
+def _in(aspect: Aspect, effects: Effects) -> tuple[object, ...]:
+    """What is compared. Who of several sessions or timers comes first at one entry decides nothing."""
+    match aspect:
+        case Aspect.RAISED:
+            return (effects.raised,) if effects.raised else ()
+        case Aspect.EGRESS:
+            return tuple(sorted(effects.egress, key=lambda sent: sent[0]))
+        case Aspect.OFFERS:
+            return effects.offers
+        case Aspect.TIMERS:
+            return tuple(sorted(effects.timers, key=lambda timer: timer[0]))
+        case Aspect.CLOSED:
+            return tuple(sorted(effects.closed))
+
+
+def _shown(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...]) -> str:
+    """The first value that the others do not have in its place."""
+    pairs = zip(values, (*others, *[None] * len(values)), strict=False)
+    value = next((value for value, opposite in pairs if value != opposite), None)
+    match aspect, value:
+        case Aspect.RAISED, str(name):
+            return f"raises {name}"
+        case Aspect.RAISED, _:
+            return "raises nothing"
+        case Aspect.EGRESS, (int(session), bytes(message)):
+            return f"sends {shown(message)} to session {session}"
+        case Aspect.EGRESS, _:
+            return "sends nothing"
+        case Aspect.OFFERS, bytes(message):
+            return f"offers {shown(message)} to the log"
+        case Aspect.OFFERS, _:
+            return "offers nothing to the log"
+        case Aspect.TIMERS, (int(timer), None):
+            return f"cancels timer {timer}"
+        case Aspect.TIMERS, (int(timer), int(deadline)):
+            return f"sets timer {timer} for {deadline}"
+        case Aspect.TIMERS, _:
+            return "sets no timer"
+        case Aspect.CLOSED, int(session):
+            return f"closes session {session}"
+        case _:
+            return "closes no session"
+
+
+def shown(message: bytes) -> str:
+    """The begin of a message, for people."""
+    return repr(message.decode("utf-8", "backslashreplace")[:_SHOWN])

@@ -1,0 +1,124 @@
+"""Write the facts of each promise into docs/promises.md: sentence, evidence, checker, tests.
+
+`python tools/promises_page.py` keeps the rule of each promise, the prose after its facts, and the tests that it names.
+A new promise gets an empty rule to fill in. `tests/unit/harness/test_promises.py` fails when the page is not current.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from upheaval.checkers.checker import FILES, Checker, Source
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.table import CHECKERS
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = ROOT / "docs" / "promises.md"
+CHECKERS_FOLDER: Final = ROOT / "harness" / "upheaval" / "checkers"
+BEGIN: Final = "<!-- index: written by tools/promises_page.py -->"
+END: Final = "<!-- end of the index -->"
+GROUPS: Final = {
+    "evidence": "The run and its evidence",
+    "protocol": "Consensus",
+    "history": "Clients",
+    "services": "Services",
+    "states": "Snapshots and copies",
+    "liveness": "Time",
+}
+"""The headings of the page: one for each package of checkers."""
+NO_TESTS: Final = "- Tests: none"
+
+
+class Entry(NamedTuple):
+    """A promise, its row of the table, and the module of that row."""
+
+    promise: Promise
+    checker: Checker
+    module: str
+
+    @property
+    def group(self) -> str:
+        """The package of the module."""
+        return self.module.split(".")[2]
+
+
+def module_of(checker: Checker) -> str:
+    """The module that defines the row: the only one besides the table that has it as a global."""
+    modules = [
+        name
+        for name, module in sys.modules.items()
+        if name.startswith("upheaval.checkers.") and name != "upheaval.checkers.table"
+        if any(value is checker for value in vars(module).values())
+    ]
+    (module,) = modules
+    return module
+
+
+def entries() -> list[Entry]:
+    """All promises, by group, in the order of the table."""
+    found = [Entry(promise, checker, module_of(checker)) for checker in CHECKERS for promise in checker.promises]
+    order = list(GROUPS)
+    return sorted(found, key=lambda entry: order.index(entry.group))
+
+
+def files_of(checker: Checker) -> str:
+    """The files that the checker reads, as patterns of paths in the run folder."""
+    if len(checker.needs) == len(Source):
+        return "every file of the run folder"
+    patterns = [pattern for source in Source if source in checker.needs for pattern in FILES[source]]
+    code = [str(Source.CODE)] if Source.CODE in checker.needs else []
+    return ", ".join(["`manifest.json`", *(f"`{pattern}`" for pattern in patterns), *code])
+
+
+def facts(entry: Entry, tests: str) -> str:
+    """What is known of a promise from the code; the line of tests is the page's own."""
+    path = Path(entry.module.replace(".", "/") + ".py")
+    return "\n".join(
+        [
+            f"### {entry.promise.value}",
+            "",
+            f"**{entry.promise.sentence}**",
+            "",
+            f"- Evidence: {files_of(entry.checker)}",
+            f"- Checker: [`{path.relative_to('upheaval/checkers')}`](../harness/{path})",
+            tests,
+        ]
+    )
+
+
+def index(everything: list[Entry]) -> str:
+    """A table of all promises, with links."""
+    rows = [f"| [`{promise.value}`](#{promise.value}) | {promise.sentence} |" for promise, _, _ in everything]
+    return "\n".join(["| id | promise |", "|---|---|", *rows])
+
+
+def sections(text: str) -> Iterator[tuple[str, str, str]]:
+    """Id, line of tests and rule of each promise that the page has."""
+    for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
+        identifier, _, rest = part.partition("\n")
+        match = re.search(r"^- Tests: .*$", rest, re.MULTILINE)
+        rule = rest[match.end() :] if match else rest
+        yield identifier, match.group() if match else NO_TESTS, re.split(r"^## ", rule, flags=re.MULTILINE)[0].strip()
+
+
+def current(text: str) -> str:
+    """The page with facts and index as the code has them. Raises `SystemExit` without the marks of the index."""
+    before, begin, rest = text.partition(BEGIN)
+    if not begin or END not in rest:
+        raise SystemExit(f"{PAGE} has no marks for the index")
+    rules = {identifier: (tests, rule) for identifier, tests, rule in sections(text)}
+    everything = entries()
+    parts = [f"{before}{BEGIN}\n\n{index(everything)}\n\n{END}"]
+    for group, members in groupby(everything, key=lambda entry: entry.group):
+        parts.append(f"## {GROUPS[group]}")
+        for entry in members:
+            tests, rule = rules.get(entry.promise.value, (NO_TESTS, ""))
+            parts += [facts(entry, tests), *([rule] if rule else [])]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(current(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
