@@ -15,7 +15,7 @@ SEED ?= 1
 COUNT ?= 20
 AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench wheel clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,9 @@ $(VENV)/.runtime: pyproject.toml requirements/build.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt requirements/package.txt
 	@$(PIP) install --quiet --require-hashes -r requirements/dev.txt
+	@$(PIP) install --quiet --require-hashes -r requirements/package.txt
 	@touch $@
 
 setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, load, spark
@@ -100,10 +101,14 @@ compiled-test: compiled ## The suites of compiled modules, on these, and SEEDS=1
 compiled-wheel: $(VENV)/.dev ## A wheel with the compiled modules, for this Python and platform, in dist
 	@$(BIN)/python tools/build_compiled.py --wheel dist
 
+wheel: $(VENV)/.dev aeron-jar ## The wheel and the sdist, with the classes of Aeron's members, in dist
+	@$(BIN)/python tools/member_classes.py
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
 bench: $(VENV)/.dev ## Measure beside Aeron, etcd and PySyncObj, where they are; writes bench/results.json
 	@$(BIN)/python bench/run.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/hot_spots.py
 
 clean: ## Remove environment, compiled modules, caches and runs
-	@rm -rf $(VENV) node/upheaval_node/_compiled build dist $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@rm -rf $(VENV) node/upheaval_node/_compiled build dist member-classes $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -70,6 +70,7 @@ SUITES = (
     Suite("plugin", "tests/plugin"),
     Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("unit", "tests/unit", ("openssl",)),
+    Suite("package", "tests/package"),
     Suite("architecture", "tests/architecture"),
     Suite("docs", "tests/docs"),
     Suite("load", "tests/load", modules=("locust",), extra=True),

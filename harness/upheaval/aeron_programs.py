@@ -1,19 +1,22 @@
 """Aeron's programs and our member program for them: jars pinned by version and digest, classes compiled against one.
 
-Maven fetches a jar from the machine's own package source into a cache of the user, and javac compiles `images/aeron`
-beside it; what is there is neither fetched nor compiled again. Starts no member.
+A jar comes from the user's Maven repository, or Maven fetches it from the machine's own package source, into a cache of
+the user. The classes come from the wheel, or javac compiles `images/aeron` beside the jar. What is in the cache is
+neither fetched nor compiled again. Starts no member.
 """
 
 import hashlib
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.repository import REPOSITORY, Repository
 from upheaval_chaos.programs import run_program
 from upheaval_node.suggestions import did_you_mean
 
@@ -39,7 +42,9 @@ AERON_LABEL: Final = "upheaval.aeron"
 SERVICES_IN_IMAGE: Final = "/opt/aeron/services/*"
 """Where an image that stands on ours has the jars of its service."""
 IN_IMAGE: Final = "/opt/aeron"
-SOURCES: Final = Path(__file__).resolve().parents[2] / "images" / "aeron"
+_SOURCES: Final = "images/aeron"
+READY_MADE: Final = "member-classes"
+"""The folder with the classes for each version as zip files, which `tools/member_classes.py` fills for a wheel."""
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval"
 # The second option is for `sun.misc.Signal`, of which javac warns otherwise.
@@ -70,6 +75,22 @@ def jar(version: str = USUAL_VERSION) -> Path:
     return path
 
 
+def take_jar(path: Path) -> str:
+    """Put a jar that the user has into the cache; its version, which its digest says.
+
+    Raises `UsageError` for a file that is no jar of a known version.
+    """
+    try:
+        digest = _digest(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    for version, known in SHA256.items():
+        if digest == known:
+            _put(path, jar_path(version))
+            return version
+    raise UsageError(f"{path} is no jar aeron-all of {', '.join(SHA256)}: its SHA-256 is {digest}")
+
+
 @cache
 def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path:
     """A folder with the classes of `images/aeron` for the jar of a version, with those of its tests where wanted.
@@ -77,16 +98,31 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
     Its name says of which sources it is, so that a change makes another one. Raises `HarnessError`.
     """
     library = jar(version)
-    sources = sorted((SOURCES / "src").rglob("*.java")) if tests else sorted((SOURCES / "src/main").rglob("*.java"))
-    if not sources:
-        raise EnvironmentFault(f"{SOURCES} has no sources: members of Aeron need `pip install -e` of a clone")
-    digest = hashlib.sha256()
-    for source in sources:
-        digest.update(f"{source.relative_to(SOURCES)}\0".encode() + source.read_bytes() + b"\0")
-    classes = _CACHE / f"aeron-member-{version}-{digest.hexdigest()[:16]}"
+    name = classes_name(version, tests=tests)
+    classes = _CACHE / name
     if not classes.exists():
-        _compile(classes, library, sources)
+        ready_made = REPOSITORY.find(f"{READY_MADE}/{name}.zip")
+        with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+            made = Path(folder) / CLASSES
+            if ready_made is not None:
+                zipfile.ZipFile(ready_made).extractall(made)
+            else:
+                _compile(made, library, [path for _, path in _sources(REPOSITORY, tests=tests)])
+            _rename(made, classes)
     return classes
+
+
+def classes_name(version: str, *, tests: bool = False, repository: Repository = REPOSITORY) -> str:
+    """The name of the folder of classes for a version: it holds the digest of their sources."""
+    digest = hashlib.sha256()
+    for name, path in _sources(repository, tests=tests):
+        digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
+    return f"aeron-member-{version}-{digest.hexdigest()[:16]}"
+
+
+def _sources(repository: Repository, *, tests: bool) -> list[tuple[str, Path]]:
+    folder = f"{_SOURCES}/src" if tests else f"{_SOURCES}/src/main"
+    return sorted((name, path) for name, path in repository.files([folder]) if path.suffix == ".java")
 
 
 def java_command(version: str, program: str, *arguments: str, services: Sequence[str] = ()) -> list[str]:
@@ -108,26 +144,41 @@ def java_line(class_path: Sequence[str], program: str, *arguments: str, options:
     return [java, *opens, *usual, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
 
 
-def _compile(classes: Path, library: Path, sources: Sequence[Path]) -> None:
-    """The folder appears under its name when it is whole."""
+def _compile(made: Path, library: Path, sources: Sequence[Path]) -> None:
     if shutil.which("javac") is None:
         raise EnvironmentFault("javac is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
-    with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
-        made = Path(folder) / "classes"
-        problem = _problem([*_JAVAC, "-cp", str(library), "-d", str(made), *map(str, sources)])
-        if problem is not None:
-            raise EnvironmentFault(f"javac cannot compile {SOURCES}:\n{problem}")
-        try:
-            made.rename(classes)
-        except OSError:
-            if not classes.exists():
-                raise
+    problem = _problem([*_JAVAC, "-cp", str(library), "-d", str(made), *map(str, sources)])
+    if problem is not None:
+        raise EnvironmentFault(f"javac cannot compile {REPOSITORY.path(_SOURCES)}:\n{problem}")
+
+
+def _rename(made: Path, classes: Path) -> None:
+    """The folder appears under its name when it is whole; that of another process is as good."""
+    try:
+        made.rename(classes)
+    except OSError:
+        if not classes.exists():
+            raise
+
+
+def _put(source: Path, path: Path) -> None:
+    """Copy a jar into the cache, where it appears when it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        shutil.copyfile(source, Path(folder) / path.name).replace(path)
 
 
 def _fetch(version: str, path: Path) -> None:
     """Put the jar into the cache."""
+    own = Path.home() / ".m2/repository/io/aeron/aeron-all" / version / path.name
+    if own.is_file() and _digest(own) == SHA256[version]:
+        _put(own, path)
+        return
     if shutil.which("mvn") is None:
-        raise EnvironmentFault(f"mvn is missing, which fetches the jar of Aeron {version} (Debian: maven)")
+        raise EnvironmentFault(
+            f"no jar of Aeron {version}: give one by `upheaval demo --system aeron --jar PATH`, "
+            "or install Maven, which fetches it (Debian: maven)"
+        )
     _CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
         artifact = f"io.aeron:aeron-all:{version}"

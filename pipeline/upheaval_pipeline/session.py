@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import EnvironmentFault
+from upheaval.extras import install_line
 from upheaval.records import owned_folder
 from upheaval_chaos.programs import ENCODING, ERRORS, run_program
 from upheaval_pipeline.packages import files_of_packages
@@ -39,7 +40,7 @@ def require_spark() -> None:
     """Raises `EnvironmentFault` when PySpark or a fitting Java is not there."""
     for module in ("pyspark", "pyarrow", "pandas"):
         if find_spec(module) is None:
-            raise EnvironmentFault(f"{module} is not installed: pip install 'upheaval[spark]'; {WHAT_WORKS}")
+            raise EnvironmentFault(f"{module} is not installed: {install_line('spark')}; {WHAT_WORKS}")
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if java is None:

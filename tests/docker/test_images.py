@@ -12,7 +12,7 @@ from support.built_images import output_of, require, running
 from support.built_runs import good_run
 from support.docker_runs import upheaval
 from upheaval import images
-from upheaval.images import sources
+from upheaval.repository import REPOSITORY, Repository
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 
@@ -64,15 +64,15 @@ def test_the_command_line_tells_programs_what_there_is(node_image: str) -> None:
 
 
 @pytest.mark.parametrize("changed", ["images/load/start.py", "harness/upheaval/load/users.py", "requirements/load.txt"])
-def test_a_digest_covers_all_that_goes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+def test_a_digest_covers_all_that_goes_in(tmp_path: Path, changed: str) -> None:
     for folder in (*images.LOAD.context, "requirements"):
-        shutil.copytree(sources.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(REPOSITORY.path(folder), tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    copied = Repository(tmp_path / "harness" / "upheaval")
     before = images.source_digest(images.LOAD)
-    monkeypatch.setattr(sources, "ROOT", tmp_path)
-    assert images.source_digest(images.LOAD) == before
+    assert images.source_digest(images.LOAD, copied) == before
     with (tmp_path / changed).open("a") as file:
         file.write("# changed\n")
-    assert images.source_digest(images.LOAD) != before
+    assert images.source_digest(images.LOAD, copied) != before
 
 
 def test_no_certificate_is_left_by_the_build(engine: Client, node_image: str) -> None:

@@ -20,7 +20,8 @@ from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-_SOURCES = ("node", "harness", "chaos", "pipeline", "pyproject.toml", "README.md", "LICENSE")
+_PACKAGES = ("node", "harness", "chaos", "pipeline")
+_SOURCES = (*_PACKAGES, "images", "compose", "requirements", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 _WANTED = ("pytest", "pytest-xdist")
 FOR_CONTAINERS = ("docker", "testcontainers", "toxiproxy-python")
 """What the extra `docker` brings."""
@@ -39,12 +40,15 @@ def test_waits(cluster):
 
 
 def build_wheel(work: Path) -> Path:
-    """The wheel, built from a copy of the sources: the tree itself must not change under other tests."""
+    """The wheel, built from a copy of the sources: the tree itself must not change under other tests.
+
+    What is in `work / "source"` already goes into it as well.
+    """
     copy = work / "source"
     for name in _SOURCES:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "target"))
         else:
             copy.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, copy / name)
@@ -54,9 +58,11 @@ def build_wheel(work: Path) -> Path:
     return wheel
 
 
-def make_environment(work: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Its Python. Offline: the wheel is installed by pip, pytest, `extra` and what they need are linked from here."""
-    wheel = build_wheel(work)
+def make_environment(work: Path, extra: tuple[str, ...] = (), wheel: Path | None = None) -> Path:
+    """Its Python. Offline: the wheel (default: that of this tree) is installed by pip; pytest, `extra` and what they
+    need are linked from here.
+    """
+    wheel = wheel or build_wheel(work)
     with ZipFile(wheel) as archive:
         assert any(name.endswith("entry_points.txt") for name in archive.namelist())
     folder = work / "venv"

@@ -1,4 +1,4 @@
-"""`doctor` and the commands that prepare clusters, and their options: `images`, `certificates`, `credentials`."""
+"""The commands that prepare machines and clusters: `images`, `compose`, `certificates`, `credentials`, `doctor`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,12 @@ class CheckImagesOptions:
 
 
 @dataclass(frozen=True)
+class ComposeOptions:
+    name: str | None = option(nargs="?", metavar="NAME", help="a compose file (default: list them)")
+    json: bool = json_option("print the list as JSON")
+
+
+@dataclass(frozen=True)
 class CertificatesOptions:
     dir: Path = option("--dir", required=True, metavar="FOLDER", help="where they are written")
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
@@ -73,6 +79,12 @@ def add_commands(commands: Commands) -> None:
         "check that images exist, are current, within the size limit, and start",
         CheckImagesOptions,
         "images:check",
+    )
+    commands.add(
+        "compose",
+        "print a compose file, or list them: `upheaval compose NAME > compose.yaml`",
+        ComposeOptions,
+        "compose:compose",
     )
     certificates = commands.add_several("certificates", "make a certificate authority and certificates, or reload them")
     certificates.add(

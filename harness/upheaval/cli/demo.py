@@ -8,6 +8,7 @@ from pathlib import Path
 from upheaval.cli.fault_commands import DemoOptions
 from upheaval.cli.report import write_report
 from upheaval.cli.run import perform, show
+from upheaval.errors import UsageError
 from upheaval.scenario import parse_scenario
 
 NAME = "demo"
@@ -16,11 +17,24 @@ NAME = "demo"
 def demo(options: DemoOptions) -> int:
     """Run and judge; the exit status is that of the verdict."""
     text = demo_text(options.members, options.components, options.sync_level, options.operations)
-    scenario = parse_scenario(text, name=NAME, where=NAME).on_system(options.system)
+    system = options.system if options.jar is None else _system_of(options.jar, options.system)
+    scenario = parse_scenario(text, name=NAME, where=NAME).on_system(system)
     result = perform(scenario, options.runtime, options.seed, options.dir)
     print(f"report: {write_report(Path(result.report.run))}")
     show(result, as_json=False)
     return result.verdict.exit_status
+
+
+def _system_of(jar: Path, system: str | None) -> str:
+    """Aeron in the version of the jar. Raises `UsageError` where another system is wanted."""
+    from upheaval.aeron_programs import take_jar
+
+    if system is not None and system.partition(":")[0] != "aeron":
+        raise UsageError(f"--jar is for members of Aeron, not for --system {system}: leave one of them out")
+    of_jar = f"aeron:{take_jar(jar)}"
+    if system not in (None, "aeron", of_jar):
+        raise UsageError(f"{jar} is for --system {of_jar}, not for {system}")
+    return of_jar
 
 
 def demo_text(members: int, components: str, sync_level: int, operations: int) -> str:

@@ -53,6 +53,7 @@ class DemoOptions:
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
     runtime: str = _live_runtime()
     system: str | None = system_option()
+    jar: Path | None = option("--jar", metavar="PATH", help="Aeron's jar aeron-all, kept for later; implies its system")
     components: str = option(
         "--components", choices=LAYOUTS, default="together", help="one process a member (default), or one a component"
     )

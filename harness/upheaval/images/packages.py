@@ -14,7 +14,7 @@ from typing import Final
 from upheaval.aeron_programs import CLASSES, JAR, jar, member_classes
 from upheaval.images import programs
 from upheaval.images.catalogue import Image
-from upheaval.images.sources import ROOT
+from upheaval.repository import REPOSITORY
 
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 _PYTHON: Final = "3.11"
@@ -37,7 +37,7 @@ def fetch(image: Image, machine: str, folder: Path) -> Path | None:
     if image.requirements is None:
         return None
     target.mkdir()
-    wheels, sources = split((ROOT / image.requirements).read_text(encoding="utf-8"), image.without_wheels)
+    wheels, sources = split(REPOSITORY.path(image.requirements).read_text(encoding="utf-8"), image.without_wheels)
     _install(wheels, target, folder / "wheels.txt", _platform_options(machine))
     if sources:
         listed, made = folder / "sources.txt", folder / "made"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.extras import install_line
 from upheaval.scenario import OwnCode
 from upheaval.system import on_python_path
 from upheaval.workload import SERVICES, Load, LoadMaker
@@ -69,7 +70,7 @@ def check_user(user: str, source: str = "") -> None:
 def require_locust() -> None:
     """Raises `EnvironmentFault` when it is not installed."""
     if importlib.util.find_spec("locust") is None:
-        raise EnvironmentFault("locust is not installed: pip install 'upheaval[load]'")
+        raise EnvironmentFault(f"locust is not installed: {install_line('load')}")
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import pytest
 from upheaval import aeron_programs
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.live import LiveStage
+from upheaval.repository import Repository
 from upheaval.scenario import load_scenario
 from upheaval.system import (
     ClusterSpec,
@@ -155,12 +156,18 @@ def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
         check_system(AERON, "process")
 
 
-def test_without_its_sources_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "a.jar").touch()
-    monkeypatch.setattr(aeron_programs, "SOURCES", tmp_path)
-    monkeypatch.setattr(aeron_programs, "jar", lambda _version: tmp_path / "a.jar")
-    with pytest.raises(EnvironmentFault, match="members of Aeron need `pip install -e` of a clone"):
-        aeron_programs.member_classes.__wrapped__("1.51.0")
+def test_without_its_sources_one_line_says_so(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "harness" / "upheaval")
+    with pytest.raises(EnvironmentFault, match="images/aeron/src/main is missing: install upheaval again"):
+        aeron_programs.classes_name("1.51.0", repository=repository)
+
+
+def test_a_jar_of_no_known_version_is_refused_and_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").write_bytes(b"no jar")
+    with pytest.raises(UsageError, match=r"a.jar is no jar aeron-all of 1.51.0, .*: its SHA-256 is "):
+        aeron_programs.take_jar(tmp_path / "a.jar")
+    with pytest.raises(UsageError, match=r"b.jar: No such file or directory"):
+        aeron_programs.take_jar(tmp_path / "b.jar")
 
 
 def test_a_member_is_configured_by_properties(tmp_path: Path) -> None:

@@ -4,20 +4,24 @@ The only module that turns errors of the docker SDK into those of the harness. I
 """
 
 import contextlib
+import hashlib
+import json
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from upheaval.errors import EnvironmentFault
+from upheaval.extras import install_line
 
 OLDEST_API: Final = (1, 41)
 """That of engine 20.10."""
 
-LOOPBACK: Final = "127.0.0.1"
+DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 
-INSTALL: Final = "install them with `pip install upheaval[docker]`"
+LOOPBACK: Final = "127.0.0.1"
 
 Client = Any
 """A `docker.DockerClient`; the SDK has no types."""
@@ -28,12 +32,16 @@ def connect() -> Client:
 
     Raises `EnvironmentFault` with one line.
     """
+    problem = context_problem()
+    if problem is not None:
+        raise EnvironmentFault(problem)
     try:
         import docker
         import requests
         import testcontainers.core.container  # noqa: F401 - so that its absence is known here
     except ImportError:
-        raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {INSTALL}") from None
+        hint = f"install them with `{install_line('docker')}`"
+        raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {hint}") from None
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
         raise EnvironmentFault("engines at ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
     try:
@@ -50,6 +58,27 @@ def connect() -> Client:
         wanted = ".".join(map(str, OLDEST_API))
         raise EnvironmentFault(f"the Docker engine is too old: it has API {version}, {wanted} (engine 20.10) is needed")
     return client
+
+
+def context_problem() -> str | None:
+    """Why DOCKER_CONTEXT cannot be used: it names another engine than DOCKER_HOST or the default; None where it can.
+
+    The `docker` command follows that variable and the Python packages do not: half of a run would be on each engine.
+    """
+    name = os.environ.get("DOCKER_CONTEXT", "")
+    if name in ("", "default"):
+        return None
+    configuration = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    meta = configuration / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest() / "meta.json"
+    try:
+        host = json.loads(meta.read_text(encoding="utf-8"))["Endpoints"]["docker"]["Host"]
+    except FileNotFoundError:
+        return f"DOCKER_CONTEXT={name}: no such context: unset the variable, or see `docker context ls`"
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        return f"DOCKER_CONTEXT={name}: {meta} cannot be read: {error}"
+    if host != os.environ.get("DOCKER_HOST", DEFAULT_HOST):
+        return f"DOCKER_CONTEXT={name} is not followed: unset it, and set DOCKER_HOST={host} instead"
+    return None
 
 
 @contextlib.contextmanager
