@@ -322,9 +322,10 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
         """Start what is not running and wait for a leader that serves; returns its member id.
 
+        The run goes on: a position that the members came to at an earlier end is its last no more.
         When that fails, everything that was started here is ended again.
         """
-        self.run.unseal()
+        self.run.write_manifest(replace(self.run.read_manifest(), converge=None))
         self.note_policy()
         with self.all_or_nothing():
             self._prepare()

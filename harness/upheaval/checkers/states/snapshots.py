@@ -286,13 +286,25 @@ def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explaine
         detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
         what = "the snapshot does not hold all of the state"
         return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
+    if own.unsteady:
+        what = f"two replays of the log with another clock, random numbers and addresses differ: {own.unsteady}"
+        return replace(finding, verdict=Verdict.INVALID, detail=what, position=own.unsteady_position)
     if own.parted >= 0:
         what = f"two replays of the log, one of them with another {changes}, differ after position {own.parted}"
         broken = replace(finding, verdict=Verdict.INVALID, detail=what + as_is, position=own.parted)
         return broken if is_explained else service.explained(broken)
+    if own.unasked:
+        return replace(finding, verdict=Verdict.INVALID, detail=own.unasked, position=own.unasked_position)
     as_is += f"; states between them are not compared: {own.why_not_parted}" if own.why_not_parted else ""
     usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
-    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}{as_is}")
+    tried = f"; copies that begin with a snapshot at {own.compared} places do what a replay does"
+    if own.compared < own.chosen:
+        tried += f", of {own.chosen} that were chosen: its time or memory was up"
+    if own.answers:
+        tried += f"; answers are not compared, because two replays answer otherwise: {own.answers}"
+    return replace(
+        finding, detail=f"{finding.detail}{tried}; {len(own.hashes)} states are those of a replay{usual}{as_is}"
+    )
 
 
 def _broken_at(
