@@ -15,7 +15,7 @@ from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history import calls as of_calls, witness
-from upheaval.checkers.own.own_model import check_own_model
+from upheaval.checkers.own.own_model import check_own_answers, check_own_model
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Operation
@@ -106,8 +106,12 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     else:
         found = by_model
     if not found:
-        why = "there are no operations but calls, and no model says what they should be answered"
-        return [NotApplicable(Promise.LINEARIZABLE, why), *promised]
+        arguments = (evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
+        by_service = check_own_answers(*arguments)
+        if isinstance(by_service, str):
+            why = f"no answer was judged: {by_service}, and no model says what the answers should be"
+            return [NotApplicable(Promise.LINEARIZABLE, why), *promised]
+        found = [by_service]
     return [_worse(found), *promised]
 
 

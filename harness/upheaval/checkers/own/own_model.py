@@ -54,6 +54,39 @@ def check_own_model(
     return [*placed.broken, judge_answers(manifest.model, placed, entries, said), *own]
 
 
+def check_own_answers(
+    run: RunFolder,
+    manifest: Manifest,
+    calls: Iterable[Operation],
+    entries: Sequence[CallEntry],
+    log_member: int,
+    log_end: int,
+) -> Finding | str:
+    """The finding by the service as its own model, of a run that names no model; or why no answer was judged.
+
+    The arguments are those of `check_own_model`.
+    """
+    why = why_no_service(run, manifest)
+    if why:
+        return why
+    placed = place_calls(calls, entries)
+    order = {
+        "model": manifest.service,
+        "source": manifest.source,
+        "service": manifest.service,
+        "why_no_service": "",
+        "run": str(run.path.absolute()),
+        "member": log_member,
+        "end": log_end,
+        "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
+    }
+    replayed = ask_own_code(MODULE, order)
+    if isinstance(replayed, str) or replayed.get("why"):
+        return replayed if isinstance(replayed, str) else str(replayed["why"])
+    finding = judge_answers(f"{manifest.service} alone", placed, entries, replayed)
+    return finding.detail if finding.verdict is Verdict.UNKNOWN else finding
+
+
 def _is_told(call: Operation) -> bool:
     return call.outcome is Outcome.OK and isinstance(call.result, str)
 
