@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers.promises import Promise
+from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
