@@ -74,10 +74,10 @@ def _joined(head: PrintedLine, more: Sequence[str]) -> PrintedLine:
 def _parsed(text: str, day: date, zone: tzinfo | None) -> PrintedLine | None:
     """None for a line without a form."""
     time = _TIME.match(text)
-    found = _ALONE.match(text) if time is None else _AFTER_TIME.match(text, time.end())
-    if found is None:
+    match = _ALONE.match(text) if time is None else _AFTER_TIME.match(text, time.end())
+    if match is None:
         return None
-    word = found["level"] or found.groupdict().get("before")
+    word = match["level"] or match.groupdict().get("before")
     moment = None if time is None else _moment(time, day, zone)
     return PrintedLine(moment, _LEVELS[str(word)], text)
 
