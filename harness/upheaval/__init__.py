@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from upheaval.accepts import CorrelationAt, TemplateId
     from upheaval.checkers.judge import verify_run
     from upheaval.checkers.verdict import Finding, Report, Verdict
     from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
@@ -26,6 +27,7 @@ __all__ = [
     "Client",
     "Cluster",
     "ClusteredService",
+    "CorrelationAt",
     "EnvironmentFault",
     "Finding",
     "HarnessError",
@@ -37,6 +39,7 @@ __all__ = [
     "Report",
     "Request",
     "RunFolder",
+    "TemplateId",
     "UnknownOutcome",
     "UsageError",
     "Verdict",
@@ -52,6 +55,7 @@ _MODULES = {
     "Cluster": "upheaval.testing.cluster",
     "ClusterUser": "upheaval.load.users",
     "ClusteredService": "upheaval_node.service.api",
+    "CorrelationAt": "upheaval.accepts",
     "EnvironmentFault": "upheaval.errors",
     "Finding": "upheaval.checkers.verdict",
     "HarnessError": "upheaval.errors",
@@ -63,6 +67,7 @@ _MODULES = {
     "Report": "upheaval.checkers.verdict",
     "Request": "upheaval.model",
     "RunFolder": "upheaval.records.run_folder",
+    "TemplateId": "upheaval.accepts",
     "UnknownOutcome": "upheaval.errors",
     "UsageError": "upheaval.errors",
     "Verdict": "upheaval.checkers.verdict",

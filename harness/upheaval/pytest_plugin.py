@@ -39,7 +39,8 @@ REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
 _FROM_INI = ("service", "source", "image", "model", "client", "system")
-_MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "leader_disconnect_ms", "components", "links")
+_MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "leader_disconnect_ms", "components", "links", "verify")
+_ALWAYS, _ASKED = "always", "asked"
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
@@ -59,11 +60,13 @@ _FREE: Final = object()
 
 
 class _Run:
-    """The run of one test: where it lies, how it is made again, and whether a phase of the test failed."""
+    """The run of one test: where it lies, how it is made again, and which phases of the test passed."""
 
     def __init__(self, folder: Path, replay: str) -> None:
         self.folder = folder
         self.replay = replay
+        self.has_passed = False
+        """The test itself, without its tear-down."""
         self.has_failed = False
         self.error: BaseException | None = None
 
@@ -83,6 +86,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("upheaval_model", "the model of that service, module:Class, or a module with promises")
     parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
     parser.addini("upheaval_system", "what the members of clusters are, NAME or NAME:VERSION (default upheaval)")
+    parser.addini(
+        "upheaval_verify",
+        "always (default): a test that passed is judged, and fails where its run is invalid; asked: only when it asks",
+        default=_ALWAYS,
+    )
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
 
@@ -216,6 +224,7 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
     options = _cluster_options(item)
     if upheaval_seed is not None:
         options["seed"] = upheaval_seed
+    is_judged = options.pop("verify")
     folder = _new_folder(item)
     command = _replay_command(item, options, upheaval_seed)
     item.stash[_RUN] = run = _Run(folder, shlex.join(command))
@@ -233,12 +242,32 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
         try:
             made.up()
             yield made
+            if is_judged and run.has_passed:
+                _judge(made)
         finally:
             made.down()
     if run.has_failed:
         _write_failure(item, run)
     if not run.has_failed and not item.config.getoption("upheaval_keep_runs"):
         _remove(folder)
+
+
+def _judge(cluster: "Cluster") -> None:
+    """A test that passed fails here when its run broke a promise, asked for or not; unknown is what it came to see."""
+    from upheaval.checkers.verdict import Verdict
+    from upheaval.errors import UnknownOutcome
+
+    report = cluster.report
+    if report is None:
+        try:
+            report = cluster.verify()
+        except UnknownOutcome:
+            # The test left a cluster that does not heal. What it did until then is judged all the same.
+            cluster.down()
+            report = cluster.verify()
+    if report.verdict is Verdict.INVALID:
+        off = f"a test that wants this says @pytest.mark.{MARKER}(verify=False)"
+        pytest.fail(f"the test passed, its run is invalid; {off}\n{report}", pytrace=False)
 
 
 def _write_failure(item: pytest.Item, run: _Run) -> None:
@@ -304,6 +333,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
             options[name] = config.getoption(f"{MARKER}_{name}")
     if config.getini(f"{MARKER}_ignore"):
         options["ignored"] = config.getini(f"{MARKER}_ignore")
+    options.setdefault("verify", _is_verified_always(config))
     options["runtime"] = _runtime(config)
     if options["runtime"] != DOCKER:
         options.pop("image", None)
@@ -317,6 +347,15 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     # Proxies cost something: only a test that may want to break links gets them.
     options.setdefault("links", "upheaval_chaos" in getattr(item, "fixturenames", ()))
     return options
+
+
+def _is_verified_always(config: pytest.Config) -> bool:
+    wanted = config.getini(f"{MARKER}_verify")
+    if wanted in (_ALWAYS, _ASKED):
+        return bool(wanted == _ALWAYS)
+    from upheaval.errors import UsageError
+
+    raise UsageError(f"{MARKER}_verify {wanted!r}: use {_ALWAYS} or {_ASKED}")
 
 
 def _new_folder(item: pytest.Item) -> Path:
@@ -369,6 +408,8 @@ def pytest_runtest_makereport(
     if is_ours and call.excinfo is not None and report.when == "setup" and not item.config.getoption("fulltrace"):
         report.longrepr = f"{MARKER}: {call.excinfo.value}"
     run = item.stash.get(_RUN, None)
+    if run is not None and report.when == "call":
+        run.has_passed = report.passed
     if run is not None and report.failed:
         if not run.has_failed:
             # The properties of the test go into JUnit files, those of this report to the end of the output.

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 import yaml
 
-from support.pages import ROOT, PageBlock, page_blocks
+from support.pages import PAGES, ROOT, PageBlock, page_blocks
 from support.shell_lines import commands_of
 from upheaval.cli.main import _parser
 from upheaval.scenario.text import parse_scenario
@@ -70,7 +70,18 @@ def check_python(block: PageBlock) -> None:
                 assert hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}"), name.name
 
 
+def check_toctree(block: PageBlock) -> None:
+    names = [line for line in block.block.text.splitlines() if line and not line.startswith(":")]
+    assert [name for name in names if not (ROOT / "docs" / f"{name}.md").is_file()] == []
+
+
+def check_include(block: PageBlock) -> None:
+    assert ((ROOT / block.page).parent / block.block.info.split()[1]).is_file()
+
+
 LANGUAGES: Final[dict[str, Callable[[PageBlock], None]]] = {
+    "{include}": check_include,
+    "{toctree}": check_toctree,
     "console": check_console,
     "dockerfile": check_dockerfile,
     "ini": check_ini,
@@ -150,3 +161,9 @@ def test_the_commands_of_a_block_exist_with_their_options(block: PageBlock, pyte
 def test_commands_are_split_as_a_shell_does() -> None:
     text = "A=1 b 'c d' && e > f | g; for x in $(h i); do\n  j $x || break  # k\ndone"
     assert list(commands_of(text)) == [["h", "i"], ["b", "c d"], ["e"], ["g"], ["j", "$x"], ["break"]]
+
+
+def test_the_site_has_every_page() -> None:
+    listed = {line for block in page_blocks("{toctree}") for line in block.block.text.splitlines()}
+    pages = {page.removeprefix("docs/").removesuffix(".md") for page in PAGES if page.startswith("docs/")}
+    assert pages - listed == {"index"}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.live_clusters import end_without_trace
+from upheaval.checkers.evidence.convergence import ACKNOWLEDGED_MIN
 from upheaval.cli.main import main
 from upheaval.records import RunFolder
 from upheaval.runtimes.process import ProcessCluster
@@ -209,5 +210,27 @@ def test_files_of_the_current_folder_are_not_taken_for_modules_of_python(
         status, out, err = hand.run("load", "--users", 1, "--duration", 1, "--rate", 0)
         assert status == 0, (out, err)
         hand.do("backup", "wait")
+    finally:
+        end_without_trace(ProcessCluster.open(hand.folder))
+
+
+@pytest.mark.heavy
+def test_a_run_by_hand_is_valid_once_it_is_down_and_no_more_when_it_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hand = Hand(tmp_path / "c", capsys)
+    try:
+        hand.do("up", "--members", 1)
+        for number in range(ACKNOWLEDGED_MIN):
+            hand.client("register", "write", "k", number)
+        hand.do("down")
+        assert main(["verify", str(hand.folder)]) == 0
+        assert "verdict: valid" in capsys.readouterr().out
+        hand.do("up")
+        hand.client("register", "write", "k", 0)
+        assert RunFolder(hand.folder).read_manifest().converge is None
+        hand.do("kill", 0)
+        hand.do("down")
+        assert main(["verify", str(hand.folder)]) == 3
     finally:
         end_without_trace(ProcessCluster.open(hand.folder))

@@ -16,7 +16,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report
 
 SERVICES = Path(__file__).parent / "services"
-RIGHT = ("leases", "orders", "draws")
+RIGHT = ("leases", "orders", "draws", "bids")
 COUNT = 55
 """Requests before what happens to the cluster, and after it: together a little more than a verdict needs."""
 HAPPENINGS = ("nothing", "kill the leader", "cut the leader off", "restart all from a snapshot", "restart one")

@@ -37,7 +37,13 @@ def needs_closing_snapshot(service: str, *, has_commands: bool) -> bool:
     return has_commands or service != WORKBENCH_SERVICE
 
 
-def end_run(target: Ending, *, takes_snapshot: bool, say: Callable[[str], None] = lambda _: None) -> None:
+def end_run(
+    target: Ending,
+    *,
+    takes_snapshot: bool,
+    say: Callable[[str], None] = lambda _: None,
+    timeout_s: float = END_TIMEOUT_S,
+) -> None:
     """Take a last snapshot if asked to, and let all members come to one position. There must be no load any more.
 
     A snapshot that fails is written down, and judged as that; so is a position that is not reached. Raises
@@ -45,8 +51,8 @@ def end_run(target: Ending, *, takes_snapshot: bool, say: Callable[[str], None] 
     """
     if takes_snapshot:
         follow = "leader that all members follow"
-        target.wait_until(lambda: all(map(target.has_caught_up, target.member_ids)), END_TIMEOUT_S, follow)
+        target.wait_until(lambda: all(map(target.has_caught_up, target.member_ids)), timeout_s, follow)
         with suppress(UnknownOutcome):
-            say(f"closing snapshot: {perform(target, AdminCommand.SNAPSHOT, END_TIMEOUT_S).proof}")
+            say(f"closing snapshot: {perform(target, AdminCommand.SNAPSHOT, timeout_s).proof}")
     target.try_strangers()
-    target.converge(END_TIMEOUT_S)
+    target.converge(timeout_s)

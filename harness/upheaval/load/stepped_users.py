@@ -13,9 +13,10 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from locust.env import Environment
 from locust.exception import StopUser
 
+from upheaval.accepts import Test
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import LoadSettings
-from upheaval.load.users import Accepts, ClusterUser, LoadContext, find_user
+from upheaval.load.users import ClusterUser, LoadContext, find_user
 from upheaval.records import Operation, SessionEnd, Stray
 from upheaval.workload import LoadCounts, Session, WorkloadSettings
 from upheaval_node.bell import Bell
@@ -55,7 +56,7 @@ class SteppedClient:
         self._session: Session | None = None
         self._retry_ns = 0
         self._condition: Callable[[], bool] = lambda: True
-        self._accepts: Accepts | None = None
+        self._accepts: Test | None = None
         self._answers: list[bytes] = []
 
     # --- for the agent ---
@@ -106,7 +107,7 @@ class SteppedClient:
         if not session.is_connected:
             raise TimeoutExpired("no session within the time-out")
 
-    def request(self, payload: Buffer, accepts: Accepts | None = None) -> bytes:
+    def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
         """The first message that `accepts` takes. Raises `NotSent`, and `OutcomeUnknown` once nobody will answer."""
         session, self.invoke_ns = self.session, self._clock_ns()
         deadline_ns = self.invoke_ns + self._timeout_ns

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Protocol
 from locust import User, task
 from locust.exception import StopUser
 
+from upheaval.accepts import Accepts, Test, tells_requests_apart, test_of
 from upheaval.load.settings import SHORT_NAMES, LoadSettings
 from upheaval.records import (
     Function,
@@ -48,8 +49,6 @@ from upheaval_node.types import S
 KEYS: Final = 8
 REQUEST_TYPE: Final = "upheaval"
 
-Accepts = Callable[[Buffer], bool]
-
 
 class UserClient(Protocol):
     """What a user asks the cluster with; calls wait for their end."""
@@ -70,7 +69,7 @@ class UserClient(Protocol):
     def reconnect(self) -> None:
         """Open another session. Raises `NodeError`."""
 
-    def request(self, payload: Buffer, accepts: Accepts | None = None) -> bytes:
+    def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
         """The answer. Raises `NotSent` or `OutcomeUnknown`."""
 
     def close(self) -> None:
@@ -146,7 +145,10 @@ class _Attempt:
     key: str
     value: Json
     payload: bytes
-    accepts: Accepts | None
+    test: Test | None
+    """What takes its answer; None takes any message."""
+    leaves_late_answers: bool
+    """Whether the answer may be taken for that of the next operation of the session, should it come late."""
     decode: Callable[[bytes], tuple[Json, int | None]]
     outcome: Outcome = Outcome.UNKNOWN
     answer: bytes | None = None
@@ -161,6 +163,11 @@ class _Attempt:
     def name(self) -> str:
         """As locust's statistics call it."""
         return self.key if self.f is Function.CALL else self.f.value
+
+    @property
+    def is_matched(self) -> bool | None:
+        """As `Operation.matched`."""
+        return True if self.f is Function.CALL and self.answer is not None and self.test is not None else None
 
 
 class ClusterUser(User):  # type: ignore[misc]
@@ -179,6 +186,7 @@ class ClusterUser(User):  # type: ignore[misc]
         self._client = self.load.new_client()
         self._client.on_unasked = self._on_unasked
         self._asks_shipped = False
+        self._session_with_news: int | None = None
         self._session: Session | None = None
         self._is_opened = False
         self._process = next(self.load.processes)
@@ -216,7 +224,7 @@ class ClusterUser(User):  # type: ignore[misc]
         payload = encode_operation(operation_id, function, key, value)
         self._asks_shipped = True
         attempt = _Attempt(
-            function, key, value, payload, lambda received: is_response_to(operation_id, received), _decoded
+            function, key, value, payload, lambda received: is_response_to(operation_id, received), False, _decoded
         )
         self._try(attempt, operation_id)
         return attempt.result
@@ -224,11 +232,14 @@ class ClusterUser(User):  # type: ignore[misc]
     def call(self, name: str, payload: bytes, accepts: Accepts | None = None) -> bytes | None:
         """One request to a service of one's own, into the history and locust's statistics as `name`; None unanswered.
 
-        The first message that the service sends to this session after the request is the answer, or the first that
-        `accepts` takes. An acknowledged call must lie in the log: it is looked up by the digest of its payload.
+        The answer is the first message that `accepts` takes, without one the first that the service sends to this
+        session: then it may send nothing else, or no call without `accepts` counts as acknowledged. An acknowledged
+        call must lie in the log, which has the digest of its payload.
         """
         payload = bytes(payload)
-        attempt = _Attempt(Function.CALL, name, call_digest(payload), payload, accepts, _answered)
+        is_mixed_up = not tells_requests_apart(accepts)
+        test = test_of(accepts, payload)
+        attempt = _Attempt(Function.CALL, name, call_digest(payload), payload, test, is_mixed_up, _answered)
         self._try(attempt, self.new_id())
         return attempt.answer
 
@@ -269,12 +280,13 @@ class ClusterUser(User):  # type: ignore[misc]
                 result=attempt.result,
                 position=attempt.position,
                 session=attempt.session,
+                matched=attempt.is_matched,
             )
         )
         self._fire(attempt)
         if attempt.outcome is Outcome.UNKNOWN:
             self._process = next(self.load.processes)
-            if attempt.accepts is None:
+            if attempt.leaves_late_answers:
                 # An answer that comes late must not be taken for that of the next call.
                 self._is_opened = False
 
@@ -287,7 +299,7 @@ class ClusterUser(User):  # type: ignore[misc]
                 _require_opaque(attempt.payload)
             self._require_session(client)
             attempt.session = client.session_id
-            return client.request(attempt.payload, attempt.accepts)
+            return client.request(attempt.payload, attempt.test)
         finally:
             self.load.in_flight -= 1
 
@@ -320,14 +332,22 @@ class ClusterUser(User):  # type: ignore[misc]
         return session_end(self._session, self.load.clock_ns(), SessionCause.OPEN)
 
     def _on_unasked(self, payload: Buffer) -> None:
-        """A service of one's own may send what it likes."""
-        if not self._asks_shipped or self._session is None:
+        if self._session is None:
+            return
+        if not self._asks_shipped:
+            self._hear_news(self._session.session_id, payload)
             return
         operation_id: int | None = None
         position: int | None = None
         with contextlib.suppress(DecodeError):
             operation_id, position, _, _ = decode_result(payload)
         self.load.add_stray(Stray(self._session.session_id, self.load.clock_ns(), operation_id, position))
+
+    def _hear_news(self, session_id: int, payload: Buffer) -> None:
+        """A service of one's own may send what it likes: the first of each session shows that it does."""
+        if self._session_with_news != session_id:
+            self._session_with_news = session_id
+            self.load.add_stray(Stray(session_id, self.load.clock_ns(), text=answer_text(payload)))
 
     def _fire(self, attempt: _Attempt) -> None:
         end_ns = attempt.complete_ns or self.load.clock_ns()

@@ -84,6 +84,7 @@ class Operation:
     are nanoseconds of the host's monotonic clock: `invoke_ns` right before the first offer, `complete_ns` after the
     response was decoded (None without one). `position` is the log position that the service reported (None without a
     response), `session` the cluster session that took the request (None when none did, or it was not written down).
+    `matched` is True of a call whose answer the client's `accepts` took out of what its session heard, else None.
     """
 
     id: int
@@ -97,12 +98,15 @@ class Operation:
     result: Json = None
     position: int | None = None
     session: int | None = None
+    matched: bool | None = None
 
     def to_json(self) -> str:
         """The line of the history file, without its newline."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.session is None:
             del told["session"]
+        if self.matched is None:
+            del told["matched"]
         return _ENCODER.encode(told)
 
     def __str__(self) -> str:

@@ -1,6 +1,7 @@
 """Answers that no operation of their client waited for: a line of `strays.jsonl` each.
 
-Most are late: the client had given the operation up. A second answer is a stray, too, and one to somebody else.
+Most are late: the client had given the operation up. A second answer is a stray, too, and one to somebody else. What a
+service of a user's own sends besides its answers is one with its text.
 """
 
 import json
@@ -19,17 +20,22 @@ class Stray:
     """A session received at `received_ns`, of the host's monotonic clock, the answer to an operation.
 
     `position` is where the service says that the operation lies in the log. Both are None of a message that is no
-    answer of a shipped service.
+    answer of a shipped service. `text` is a message of a service of a user's own, as `answer_text` writes it; None
+    where the session asks a shipped one.
     """
 
     session: int
     received_ns: int
     operation: int | None = None
     position: int | None = None
+    text: str | None = None
 
     def to_json(self) -> str:
         """As it stands in the file."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        fields = asdict(self)
+        if self.text is None:
+            del fields["text"]
+        return json.dumps(fields, separators=(",", ":"))
 
 
 def parse_stray(fields: Mapping[str, Json]) -> Stray:

@@ -27,11 +27,11 @@ from upheaval.records import (
     RunFolder,
     WrongCredentials,
     check_companion,
+    code_digest,
     companion_name,
     load_companions,
     note_companion,
     seal,
-    source_digest,
 )
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
@@ -322,9 +322,10 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
         """Start what is not running and wait for a leader that serves; returns its member id.
 
+        The run goes on: a position that the members came to at an earlier end is its last no more.
         When that fails, everything that was started here is ended again.
         """
-        self.run.unseal()
+        self.run.write_manifest(replace(self.run.read_manifest(), converge=None))
         self.note_policy()
         with self.all_or_nothing():
             self._prepare()
@@ -537,7 +538,7 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         source=source,
         model=spec.model,
         model_source=spec.model_source,
-        source_digest=source_digest(source, spec.service),
+        source_digest=code_digest(source, spec.service, spec.system),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
         boot_id=boot_id(),

@@ -1,11 +1,14 @@
 """What a runtime does for `Cluster`: one shape for members in processes, in containers and in the simulation."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from upheaval.accepts import Accepts
 from upheaval.execution.stage import Steered
 from upheaval.records import RunFolder
 from upheaval.system import MemberStatus
 from upheaval.testing.calls import Client
+from upheaval.testing.together import Ask, Failure
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_chaos.record import FaultRecord
 
@@ -57,8 +60,11 @@ class Backend(Protocol):
     def record_fault(self, fault: FaultRecord) -> None:
         """Write down a fault that is there."""
 
-    def client(self, timeout_s: float) -> Client:
+    def client(self, timeout_s: float, accepts: Accepts | None = None) -> Client:
         """A client whose session is opened with its first request."""
+
+    def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
+        """Send each request once, all of them before any answer is waited for, and return how each ended."""
 
     def load(self, settings: WorkloadSettings) -> RunningLoad:
         """Start a load on the shipped service of the cluster."""

@@ -7,41 +7,75 @@ neither clusters nor files.
 import itertools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final, Self
 
-from upheaval.records import Function, Operation, Outcome, answer_text, call_digest
+from upheaval.accepts import Accepts, Test, test_of
+from upheaval.records import Function, Operation, Outcome, Stray, answer_text, call_digest
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
+from upheaval_node.ports import Buffer
 
 NAME: Final = "request"
+RETRY_WAIT_S: Final = 0.5
+"""Between the tries of one request: a leader is elected in a few of these."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A call under way. `end` writes it down."""
+
+    process: int
+    payload: bytes
+    is_matched: bool
+    invoke_ns: int
 
 
 class Client(ABC):
     """A client of the cluster: `request` sends bytes to the service and waits for its answer.
 
-    Each request is a call of the history where there is a log of calls.
+    Each request is a call of the history where there is a log of calls. `accepts` is that of requests without one.
     """
 
-    def __init__(self, calls: "CallLog | None") -> None:
+    def __init__(self, calls: "CallLog | None", accepts: Accepts | None = None) -> None:
         self._calls = calls
+        self._accepts = accepts
         self._slot = -1 if calls is None else calls.new_process()
+        self._news: list[bytes] = []
 
-    def request(self, payload: bytes) -> bytes:
-        """Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later."""
-        self._require_session()
-        if self._calls is None:
-            return self._ask(payload)
-        try:
-            with self._calls.call(self._slot, payload, self._session_id) as answers:
-                answers.append(self._ask(payload))
-                return answers[0]
-        except OutcomeUnknown:
-            self._slot = self._calls.new_process()
-            raise
+    def request(
+        self,
+        payload: bytes,
+        accepts: Accepts | None = None,
+        *,
+        retries: int = 0,
+        retry_wait_s: float = RETRY_WAIT_S,
+    ) -> bytes:
+        """The answer: the first message that `accepts` takes, without one the first that comes.
 
-    def _require_session(self) -> None:
-        """What has to be there before a request begins. Raises `NotSent`; nothing is written down then."""
+        Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later. After
+        either it is sent again, `retries` times at most, with a wait before each. Each try is a call of its own in the
+        history, so the service has to know a request that it had before.
+        """
+        while True:
+            try:
+                return self._try(payload, accepts)
+            except (NotSent, OutcomeUnknown):
+                if retries <= 0:
+                    raise
+            retries -= 1
+            self.wait(retry_wait_s)
+
+    def news(self) -> list[bytes]:
+        """The messages since the last time that answered nothing, in the order in which they came."""
+        self.wait(0)
+        news, self._news = self._news, []
+        return news
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and take what comes."""
 
     @abstractmethod
     def close(self) -> None:
@@ -54,19 +88,66 @@ class Client(ABC):
         self.close()
 
     @abstractmethod
+    def _try(self, payload: bytes, accepts: Accepts | None) -> bytes:
+        """One request, once. Uses `_call`."""
+
+    @abstractmethod
     def _session_id(self) -> int | None:
         """The cluster session that took the last request; None when none did."""
 
-    @abstractmethod
-    def _ask(self, payload: bytes) -> bytes:
-        """Send it and wait for the answer."""
+    def _test_for(self, payload: bytes, accepts: Accepts | None) -> Test | None:
+        """Raises `UsageError` for a request that the rule does not fit."""
+        return test_of(accepts or self._accepts, payload)
+
+    def _begin(self, payload: bytes, test: Test | None) -> Call | None:
+        """None where calls are not written down."""
+        return None if self._calls is None else self._calls.begin(self._slot, payload, is_matched=test is not None)
+
+    def _end(self, call: Call | None, outcome: Outcome, answer: bytes | None = None) -> None:
+        """A client slot makes no call after one whose outcome is unknown: what comes next has another."""
+        if call is None or self._calls is None:
+            return
+        self._calls.end(call, outcome, answer, None if outcome is Outcome.FAIL else self._session_id())
+        if outcome is Outcome.UNKNOWN:
+            self._slot = self._calls.new_process()
+
+    @contextmanager
+    def _call(self, payload: bytes, test: Test | None) -> Generator[list[bytes]]:
+        """Around one call, whose answer is put into the list.
+
+        What ends it by anything but an answer or `NotSent` leaves its outcome unknown.
+        """
+        call, outcome = self._begin(payload, test), Outcome.UNKNOWN
+        answers: list[bytes] = []
+        try:
+            yield answers
+            outcome = Outcome.OK
+        except NotSent:
+            outcome = Outcome.FAIL
+            raise
+        finally:
+            self._end(call, outcome, answers[0] if answers else None)
+
+    def _hear(self, payload: Buffer) -> None:
+        """Take a message that answers nothing."""
+        message, session = bytes(payload), self._session_id()
+        self._news.append(message)
+        if self._calls is not None and session is not None:
+            self._calls.add_news(session, message)
 
 
 class CallLog:
     """All calls of one run. Clients of several threads may share it."""
 
-    def __init__(self, add: Callable[[Operation], None], clock_ns: Callable[[], int], first_id: int = 0) -> None:
+    def __init__(
+        self,
+        add: Callable[[Operation], None],
+        add_stray: Callable[[Stray], None],
+        clock_ns: Callable[[], int],
+        first_id: int = 0,
+    ) -> None:
         self._add = add
+        self._add_stray = add_stray
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._ids = itertools.count(first_id)
@@ -77,37 +158,32 @@ class CallLog:
         """A client slot: one call at a time, and none after one whose outcome is unknown."""
         return next(self._processes)
 
-    @contextmanager
-    def call(
-        self, process: int, payload: bytes, session_id: Callable[[], int | None] = lambda: None
-    ) -> Iterator[list[bytes]]:
-        """Around one call, whose answer is put into the list.
+    def begin(self, process: int, payload: bytes, *, is_matched: bool) -> Call:
+        """Of a call that is sent now. `is_matched`: a test tells its answer from other messages."""
+        return Call(process, payload, is_matched, self._clock_ns())
 
-        What ends it by anything but an answer or `NotSent` leaves its outcome unknown.
-        """
-        invoke_ns, outcome = self._clock_ns(), Outcome.UNKNOWN
-        answers: list[bytes] = []
-        try:
-            yield answers
-            outcome = Outcome.OK
-        except NotSent:
-            outcome = Outcome.FAIL
-            raise
-        finally:
-            complete_ns = self._clock_ns() if outcome is Outcome.OK else None
-            with self._lock:
-                self.acknowledged += outcome is Outcome.OK
-                self._add(
-                    Operation(
-                        id=next(self._ids),
-                        process=process,
-                        f=Function.CALL,
-                        key=NAME,
-                        value=call_digest(payload),
-                        invoke_ns=invoke_ns,
-                        complete_ns=complete_ns,
-                        outcome=outcome,
-                        result=answer_text(answers[0]) if answers else None,
-                        session=None if outcome is Outcome.FAIL else session_id(),
-                    )
+    def end(self, call: Call, outcome: Outcome, answer: bytes | None, session: int | None) -> None:
+        """Write it down."""
+        complete_ns = self._clock_ns() if outcome is Outcome.OK else None
+        with self._lock:
+            self.acknowledged += outcome is Outcome.OK
+            self._add(
+                Operation(
+                    id=next(self._ids),
+                    process=call.process,
+                    f=Function.CALL,
+                    key=NAME,
+                    value=call_digest(call.payload),
+                    invoke_ns=call.invoke_ns,
+                    complete_ns=complete_ns,
+                    outcome=outcome,
+                    result=None if answer is None else answer_text(answer),
+                    session=session,
+                    matched=True if call.is_matched and answer is not None else None,
                 )
+            )
+
+    def add_news(self, session: int, message: bytes) -> None:
+        """Write down a message that answers nothing."""
+        with self._lock:
+            self._add_stray(Stray(session, self._clock_ns(), text=answer_text(message)))

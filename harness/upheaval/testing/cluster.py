@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
+from upheaval.accepts import Accepts
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import end_run, needs_closing_snapshot, perform
@@ -20,8 +21,9 @@ from upheaval.runtimes import cluster_file
 from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, RunningLoad
 from upheaval.testing.backup import Backup
-from upheaval.testing.calls import Client
+from upheaval.testing.calls import RETRY_WAIT_S, Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
+from upheaval.testing.together import Ask, ask_together
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 from upheaval_node.suggestions import did_you_mean
 
@@ -135,6 +137,7 @@ class Cluster:
         self._clients: list[Client] = []
         self._is_down = False
         self._has_commands = False
+        self._report: Report | None = None
 
     def _make_live(self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
@@ -220,11 +223,32 @@ class Cluster:
         """Wait until what `expect_end` named has ended; returns the exit statuses, 0 for an end in order."""
         return self._backend.wait_until_ended(self._known(member_id), names, timeout_s)
 
-    def client(self, timeout_s: float = CLIENT_TIMEOUT_S) -> Client:
-        """A client for requests to a service of one's own, each in the history; it is closed with the cluster."""
-        client = self._backend.client(timeout_s)
+    def client(self, timeout_s: float = CLIENT_TIMEOUT_S, accepts: Accepts | None = None) -> Client:
+        """A client for requests to a service of one's own, each in the history; it is closed with the cluster.
+
+        `accepts` is that of each request that has none of its own.
+        """
+        client = self._backend.client(timeout_s, accepts)
         self._clients.append(client)
         return client
+
+    def together(
+        self,
+        *asks: tuple[Client, bytes],
+        accepts: Accepts | None = None,
+        retries: int = 0,
+        retry_wait_s: float = RETRY_WAIT_S,
+    ) -> list[bytes]:
+        """Requests of several clients, all under way at once; returns their answers in the order of the requests.
+
+        `accepts`, `retries` and what is raised are those of `Client.request`; it is raised when all have ended.
+        """
+        return ask_together(
+            [Ask(client, payload, accepts) for client, payload in asks],
+            self._backend.ask_round,
+            retries=retries,
+            retry_wait_s=retry_wait_s,
+        )
 
     def start_load(self, settings: WorkloadSettings) -> RunningLoad:
         """What `workload` runs. Raises `UsageError` for a service that does not know its operations."""
@@ -318,7 +342,13 @@ class Cluster:
             needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
             end_run(self._backend.target, takes_snapshot=needs)
             self.down()
-        return replace(verify_run(self.run.path), run=str(self.run.path))
+        self._report = replace(verify_run(self.run.path), run=str(self.run.path))
+        return self._report
+
+    @property
+    def report(self) -> Report | None:
+        """What `verify` returned last; None before it."""
+        return self._report
 
     def assert_valid(self) -> Report:
         """As `verify`. Raises `AssertionError` with what is broken, the worst first, when the run is not valid."""

@@ -1,11 +1,13 @@
 """A test's cluster of real members: processes on loopback, or containers."""
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from upheaval.accepts import Accepts, Test
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.links import open_links, watch_consensus
 from upheaval.operations.restore import Source, next_id, restore, spec_of
@@ -15,6 +17,7 @@ from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec, WaitingClient, WaitingClients
 from upheaval.testing.calls import CallLog, Client
+from upheaval.testing.together import Ask, Failure
 from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.record import FaultRecord
@@ -45,7 +48,7 @@ class LiveBackend:
         self._first_id = next_id(self.run.read_history()) if self.run.history_file.is_file() else 0
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
         self._history: HistoryWriter | None = None
-        self._calls = CallLog(self._add_call, time.monotonic_ns, self._first_id)
+        self._calls = CallLog(self._add_call, self.run.add_stray, time.monotonic_ns, self._first_id)
         self._load: ProcessLoad | None = None
         self._clients: WaitingClients | None = None
         self._has_calls = ":" in cluster.config.service
@@ -90,13 +93,18 @@ class LiveBackend:
 
     # --- clients and the end ---
 
-    def client(self, timeout_s: float) -> Client:
+    def client(self, timeout_s: float, accepts: Accepts | None = None) -> Client:
         """Its calls go into the history where the service is one's own."""
         if self._clients is None:
             target = self.target
             options: ClientOptions = {"client_name": "upheaval test", "tls": target.client_tls()}
             self._clients = target.system.waiting_clients(target.way_in(), options)
-        return LiveClient(self._clients.new_client(timeout_s), self._calls if self._has_calls else None)
+        return LiveClient(self._clients.new_client(timeout_s), self._calls if self._has_calls else None, accepts)
+
+    def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
+        """Each from a thread of its own."""
+        with ThreadPoolExecutor(max(1, len(asks)), "upheaval-client") as threads:
+            return list(threads.map(_result_of, asks))
 
     def load(self, settings: WorkloadSettings) -> ProcessLoad:
         """Written into the manifest, and started in a thread of its own."""
@@ -123,24 +131,49 @@ class LiveBackend:
         self._history.add(operation)
 
 
+def _result_of(ask: Ask) -> bytes | Failure:
+    try:
+        return ask.client.request(ask.payload, ask.accepts)
+    except (NotSent, OutcomeUnknown) as error:
+        return error
+
+
 class LiveClient(Client):
     """Requests over real sockets; opens another session when the last one is of no use."""
 
-    def __init__(self, client: WaitingClient, calls: CallLog | None) -> None:
-        super().__init__(calls)
+    def __init__(self, client: WaitingClient, calls: CallLog | None, accepts: Accepts | None = None) -> None:
+        super().__init__(calls, accepts)
         self._client = client
+        self._client.on_unasked = self._hear
         self._is_opened = False
+        self._is_closed = False
+
+    def wait(self, seconds: float) -> None:
+        """Keeps the session alive; a client that is closed hears nothing more."""
+        if not self._is_closed:
+            self._client.idle(seconds)
 
     def close(self) -> None:
-        """End the session and release its sockets."""
-        self._client.close()
+        """End the session and release its sockets. What has come by then is heard."""
+        if not self._is_closed:
+            self._is_closed = True
+            with suppress(NodeError):
+                self._client.idle(0)
+            self._client.close()
 
-    def _session_id(self) -> int:
-        return int(self._client.session.session_id)
+    def _session_id(self) -> int | None:
+        return int(self._client.session.session_id) if self._is_opened else None
 
-    def _ask(self, payload: bytes) -> bytes:
+    def _try(self, payload: bytes, accepts: Accepts | None) -> bytes:
+        test = self._test_for(payload, accepts)
+        self._require_session()
+        with self._call(payload, test) as answers:
+            answers.append(self._ask(payload, test))
+            return answers[0]
+
+    def _ask(self, payload: bytes, test: Test | None) -> bytes:
         try:
-            return self._client.request(payload)
+            return self._client.request(payload, test)
         except OutcomeUnknown:
             # A late answer must not be taken for that of the next request.
             self._client.session.close()
@@ -151,6 +184,7 @@ class LiveClient(Client):
         return not self._is_opened or self._client.session.is_closed
 
     def _require_session(self) -> None:
+        """Raises `NotSent`; nothing is written down then."""
         try:
             # One turn, so that a session that ended meanwhile is known to have ended.
             self._client.idle(0)

@@ -1,17 +1,20 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
+from collections.abc import Sequence
 from typing import Self
 
+from upheaval.accepts import Accepts, Test
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.simulated import SimulatedTarget
 from upheaval.operations.restore import Source
 from upheaval.operations.simulated_restore import restore_into
-from upheaval.records import RunFolder
+from upheaval.records import Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, member_settings
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import ClusterSpec
-from upheaval.testing.calls import CallLog, Client
+from upheaval.testing.calls import Call, CallLog, Client
+from upheaval.testing.together import Ask, Failure
 from upheaval.workload import ClientLoad, LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.session import ClusterClient
@@ -51,7 +54,7 @@ class SimulatedBackend(SimulatedTarget):
         self._load: ClientLoad | None = None
         if origin is not None:
             restore_into(cluster, origin)
-        self._calls = CallLog(cluster.history.append, self.now_ns, cluster.first_id)
+        self._calls = CallLog(cluster.history.append, cluster.strays.append, self.now_ns, cluster.first_id)
 
     @property
     def target(self) -> Self:
@@ -92,11 +95,23 @@ class SimulatedBackend(SimulatedTarget):
 
     # --- clients and the end ---
 
-    def client(self, timeout_s: float) -> Client:
+    def client(self, timeout_s: float, accepts: Accepts | None = None) -> "SimulatedClient":
         """On a host of its own; its calls go into the history where the service is one's own."""
         self._clients += 1
         calls = self._calls if ":" in self.cluster.service else None
-        return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, calls)
+        return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, calls, accepts)
+
+    def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
+        """All in the same instant."""
+        begun: list[tuple[SimulatedClient, Call | None]] = []
+        for ask in asks:
+            assert isinstance(ask.client, SimulatedClient)
+            begun.append((ask.client, ask.client.begin(ask.payload, ask.accepts)))
+        clients = [client for client, _ in begun]
+        timeout_s = max((client.timeout_s for client in clients), default=0)
+        self.cluster.world.run_until(lambda: all(client.is_settled() for client in clients), int(timeout_s * S))
+        self.cluster.require_no_failure()
+        return [_result_of(client, call) for client, call in begun]
 
     def load(self, settings: WorkloadSettings) -> "SimulatedLoad":
         """Start a load on the shipped service."""
@@ -138,34 +153,66 @@ class SimulatedLoad:
         return self._load.counts
 
 
+def _result_of(client: "SimulatedClient", call: Call | None) -> bytes | Failure:
+    try:
+        return client.finish(call)
+    except (NotSent, OutcomeUnknown) as error:
+        return error
+
+
 class SimulatedClient(Client):
     """Requests from a host of its own in the simulated world. It is its process's agent."""
 
-    def __init__(self, cluster: SimulatedCluster, host: str, timeout_s: float, calls: CallLog | None) -> None:
-        super().__init__(calls)
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        host: str,
+        timeout_s: float,
+        calls: CallLog | None,
+        accepts: Accepts | None = None,
+    ) -> None:
+        super().__init__(calls, accepts)
+        self.timeout_s = timeout_s
         self._cluster = cluster
-        self._timeout_s = timeout_s
         self._random = cluster.world.stream(host)
         self._process = SimulatedProcess(cluster.world, host, host, on_exit=self._on_exit)
         network = cluster.fabric.network(self._process)
         self._media = MediaDriver(network, StaticResolver(), cluster.settings.media, self._random, name=host)
         self._session: ClusterClient | None = None
+        self._test: Test | None = None
         self._wanted: bytes | None = None
         self._is_sent = False
         self._answer: bytes | None = None
         self._process.start((self._media, self))
 
-    def _ask(self, payload: bytes) -> bytes:
+    def wait(self, seconds: float) -> None:
+        """Virtual time, for the whole cluster."""
+        self._cluster.world.run_for(int(seconds * S))
+
+    def _try(self, payload: bytes, accepts: Accepts | None) -> bytes:
+        call = self.begin(payload, accepts)
+        self._cluster.world.run_until(self.is_settled, int(self.timeout_s * S))
+        self._cluster.require_no_failure()
+        return self.finish(call)
+
+    def begin(self, payload: bytes, accepts: Accepts | None) -> Call | None:
+        """Ask, without letting time pass."""
+        self._test = self._test_for(payload, accepts)
         self._wanted, self._is_sent, self._answer = payload, False, None
         self._process.post(lambda: None)
-        self._cluster.world.run_until(self._is_settled, int(self._timeout_s * S))
-        self._cluster.require_no_failure()
+        return self._begin(payload, self._test)
+
+    def finish(self, call: Call | None) -> bytes:
+        """The answer that has come. Raises `NotSent` or `OutcomeUnknown` when none has."""
         self._wanted = None
         answer = self._settled_answer()
         if answer is not None:
+            self._end(call, Outcome.OK, answer)
             return answer
         if not self._was_sent():
+            self._end(call, Outcome.FAIL)
             raise NotSent("not sent within the time-out: no session with the cluster")
+        self._end(call, Outcome.UNKNOWN)
         if self._session is not None:
             # A late answer must not be taken for that of the next request.
             session = self._session
@@ -188,7 +235,8 @@ class SimulatedClient(Client):
     def _was_sent(self) -> bool:
         return self._is_sent
 
-    def _is_settled(self) -> bool:
+    def is_settled(self) -> bool:
+        """Whether the answer has come, or none will."""
         ended = self._is_sent and (self._session is None or self._session.is_closed)
         return self._answer is not None or ended or bool(self._cluster.failures)
 
@@ -224,5 +272,8 @@ class SimulatedClient(Client):
         return min(deadline_ns, self._cluster.world.now_ns + RETRY_NS) if is_waiting else deadline_ns
 
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
-        if self._is_sent and self._answer is None:
+        is_waiting = self._is_sent and self._wanted is not None and self._answer is None
+        if is_waiting and (self._test is None or self._test(payload)):
             self._answer = bytes(payload)
+        else:
+            self._hear(payload)

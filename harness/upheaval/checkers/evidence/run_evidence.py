@@ -13,6 +13,7 @@ from upheaval.checkers.evidence.spans import MemberSpans, spans_of
 from upheaval.checkers.evidence.stalls import Stall, longest_stall
 from upheaval.checkers.evidence.trace_facts import TraceFacts, facts_of_members
 from upheaval.checkers.evidence.troubles import Trouble, troubles
+from upheaval.checkers.history.attribution import Attribution, attributed
 from upheaval.checkers.history.calls import CountedCalls, count_calls
 from upheaval.checkers.history.columns import History, LogEntries, PlacedHistory
 from upheaval.records import (
@@ -52,10 +53,19 @@ class Evidence:
 
     @cached_property
     def calls(self) -> Sequence[Operation]:
-        """The requests to a service of the user's own, which the log has by their payloads."""
+        """The requests to a service of the user's own, which the log has by their payloads.
+
+        One whose answer may be another message has none.
+        """
+        return self.attribution.calls
+
+    @cached_property
+    def attribution(self) -> Attribution:
+        """Which calls are known to be answered."""
         if not self.operations.has_calls():
-            return []
-        return [operation for operation in self.operations if operation.f is Function.CALL]
+            return Attribution(())
+        calls = [operation for operation in self.operations if operation.f is Function.CALL]
+        return attributed(calls, self.strays)
 
     @cached_property
     def counted_calls(self) -> CountedCalls:

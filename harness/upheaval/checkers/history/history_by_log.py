@@ -21,11 +21,15 @@ from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Operation
 
 _NEEDS: Final = frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
+_BY_ANSWERS: Final = _NEEDS | {Source.STRAYS}
+"""A session that hears more than answers casts doubt on which message is which."""
 OfShipped = Callable[[Evidence], Finding]
-OfCalls = Callable[[of_calls.CountedCalls], Finding]
+OfCalls = Callable[[Evidence], Iterable[Finding]]
 
 
-def _judged(promise: Promise, of_shipped: OfShipped, of_calls_too: OfCalls) -> Checker:
+def _judged(
+    promise: Promise, of_shipped: OfShipped, of_calls_too: OfCalls, needs: frozenset[Source] = _NEEDS
+) -> Checker:
     """The checker of a promise that operations of shipped services and calls can break."""
 
     def check(evidence: Evidence) -> list[Result]:
@@ -36,10 +40,21 @@ def _judged(promise: Promise, of_shipped: OfShipped, of_calls_too: OfCalls) -> C
         if _has_shipped(evidence, log):
             found.append(of_shipped(evidence))
         if evidence.calls:
-            found.append(of_calls_too(evidence.counted_calls))
+            found.extend(of_calls_too(evidence))
         return [_worse(found)]
 
-    return Checker(promise, (promise,), _NEEDS, check)
+    return Checker(promise, (promise,), needs, check)
+
+
+def _calls_not_lost(evidence: Evidence) -> Iterable[Finding]:
+    yield of_calls.not_lost(evidence.counted_calls)
+    yield from _doubted(Promise.ACKNOWLEDGED_NOT_LOST, evidence)
+
+
+def _doubted(promise: Promise, evidence: Evidence) -> Iterable[Finding]:
+    """Unknown, where it is not known which message answered which call."""
+    if evidence.attribution.doubt:
+        yield Finding(promise, Verdict.UNKNOWN, evidence.attribution.doubt)
 
 
 def _has_shipped(evidence: Evidence, log: WitnessLog) -> bool:
@@ -80,6 +95,8 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     end = log.end_position if committed is None else min(log.end_position, committed)
     own = check_own_model(evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
     by_model = [finding for finding in own if finding.promise == Promise.LINEARIZABLE]
+    if by_model:
+        by_model.extend(_doubted(Promise.LINEARIZABLE, evidence))
     promised = [finding for finding in own if finding.promise != Promise.LINEARIZABLE]
     lost = witness.lost_rows(evidence.placed)
     if lost:
@@ -106,12 +123,17 @@ def _not_explained(lost: int, first: Operation) -> Finding:
 ACKNOWLEDGED: Final = _judged(
     Promise.ACKNOWLEDGED_NOT_LOST,
     lambda evidence: witness.acknowledged_not_lost(evidence.placed, evidence.logs.bounds),
-    of_calls.not_lost,
+    _calls_not_lost,
+    _BY_ANSWERS,
 )
 APPLIED_ONCE: Final = _judged(
-    Promise.APPLIED_ONCE, lambda evidence: witness.applied_once(evidence.placed), of_calls.once
+    Promise.APPLIED_ONCE,
+    lambda evidence: witness.applied_once(evidence.placed),
+    lambda evidence: [of_calls.once(evidence.counted_calls)],
 )
 HISTORY: Final = _judged(
-    Promise.HISTORY_COMPLETE, lambda evidence: witness.history_complete(evidence.placed), of_calls.explained
+    Promise.HISTORY_COMPLETE,
+    lambda evidence: witness.history_complete(evidence.placed),
+    lambda evidence: [of_calls.explained(evidence.counted_calls)],
 )
-LINEARIZABLE: Final = Checker("linearizable", (Promise.LINEARIZABLE,), _NEEDS | {Source.CODE}, _check_linearizable)
+LINEARIZABLE: Final = Checker("linearizable", (Promise.LINEARIZABLE,), _BY_ANSWERS | {Source.CODE}, _check_linearizable)

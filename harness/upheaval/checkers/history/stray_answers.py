@@ -18,10 +18,11 @@ from upheaval_node.types import S
 
 
 def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]:
-    """One result."""
+    """One result. What a service of a user's own sent besides its answers is not looked at."""
     late: set[int] = set()
     try:
-        for stray in sorted(strays, key=lambda stray: stray.received_ns):
+        of_shipped = (stray for stray in strays if stray.text is None)
+        for stray in sorted(of_shipped, key=lambda stray: stray.received_ns):
             _require_late(stray, late, placed)
     except Broken as broken:
         return [broken.finding(Promise.ANSWERED_ONCE)]

@@ -1,0 +1,86 @@
+"""Which message that a session hears answers which request: a function of one's own, or a rule over bytes of both.
+
+A service may send a session more than answers. `request` and `call` take the first message that `accepts` takes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+from upheaval.errors import UsageError
+from upheaval_node.ports import Buffer
+
+_TEMPLATE_ID: Final = slice(2, 4)
+"""In a message of SBE: the header is block length, template id, schema id and version, 16 bits each."""
+
+Test = Callable[[Buffer], bool]
+
+
+@runtime_checkable
+class AnswerRule(Protocol):
+    """Makes the test of the answer from the request."""
+
+    @property
+    def tells_requests_apart(self) -> bool:
+        """Whether it refuses the late answer to an earlier request of the session."""
+
+    def test_for(self, request: bytes) -> Test:
+        """What takes the answer to this request. Raises `UsageError` for a request that the rule does not fit."""
+
+
+Accepts = Test | AnswerRule
+"""What users give: a function of the answer alone, or a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationAt:
+    """The answer repeats `length` bytes of its request: those at `offset`, at `answer_offset` (default: the same)."""
+
+    offset: int
+    answer_offset: int | None = None
+    length: int = 8
+
+    def __post_init__(self) -> None:
+        if min(self.offset, self.answer_offset or 0) < 0 or self.length < 1:
+            raise UsageError(f"{self}: offsets count from 0, and an id has at least one byte")
+
+    @property
+    def tells_requests_apart(self) -> bool:
+        """As far as the ids differ."""
+        return True
+
+    def test_for(self, request: bytes) -> Test:
+        """Raises `UsageError` for a request that ends before its id does."""
+        wanted = bytes(request[self.offset : self.offset + self.length])
+        if len(wanted) < self.length:
+            raise UsageError(f"{self}: the request has only {len(request)} bytes")
+        begin = self.offset if self.answer_offset is None else self.answer_offset
+        return lambda answer: bytes(answer[begin : begin + self.length]) == wanted
+
+
+class TemplateId:
+    """The answer is an SBE message of one of these template ids, with SBE's header in little-endian order."""
+
+    def __init__(self, *ids: int) -> None:
+        if not ids or not all(0 <= number < 1 << 16 for number in ids):
+            raise UsageError(f"TemplateId{ids}: expected template ids from 0 to 65535")
+        self._ids = frozenset(number.to_bytes(2, "little") for number in ids)
+
+    @property
+    def tells_requests_apart(self) -> bool:
+        """The late answer to an earlier request looks the same."""
+        return False
+
+    def test_for(self, request: bytes) -> Test:  # noqa: ARG002 - the same for all
+        """The same for every request."""
+        return lambda answer: bytes(answer[_TEMPLATE_ID]) in self._ids
+
+
+def test_of(accepts: Accepts | None, request: bytes) -> Test | None:
+    """What takes the answer to a request; None takes any message. Raises `UsageError` as the rule does."""
+    return accepts.test_for(request) if isinstance(accepts, AnswerRule) else accepts
+
+
+def tells_requests_apart(accepts: Accepts | None) -> bool:
+    """Whether a late answer cannot be taken for that of the next request. A function is trusted to do so."""
+    return accepts.tells_requests_apart if isinstance(accepts, AnswerRule) else accepts is not None

@@ -1,0 +1,66 @@
+"""Which message answered which call, where a service sends more than answers.
+
+Without `accepts` a client takes the first message of its session as the answer. That holds as long as the service
+sends nothing else. From the first other message on the answers of a session may be those of earlier calls, and a
+message may be taken for the answer to a call that was lost. This module knows operations and strays; it knows no files.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from upheaval.records import Operation, Outcome, Stray
+
+ADVICE: Final = (
+    "say which message answers: request(payload, accepts=...) or call(name, payload, accepts=...), with a function, "
+    "CorrelationAt(offset) or TemplateId(id)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The calls as far as their answers are known to be theirs. `doubt` says why some are not; empty when all are."""
+
+    calls: Sequence[Operation]
+    doubt: str = ""
+
+
+def attributed(calls: Sequence[Operation], strays: Iterable[Stray]) -> Attribution:
+    """A session that asked without `accepts` and heard more than it asked shows that the service sends news.
+
+    Then no answer without `accepts` counts in any session: one may have heard news only, in the place of an answer.
+    """
+    doubtful = [call for call in calls if call.outcome is Outcome.OK and call.matched is None]
+    asking = {call.session for call in doubtful}
+    extra = _more_than_asked(calls, (each for each in strays if each.text is not None and each.session in asking))
+    if not extra:
+        return Attribution(calls)
+    session, count = min(extra.items(), key=lambda each: (-each[1], each[0]))
+    doubt = (
+        f"session {session} heard {count} messages more than it asked for, so which of them answer its calls is "
+        f"unknown; {len(doubtful)} calls without `accepts` do not count as acknowledged: {ADVICE}"
+    )
+    known = [_unanswered(call) if call.outcome is Outcome.OK and call.matched is None else call for call in calls]
+    return Attribution(known, doubt)
+
+
+def _more_than_asked(calls: Iterable[Operation], strays: Iterable[Stray]) -> Mapping[int, int]:
+    """By session, the messages that are no late answer to a call that was given up."""
+    given_up: dict[int | None, list[int]] = {}
+    for call in calls:
+        if call.outcome is Outcome.UNKNOWN:
+            given_up.setdefault(call.session, []).append(call.invoke_ns)
+    extra: Counter[int] = Counter()
+    for stray in sorted(strays, key=lambda stray: stray.received_ns):
+        waiting = given_up.get(stray.session, [])
+        late = next((invoke_ns for invoke_ns in waiting if invoke_ns <= stray.received_ns), None)
+        if late is None:
+            extra[stray.session] += 1
+        else:
+            waiting.remove(late)
+    return extra
+
+
+def _unanswered(call: Operation) -> Operation:
+    return replace(call, outcome=Outcome.UNKNOWN, complete_ns=None, result=None)

@@ -1,0 +1,52 @@
+"""Requests of several clients that are under way at the same time.
+
+The runtime makes a round of them, in which each is sent once; this module tries again what failed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from upheaval.accepts import Accepts
+from upheaval.errors import UsageError
+from upheaval.testing.calls import Client
+from upheaval_node.client.driver import NotSent, OutcomeUnknown
+
+Failure = NotSent | OutcomeUnknown
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one client asks, and what tells its answer from other messages."""
+
+    client: Client
+    payload: bytes
+    accepts: Accepts | None = None
+
+
+Round = Callable[[Sequence[Ask]], Sequence[bytes | Failure]]
+
+
+def ask_together(asks: Sequence[Ask], make_round: Round, *, retries: int, retry_wait_s: float) -> list[bytes]:
+    """The answers in the order of the requests.
+
+    Raises the first `NotSent` or `OutcomeUnknown` that the last try left, when all requests have ended, and
+    `UsageError` for two requests of one client.
+    """
+    if len({id(ask.client) for ask in asks}) < len(asks):
+        raise UsageError("together: a client has one request under way: use a client for each")
+    results = list(make_round(asks))
+    for _ in range(retries):
+        failed = [place for place, result in enumerate(results) if not isinstance(result, bytes)]
+        if not failed:
+            break
+        asks[failed[0]].client.wait(retry_wait_s)
+        again = make_round([asks[place] for place in failed])
+        for place, result in zip(failed, again, strict=True):
+            results[place] = result
+    return [_answer(result) for result in results]
+
+
+def _answer(result: bytes | Failure) -> bytes:
+    if isinstance(result, bytes):
+        return result
+    raise result

@@ -1,0 +1,81 @@
+"""Tests that do not ask for a verdict: the plugin judges their runs when they have passed."""
+
+from pathlib import Path
+
+import pytest
+
+from support.stranger import pytest_in, require_nothing_running
+
+SERVICE = """
+from upheaval import ClusteredService
+
+class Raising(ClusteredService):
+    count = 0
+
+    def on_session_message(self, session, timestamp, payload, position):
+        self.count += 1
+        session.respond(payload)
+        if self.count % 5 == 0:
+            raise ValueError("every fifth")
+"""
+TESTS = """
+import pytest
+
+def asked(cluster):
+    client = cluster.client()
+    for number in range(6):
+        client.request(b"%d" % number)
+
+def test_forgets(cluster):
+    asked(cluster)
+
+def test_verifies_and_does_not_look(cluster):
+    asked(cluster)
+    cluster.verify()
+
+@pytest.mark.upheaval(verify=False)
+def test_wants_it(cluster):
+    asked(cluster)
+
+@pytest.mark.upheaval(service="workbench")
+def test_is_right_with_little_traffic(cluster, workload):
+    workload.wait_for(5)
+
+@pytest.mark.upheaval(service="workbench", verify=False)
+def test_fails(cluster):
+    assert not asked
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / "raising.py").write_text(SERVICE)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nupheaval_service = raising:Raising\n")
+    return tmp_path
+
+
+def test_a_test_that_does_not_judge_its_run_is_red_where_that_is_invalid(repository: Path, python: Path) -> None:
+    done = pytest_in(repository, python, "--runtime", "simulated")
+    assert done.returncode == 1
+    for word in (
+        "ERROR test_it.py::test_forgets",
+        "ERROR test_it.py::test_verifies_and_does_not_look",
+        "FAILED test_it.py::test_fails",
+        "its run is invalid",
+        "every fifth",
+        "raising.py:11",
+        "1 failed, 4 passed, 2 errors",
+        "is judged by: upheaval verify",
+    ):
+        assert word in done.stdout, done.stdout
+    runs = {folder.name.partition("-2")[0] for folder in (repository / "runs").iterdir()}
+    assert runs == {"test_forgets", "test_verifies_and_does_not_look", "test_fails"}
+    require_nothing_running(repository)
+
+
+def test_the_ini_file_leaves_it_to_the_tests(repository: Path, python: Path) -> None:
+    done = pytest_in(repository, python, "--runtime", "simulated", "-k", "forgets", "-o", "upheaval_verify=asked")
+    assert done.returncode == 0, done.stdout
+    done = pytest_in(repository, python, "--runtime", "simulated", "-k", "forgets", "-o", "upheaval_verify=never")
+    assert (done.returncode, "upheaval_verify 'never': use always or asked" in done.stdout) == (1, True), done.stdout
