@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from upheaval_node.sbe import SbeMessage
+
 PlainPromise = Callable[["OwnRun"], object]
 
 PROMISES: Final[dict[str, PlainPromise]] = {}
@@ -51,7 +53,7 @@ class Model(ABC):
 
     @abstractmethod
     def apply(self, request: Request) -> Any:
-        """Change the state, and return what the answer must be: bytes, text, or anything else as JSON.
+        """Change the state, and return what the answer must be: bytes, text, an SBE message, or anything else as JSON.
 
         None stands for a service that answers `null`.
         """
@@ -115,6 +117,8 @@ def promise(sentence: str) -> Callable[[PlainPromise], PlainPromise]:
 
 def says(answer: bytes, expected: Any) -> bool:
     """Whether an answer is these bytes, this text, or else this value as JSON, in which 1 and true differ."""
+    if isinstance(expected, SbeMessage):
+        expected = expected.encode()
     if isinstance(expected, bytes | bytearray | memoryview):
         return answer == bytes(expected)
     try:

@@ -35,6 +35,7 @@ _REMEMBERED = (
     "leader_disconnect_ms",
     "service",
     "model",
+    "schema",
     "base_port",
 )
 
@@ -46,6 +47,8 @@ def up(options: UpOptions) -> int:
     options = settings.completed(options)
     runtime = options.runtime or settings.runtime_among(LIVE_RUNTIMES) or PROCESS
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
+    if options.schema is not None:
+        given["schema"] = str(Path(options.schema).absolute())
     if options.system is not None:
         given["system"] = system_named(options.system).text
     if options.trace and not is_there:

@@ -39,7 +39,7 @@ def run(options: RunOptions) -> int:
     runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
     exact = find_exact(options.name)
     if exact is not None:
-        others = (options.planted, options.service, options.user, options.model, options.system)
+        others = (options.planted, options.service, options.user, options.model, options.schema, options.system)
         if runtime not in (None, SIMULATED) or any(choice is not None for choice in others):
             raise UsageError(
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
@@ -49,7 +49,7 @@ def run(options: RunOptions) -> int:
     scenario = load_scenario(options.name)
     settings = read_settings()
     completed = settings.completed(options)
-    own = own_code(completed.service, completed.user, completed.model)
+    own = own_code(completed.service, completed.user, completed.model, options.schema)
     # What a scenario names comes before what the project sets.
     names_system = scenario.cluster.system != CLUSTER_OF_THREE.system
     scenario = scenario.on_system(options.system if names_system else completed.system)

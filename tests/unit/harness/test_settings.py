@@ -88,6 +88,7 @@ def options(service: str | None = None, user: str | None = None, system: str | N
         service=service,
         user=user,
         model=None,
+        schema=None,
         json=False,
         out=None,
         dir=None,
