@@ -131,7 +131,7 @@ class TraceOptions:
     )
     requests: bool = option(
         "--requests",
-        help="the requests to a service of one's own in the log, with their answers; --message names these",
+        help="the requests to a custom service in the log, with their answers; --message names these",
     )
     json: bool = json_option("print one object a line, as in the run folder")
 
