@@ -75,6 +75,11 @@ class UserOptions:
     )
 
 
+@dataclass(frozen=True)
+class CompletionOptions:
+    shell: str = option(choices=["bash", "zsh", "fish"], help="for which shell")
+
+
 def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("build")
@@ -104,6 +109,9 @@ def add_commands(commands: Commands) -> None:
         actions.add(
             "reload", "have running members reload certificates and credentials", ClusterOptions, "security:reload"
         )
+    commands.add(
+        "completion", "print the script that completes commands in a shell", CompletionOptions, "completion:completion"
+    )
     commands.add(
         "doctor",
         "say what this machine has, which commands will work, and how to install what is missing",
