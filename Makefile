@@ -15,7 +15,7 @@ SEED ?= 1
 COUNT ?= 20
 AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench wheel clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench wheel docs clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,12 +56,14 @@ uplot: ## Fetch the library of the page's charts again by npm, and compare it wi
 demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
 	@$(BIN)/upheaval demo
 
-check: $(VENV)/.dev ## Lint, formatting, types and import contracts
+check: $(VENV)/.dev ## Lint, formatting, types, import contracts, workflows and Dockerfiles
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
-	@$(BIN)/yamllint .github
+	@$(BIN)/yamllint .github action.yml .pre-commit-config.yaml
+	@$(BIN)/zizmor --offline --quiet --no-progress .
+	@$(BIN)/hadolint images/*/Dockerfile
 
 test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) check ## Everything that this machine can run, and what it could not
 	@$(BIN)/python tools/run_tests.py --require "$(REQUIRE)"
@@ -109,6 +111,15 @@ bench: $(VENV)/.dev ## Measure beside Aeron, etcd and PySyncObj, where they are;
 	@$(BIN)/python bench/run.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/hot_spots.py
 
+# In an environment of its own: Sphinx and what uploads packages want different versions of docutils.
+docs: $(VENV)/docs/.done ## Build the site into docs/_build/html; a warning is an error
+	@$(VENV)/docs/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+$(VENV)/docs/.done: requirements/docs.txt
+	@$(PYTHON) -m venv $(VENV)/docs
+	@$(VENV)/docs/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $<
+	@touch $@
+
 clean: ## Remove environment, compiled modules, caches and runs
-	@rm -rf $(VENV) node/upheaval_node/_compiled build dist member-classes $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@rm -rf $(VENV) node/upheaval_node/_compiled build dist docs/_build member-classes $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

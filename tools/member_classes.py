@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from aeron_jar import ROOT, SHA256, member_classes
+from upheaval.aeron_programs import READY_MADE, classes_name
 from upheaval.errors import HarnessError
-from upheaval.system.aeron_programs import READY_MADE, classes_name
 
 FOLDER: Final = ROOT / READY_MADE
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench.figures import Figures
 from bench.own import MESSAGE_LENGTH, WARM_UP_NS, request_of, running_cluster
+from upheaval.aeron_programs import USUAL_VERSION, jar, java_line
 from upheaval.errors import HarnessError
 from upheaval.system import AERON
-from upheaval.system.aeron_programs import USUAL_VERSION, jar, java_line
 from upheaval_node.types import S
 
 SOURCE = Path(__file__).resolve().parents[1] / "aeron_load" / "WindowLoad.java"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from upheaval.testing.chaos import ActiveFault, Chaos
     from upheaval.testing.cluster import Cluster, Workload
     from upheaval_node.client.driver import NotSent, OutcomeUnknown
+    from upheaval_node.sbe import SbeError, SbeMessage, SbeSchema, load_schema
     from upheaval_node.service.api import ClusteredService
 
 __all__ = [
@@ -39,11 +40,15 @@ __all__ = [
     "Report",
     "Request",
     "RunFolder",
+    "SbeError",
+    "SbeMessage",
+    "SbeSchema",
     "TemplateId",
     "UnknownOutcome",
     "UsageError",
     "Verdict",
     "Workload",
+    "load_schema",
     "promise",
     "verify_run",
 ]
@@ -67,11 +72,15 @@ _MODULES = {
     "Report": "upheaval.checkers.verdict",
     "Request": "upheaval.model",
     "RunFolder": "upheaval.records.run_folder",
+    "SbeError": "upheaval_node.sbe",
+    "SbeMessage": "upheaval_node.sbe",
+    "SbeSchema": "upheaval_node.sbe",
     "TemplateId": "upheaval.accepts",
     "UnknownOutcome": "upheaval.errors",
     "UsageError": "upheaval.errors",
     "Verdict": "upheaval.checkers.verdict",
     "Workload": "upheaval.testing.cluster",
+    "load_schema": "upheaval_node.sbe",
     "promise": "upheaval.model",
     "verify_run": "upheaval.checkers.judge",
 }

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from upheaval_node.sbe import SbeMessage
+
 PlainPromise = Callable[["OwnRun"], object]
 
 PROMISES: Final[dict[str, PlainPromise]] = {}
@@ -51,7 +53,7 @@ class Model(ABC):
 
     @abstractmethod
     def apply(self, request: Request) -> Any:
-        """Change the state, and return what the answer must be: bytes, text, or anything else as JSON.
+        """Change the state, and return what the answer must be: bytes, text, an SBE message, or anything else as JSON.
 
         None stands for a service that answers `null`.
         """
@@ -65,11 +67,25 @@ class Model(ABC):
         """Whether an answer is the expected one, for services that may answer in several ways."""
         return says(answer, expected)
 
+    # What else the log has, called in its order. `timestamp` is the cluster's time, in its time unit.
+
+    def session_opened(self, session_id: int, timestamp: int) -> None:
+        """The log opens a session here."""
+
     def session_closed(self, session_id: int, timestamp: int) -> None:
         """The log closes a session here."""
 
     def timer_fired(self, timer_id: int, timestamp: int) -> None:
         """The log has a timer of the service here."""
+
+    def service_message(self, payload: bytes, timestamp: int) -> None:
+        """The log has a message here that the service sent to itself (`cluster.offer`)."""
+
+    def term_began(self, term_id: int, timestamp: int) -> None:
+        """A leadership term begins here."""
+
+    def time_passed(self, timestamp: int) -> None:
+        """The cluster's time goes on to `timestamp`, before the entry that has it."""
 
 
 class OwnRun:
@@ -115,6 +131,8 @@ def promise(sentence: str) -> Callable[[PlainPromise], PlainPromise]:
 
 def says(answer: bytes, expected: Any) -> bool:
     """Whether an answer is these bytes, this text, or else this value as JSON, in which 1 and true differ."""
+    if isinstance(expected, SbeMessage):
+        expected = expected.encode()
     if isinstance(expected, bytes | bytearray | memoryview):
         return answer == bytes(expected)
     try:

@@ -38,7 +38,7 @@ FAILED_SEEDS = "upheaval/failed-seeds"
 REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
-_FROM_INI = ("service", "source", "image", "model", "client", "system")
+_FROM_INI = ("service", "source", "image", "model", "schema", "client", "system")
 _MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "leader_disconnect_ms", "components", "links", "verify")
 _ALWAYS, _ASKED = "always", "asked"
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
@@ -84,6 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
     parser.addini("upheaval_client", "the client program in Java that requests go through, CLASSPATH:Class")
     parser.addini("upheaval_model", "the model of that service, module:Class, or a module with promises")
+    parser.addini("upheaval_schema", "the SBE schema of its messages, a file relative to the root of the tests")
     parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
     parser.addini("upheaval_system", "what the members of clusters are, NAME or NAME:VERSION (default upheaval)")
     parser.addini(
@@ -344,6 +345,8 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
         options["source"] = config.rootpath / options["source"]
     elif ":" in options.get("service", ""):
         options["source"] = config.rootpath
+    if options.get("schema"):
+        options["schema"] = config.rootpath / options["schema"]
     # Proxies cost something: only a test that may want to break links gets them.
     options.setdefault("links", "upheaval_chaos" in getattr(item, "fixturenames", ()))
     return options

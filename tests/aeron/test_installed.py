@@ -9,7 +9,7 @@ import pytest
 from aeron_jar import VERSION, jar, member_classes
 from member_classes import pack
 from support.stranger import environment, make_environment
-from upheaval.system.aeron_programs import READY_MADE, classes_name
+from upheaval.aeron_programs import READY_MADE, classes_name
 
 
 @pytest.mark.heavy

@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Final
 
 import pytest
+import yaml
 
-from support.pages import ROOT, PageBlock, page_blocks
+from support.pages import PAGES, ROOT, PageBlock, page_blocks
 from support.shell_lines import commands_of
 from upheaval.cli.main import _parser
 from upheaval.scenario.text import parse_scenario
@@ -56,6 +57,10 @@ def check_console(block: PageBlock) -> None:
     assert re.search(r"^\$ ", block.block.text, re.MULTILINE)
 
 
+def check_yaml(block: PageBlock) -> None:
+    assert yaml.safe_load(block.block.text)
+
+
 def check_python(block: PageBlock) -> None:
     """It parses, and what it imports of ours is there; `test_python` runs it."""
     for node in ast.walk(ast.parse(block.block.text)):
@@ -65,7 +70,18 @@ def check_python(block: PageBlock) -> None:
                 assert hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}"), name.name
 
 
+def check_toctree(block: PageBlock) -> None:
+    names = [line for line in block.block.text.splitlines() if line and not line.startswith(":")]
+    assert [name for name in names if not (ROOT / "docs" / f"{name}.md").is_file()] == []
+
+
+def check_include(block: PageBlock) -> None:
+    assert ((ROOT / block.page).parent / block.block.info.split()[1]).is_file()
+
+
 LANGUAGES: Final[dict[str, Callable[[PageBlock], None]]] = {
+    "{include}": check_include,
+    "{toctree}": check_toctree,
     "console": check_console,
     "dockerfile": check_dockerfile,
     "ini": check_ini,
@@ -74,6 +90,7 @@ LANGUAGES: Final[dict[str, Callable[[PageBlock], None]]] = {
     "python": check_python,
     "text": check_text,
     "toml": check_toml,
+    "yaml": check_yaml,
 }
 
 
@@ -144,3 +161,9 @@ def test_the_commands_of_a_block_exist_with_their_options(block: PageBlock, pyte
 def test_commands_are_split_as_a_shell_does() -> None:
     text = "A=1 b 'c d' && e > f | g; for x in $(h i); do\n  j $x || break  # k\ndone"
     assert list(commands_of(text)) == [["h", "i"], ["b", "c d"], ["e"], ["g"], ["j", "$x"], ["break"]]
+
+
+def test_the_site_has_every_page() -> None:
+    listed = {line for block in page_blocks("{toctree}") for line in block.block.text.splitlines()}
+    pages = {page.removeprefix("docs/").removesuffix(".md") for page in PAGES if page.startswith("docs/")}
+    assert pages - listed == {"index"}

@@ -20,6 +20,7 @@ SERVICE = Path("locks") / "service.py"
         ("bank", 4, ("process", "-n", "2")),
         ("locks", 6, ("simulated", "--seeds", "1..2", "-n", "2")),
         ("locks", 3, ("process",)),
+        ("orders", 2, ("simulated",)),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each),
 )
@@ -56,7 +57,7 @@ def test_a_bug_that_the_tests_themselves_do_not_see_is_named(
     assert f"invalid: {says}" in done.stdout
 
 
-@pytest.mark.parametrize("example", ["bank", "locks", "java-auction"])
+@pytest.mark.parametrize("example", ["bank", "locks", "orders", "java-auction"])
 def test_the_example_uses_the_public_interface_only(example: str) -> None:
     sources = [path.read_text() for path in (EXAMPLES / example).rglob("*.py")]
     imported = {line for text in sources for line in re.findall(r"^ *(?:from|import) +upheaval\S*", text, re.M)}

@@ -46,16 +46,20 @@ def campaign(options: CampaignOptions) -> int:
     planted = None if options.planted is None else bug_named(options.planted).name
     if options.canary and (planted is not None or options.dir is not None or options.service is not None):
         raise UsageError("--canary plants a bug of its own in our node: leave out --planted, --dir and --service")
-    own = own_code(options.service, options.user, options.model)
+    own = own_code(options.service, options.user, options.model, options.schema)
     if own is not None:
         # Every seed would say it otherwise.
-        cluster_file.check(ClusterSpec(service=own.service, source=own.source, model=own.model).made(""), SIMULATED)
+        cluster_file.check(_spec_of(own).made(""), SIMULATED)
         load_maker(own.user, own.source)
     if options.dir is not None:
         return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
     cluster_file.require_room(options.out or RUNS)
     with run_folder(options.out, "campaign") as folder:
         return _several(options, seeds, planted, own, folder)
+
+
+def _spec_of(own: OwnCode) -> ClusterSpec:
+    return ClusterSpec(service=own.service, source=own.source, model=own.model, schema=own.schema)
 
 
 def _several(options: CampaignOptions, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
@@ -136,7 +140,7 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     if origin.planted is not None:
         command += ["--planted", origin.planted]
     if own is not None:
-        options = {"--service": own.service, "--user": own.user, "--model": own.model}
+        options = {"--service": own.service, "--user": own.user, "--model": own.model, "--schema": own.schema}
         command += [word for option, value in options.items() if value for word in (option, value)]
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""

@@ -13,6 +13,7 @@ from upheaval.cli.parsing import (
     duration,
     json_option,
     model_option,
+    schema_option,
     seconds,
     system_option,
 )
@@ -44,6 +45,7 @@ class UpOptions:
         "package.module:Class, or CLASSPATH:Class in members of Aeron",
     )
     model: str | None = model_option()
+    schema: str | None = schema_option()
     system: str | None = system_option()
     base_port: int | None = option("--base-port", help="first of ten ports a member (default: free ones)")
     timeout: float = option("--timeout", type=seconds, default=30.0, help="seconds to wait for a leader (default 30)")
@@ -126,6 +128,7 @@ class LoadOptions:
         "--service", help="of a fresh cluster: as for `up`, module:Class from the current folder"
     )
     model: str | None = model_option()
+    schema: str | None = schema_option()
     system: str | None = system_option()
     web: bool = option("--web", help="start and stop the load on locust's page, on loopback")
     web_port: int | None = option("--web-port", help="of the page: default 8089, 0 for a free one")

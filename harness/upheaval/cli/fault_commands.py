@@ -19,6 +19,7 @@ from upheaval.cli.parsing import (
     member_argument,
     model_option,
     recorded_run,
+    schema_option,
     system_option,
 )
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
@@ -76,6 +77,7 @@ class RunOptions:
     service: str | None = _service()
     user: str | None = _user()
     model: str | None = model_option()
+    schema: str | None = schema_option()
     dir: Path | None = _new_run_folder()
     json: bool = _result_as_json()
 
@@ -99,6 +101,7 @@ class CampaignOptions:
     service: str | None = _service()
     user: str | None = _user()
     model: str | None = model_option()
+    schema: str | None = schema_option()
     json: bool = json_option("print the summary as JSON")
     out: Path | None = option("--out", metavar="FOLDER", help="write a line of JSON per seed, and the summary")
     dir: Path | None = option("--dir", help="keep the run folder, for a single seed")

@@ -125,6 +125,10 @@ class TraceOptions:
         default=NOTATIONS[0],
         help="plain: messages and state changes; columns: only sent messages, with aligned fields",
     )
+    requests: bool = option(
+        "--requests",
+        help="the requests to a custom service in the log, with their answers; --message names these",
+    )
     json: bool = json_option("print one object a line, as in the run folder")
 
 

@@ -26,7 +26,7 @@ def live_campaign(options: CampaignOptions, seeds: range) -> int:
     if options.shrink or options.dir is not None:
         raise UsageError("--shrink and --dir are for simulated seeds: edit run.scenario in a run folder, or use --out")
     planted = None if options.planted is None else bug_named(options.planted).name
-    own = own_code(options.service, options.user, options.model)
+    own = own_code(options.service, options.user, options.model, options.schema)
     system = options.system or CLUSTER_OF_THREE.system
     if own is not None:
         load_maker(own.user, own.source)

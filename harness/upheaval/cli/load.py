@@ -111,6 +111,7 @@ def _fresh(folder: Path, options: LoadOptions) -> AnyCluster:
         service=service,
         source=str(Path.cwd()) if ":" in service else "",
         model=options.model or "",
+        schema=options.schema or "",
         max_sessions=limit,
         system=options.system or CLUSTER_OF_THREE.system,
     )
@@ -128,6 +129,10 @@ def _require_same(cluster: AnyCluster, options: LoadOptions) -> None:
     if options.model not in (None, cluster.config.model):
         raise UsageError(
             f"{cluster.folder} holds a cluster with --model {cluster.config.model or 'none'}: remove --model"
+        )
+    if options.schema is not None and str(Path(options.schema).absolute()) != cluster.config.schema:
+        raise UsageError(
+            f"{cluster.folder} holds a cluster with --schema {cluster.config.schema or 'none'}: remove --schema"
         )
     if options.members not in (None, cluster.config.members):
         raise UsageError(f"{cluster.folder} holds a cluster with --members {cluster.config.members}: remove --members")

@@ -34,6 +34,7 @@ _REMEMBERED = (
     "leader_disconnect_ms",
     "service",
     "model",
+    "schema",
     "base_port",
 )
 
@@ -41,6 +42,8 @@ _REMEMBERED = (
 def up(options: UpOptions) -> int:
     """Start a new cluster, or what is not running of the one in the folder."""
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
+    if options.schema is not None:
+        given["schema"] = str(Path(options.schema).absolute())
     if options.system is not None:
         given["system"] = system_named(options.system).text
     is_there = cluster_file.has_cluster(options.dir)

@@ -191,6 +191,13 @@ def model_option() -> Any:
     )
 
 
+def schema_option() -> Any:
+    """How the messages of a user's own service are read."""
+    return option(
+        "--schema", metavar="FILE", help="SBE schema (XML) of the service's messages, which are then shown by field"
+    )
+
+
 def system_option() -> Any:
     """What the members are."""
     return option(

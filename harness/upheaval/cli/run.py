@@ -35,7 +35,7 @@ class Progress:
 def run(options: RunOptions) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
     runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
-    own = own_code(options.service, options.user, options.model)
+    own = own_code(options.service, options.user, options.model, options.schema)
     exact = find_exact(options.name)
     if exact is not None:
         others = (options.planted, own, options.system)

@@ -46,7 +46,7 @@ KNOWN_BUGS: Final = (
     KnownBug(
         1601,
         "a leader sends no more than the slowest service of a follower reads, so that one of them stops the cluster",
-        "the service of one follower, a process of its own, stands still for 8 s under load",
+        "the service of one follower, a process of its own, is stopped for 8 s under load",
         Promise.PROGRESS,
         "1.44.1",
         ("1.46.9",),

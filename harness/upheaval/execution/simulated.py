@@ -315,6 +315,7 @@ class SimulatedStage(SimulatedTarget):
             more_services=plan.more_services,
             source=plan.source,
             model=plan.model,
+            schema=plan.schema,
             folder=RunFolder(folder),
             gate=gate,
             planted=planted,

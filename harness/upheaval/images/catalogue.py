@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from upheaval.aeron_programs import AERON_LABEL, USUAL_VERSION, require_version
 from upheaval.errors import UsageError
-from upheaval.system.aeron_programs import AERON_LABEL, USUAL_VERSION, require_version
 from upheaval_node import __version__
 from upheaval_node.suggestions import did_you_mean
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from upheaval.aeron_programs import CLASSES, JAR, jar, member_classes
 from upheaval.images import programs
 from upheaval.images.catalogue import Image
 from upheaval.repository import REPOSITORY
-from upheaval.system.aeron_programs import CLASSES, JAR, jar, member_classes
 
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 _PYTHON: Final = "3.11"

@@ -36,10 +36,13 @@ def load_maker(user: str, source: str = "") -> LoadMaker:
     return UserLoad
 
 
-def own_code(service: str | None, user: str | None, model: str | None = None) -> OwnCode | None:
+def own_code(
+    service: str | None, user: str | None, model: str | None = None, schema: str | None = None
+) -> OwnCode | None:
     """What the options of a command name, with code in the current folder; None where nothing is named."""
-    if model is not None and ":" not in (service or ""):
-        raise UsageError("--model is for a --service module:Class of your own")
+    for name, value in (("model", model), ("schema", schema)):
+        if value is not None and ":" not in (service or ""):
+            raise UsageError(f"--{name} is for a --service module:Class of your own")
     if service is None:
         if user is not None:
             raise UsageError("--user is for the users of a --service")
@@ -53,7 +56,7 @@ def own_code(service: str | None, user: str | None, model: str | None = None) ->
         return OwnCode(service)
     if user is None:
         raise UsageError(f"service {service} needs --user module:Class: locust users that ask it")
-    return OwnCode(service, user, str(Path.cwd()), model or "")
+    return OwnCode(service, user, str(Path.cwd()), model or "", str(Path(schema).absolute()) if schema else "")
 
 
 def check_user(user: str, source: str = "") -> None:

@@ -1,13 +1,21 @@
 """The digest of the code of a user's service, so that a judge knows whether it has the code that the members ran.
 
 The files are found by reading, nothing is imported: the service's module, and what it and they import of the same
-folder. Modules that are named only while the program runs are not found.
+folder. Modules that are named only while the program runs are not found. Of a service in Java it is the class path.
 """
 
 import ast
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+
+from upheaval.records.class_path import class_path_digest
+from upheaval.records.run_folder import OWN_SYSTEM
+
+
+def code_digest(source: str, service: str, system: str) -> str:
+    """Of the code of a service of that system, in Python or in Java; empty without any."""
+    return source_digest(source, service) if system == OWN_SYSTEM else class_path_digest(source, service)
 
 
 def source_digest(source: str, service: str) -> str:

@@ -18,6 +18,7 @@ from upheaval.records.companions import COMPANIONS_FILE, companion_folders
 from upheaval.records.connect_attempts import ATTEMPTS_NAME
 from upheaval.records.jsonfields import FieldError
 from upheaval.records.origin import ORIGIN_FILE
+from upheaval.records.payloads import SCHEMA_FILE
 from upheaval.records.run_folder import CONSENSUS_NAME, SESSIONS_NAME, Failure, RunFolder, write_atomically
 from upheaval.records.sparse_files import data_extents
 from upheaval.records.strays import STRAYS_NAME
@@ -124,7 +125,7 @@ def _block_offsets(fd: int, length: int) -> Iterator[int]:
 
 def _sealed_files(run: RunFolder) -> list[Path]:
     """What a run is judged by: all files of members and companions, and those beside them that nothing adds to."""
-    names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, CONSENSUS_NAME, "security.json")
+    names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, CONSENSUS_NAME, SCHEMA_FILE, "security.json")
     found = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
     members = [path for path in run.path.glob("member-*") if path.is_dir()]
     for folder in (*members, *companion_folders(run.path)):

@@ -25,12 +25,15 @@ from upheaval.records import (
     Manifest,
     Operation,
     Outcome,
+    Payloads,
     RunFolder,
     TraceEvent,
+    answer_bytes,
     messages_of,
 )
 from upheaval.report.elections import Election
 from upheaval.report.figures import Figures, extent_of
+from upheaval.report.requests import payloads_at
 from upheaval_node.trace_kinds import TraceKind
 
 OPERATIONS_SHOWN: Final = 100_000
@@ -62,6 +65,7 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
     # Elections count from the first thing that members told.
     told_first = min((event.ns for _, event in traced + seen), default=start) - start
     positions = positions_of(events, start)
+    frames = _frames(run, manifest, operations, shown)
     return {
         "length": figures.length_ns,
         "members": [
@@ -84,13 +88,13 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
             for election in elections
         ],
         "buckets": [[(bucket.begin + bucket.end) // 2, bucket.p50, bucket.p99] for bucket in figures.buckets],
-        "operations": _operations(shown, start),
+        "operations": _operations(shown, start) | _texts(run, manifest, shown, frames["end"]),
         "counts": {
             "kind": Counter(operation.f.value for operation in operations),
             "outcome": Counter(operation.outcome.value for operation in operations),
         },
         "answers": _answers(operations, start),
-        "frames": _frames(run, manifest, operations, shown),
+        "frames": frames,
         **_messages(messages, start),
     }
 
@@ -219,10 +223,24 @@ def _operations(operations: Sequence[Operation], start: int) -> Scene:
         "begin": [operation.invoke_ns - start for operation in operations],
         "end": [None if operation.complete_ns is None else operation.complete_ns - start for operation in operations],
         "key": [operation.key for operation in operations],
-        "value": [_shown(operation.value) for operation in operations],
-        "result": [_shown(operation.result) for operation in operations],
         "session": [operation.session for operation in operations],
     }
+
+
+def _texts(run: RunFolder, manifest: Manifest, shown: Sequence[Operation], ends: Sequence[int | None]) -> Scene:
+    """What was sent and answered: of a call as its run shows payloads, where the log has the request."""
+    payloads = Payloads.of(run)
+    of_calls = {end for operation, end in zip(shown, ends, strict=True) if operation.f is Function.CALL and end}
+    sent = payloads_at(run, range(manifest.members), of_calls)
+    values, results = [], []
+    for operation, end in zip(shown, ends, strict=True):
+        value, result = operation.value, operation.result
+        if operation.f is Function.CALL:
+            value = payloads.text(sent[end]) if end in sent else value
+            result = payloads.text(answer_bytes(result)) if isinstance(result, str) else result
+        values.append(_shown(value))
+        results.append(_shown(result))
+    return {"value": values, "result": results}
 
 
 def _shown(value: Json) -> str:

@@ -20,6 +20,7 @@ from upheaval.records import (
     FieldError,
     Json,
     jsonfields,
+    read_schema,
     write_atomically,
 )
 from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
@@ -47,9 +48,17 @@ def check(spec: ClusterSpec, runtime: str) -> None:
         security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
     if spec.credentials:
         security.require_credentials_file(Path(spec.credentials))
+    if spec.schema:
+        _check_schema(spec)
     check_system(spec, runtime)
     if spec.model:
         _check_model(spec)
+
+
+def _check_schema(spec: ClusterSpec) -> None:
+    if ":" not in spec.service:
+        raise UsageError(f"schema {spec.schema}: a schema is for a service of one's own, {spec.service} has its own")
+    read_schema(spec.schema)
 
 
 def _check_model(spec: ClusterSpec) -> None:

@@ -27,11 +27,11 @@ from upheaval.records import (
     RunFolder,
     WrongCredentials,
     check_companion,
+    code_digest,
     companion_name,
     load_companions,
     note_companion,
     seal,
-    source_digest,
 )
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
@@ -538,7 +538,7 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         source=source,
         model=spec.model,
         model_source=spec.model_source,
-        source_digest=source_digest(source, spec.service),
+        source_digest=code_digest(source, spec.service, spec.system),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
         boot_id=boot_id(),

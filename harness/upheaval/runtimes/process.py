@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atomically
+from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atomically, write_schema
 from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
@@ -221,6 +221,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             member.configure()
         cluster_file.save(spec, cls.runtime, path)
         cluster.run.create(new_manifest(spec, cls.runtime))
+        write_schema(cluster.run, spec.schema)
         return cluster
 
     @classmethod

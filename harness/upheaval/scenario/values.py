@@ -179,12 +179,14 @@ class OwnCode:
 
     `service` is a shipped one that a workload drives, or `module:Class`; then `user` is the `module:Class` of its
     users, and `model` what the service's answers are judged by. All are looked up in the folder `source` first.
+    `schema` is the file of the SBE schema of its messages.
     """
 
     service: str
     user: str = ""
     source: str = ""
     model: str = ""
+    schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,12 @@ class Scenario:
         return replace(
             self,
             cluster=replace(
-                self.cluster, service=own.service, source=own.source, model=own.model, max_sessions=sessions
+                self.cluster,
+                service=own.service,
+                source=own.source,
+                model=own.model,
+                schema=own.schema,
+                max_sessions=sessions,
             ),
             workload=replace(self.workload, service=own.service, user=own.user),
         )

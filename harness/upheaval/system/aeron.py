@@ -15,8 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from upheaval.aeron_programs import (
+    AERON_LABEL,
+    CONFIGURATION_VARIABLE,
+    INSIDE,
+    USUAL_VERSION,
+    jar,
+    java_command,
+    require_version,
+)
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
+from upheaval.records.class_path import class_name, class_path_of
 from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system.aeron_clients import AnyBridge, Bridge, BridgeClients, Egress, RunningBridge
 from upheaval.system.aeron_companions import AeronCompanions
@@ -34,16 +44,7 @@ from upheaval.system.aeron_files import (
     property_of,
     shared_directory,
 )
-from upheaval.system.aeron_programs import (
-    AERON_LABEL,
-    CONFIGURATION_VARIABLE,
-    INSIDE,
-    USUAL_VERSION,
-    jar,
-    java_command,
-    require_version,
-)
-from upheaval.system.aeron_services import class_path_of, name_in_member, require_services
+from upheaval.system.aeron_services import require_services
 from upheaval.system.aeron_tool import ask, is_asking
 from upheaval.system.aeron_waiting import BridgeWaitingClients
 from upheaval.system.clients import ClientNeeds, Clients, WaitingClients, WayIn
@@ -309,7 +310,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         DIRECTORY: str(shared_directory(plan.spec.run_id, str(plan.member_id))),
         # Members of Aeron show no metrics: that port of theirs is free.
         "replication.endpoint": f"{_host(plan)}:{plan.metrics.rpartition(':')[2]}",
-        "service": ",".join(map(name_in_member, (plan.spec.service, *plan.spec.more_services))),
+        "service": ",".join(map(class_name, (plan.spec.service, *plan.spec.more_services))),
         "sync.level": str(plan.spec.sync_level),
         "log.term.length": str(settings.log_term_length),
         "max.sessions": str(plan.spec.max_sessions or settings.max_sessions),

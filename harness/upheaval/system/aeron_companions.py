@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from upheaval.aeron_programs import CONFIGURATION_VARIABLE, INSIDE, java_command
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP, CompanionConfig, CompanionStatus
 from upheaval.system.aeron_files import DIRECTORY, PROPERTIES_FILE, counters_file, properties_text, shared_directory
-from upheaval.system.aeron_programs import CONFIGURATION_VARIABLE, INSIDE, java_command
 from upheaval.system.companion_status import status_in_folder
 from upheaval.system.companions import CompanionPlan
 from upheaval.system.process_table import RUN_ID_VARIABLE

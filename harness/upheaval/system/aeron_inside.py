@@ -16,11 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from upheaval.aeron_programs import CLASSES, CONFIGURATION_VARIABLE, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
 from upheaval.errors import UnknownOutcome
 from upheaval.records import BACKUP, CompanionStatus
 from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, AeronSystem
 from upheaval.system.aeron_files import PROPERTIES_FILE, counters_file, driver_pid, is_running
-from upheaval.system.aeron_programs import CLASSES, CONFIGURATION_VARIABLE, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
 from upheaval.system.companion_status import status_in_folder
 from upheaval.system.process_table import COMPONENT_VARIABLE, MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
 from upheaval.system.status import COMPONENTS, MemberStatus

@@ -1,26 +1,13 @@
-"""How a service in Java of a user's own is named: `CLASSPATH:Class`, as `target/auction.jar:auction.AuctionService`.
-
-The class path is one of Java's, relative to the folder with the user's code. This module looks at names and files.
-"""
+"""Refuses services and client programs for members of Aeron that cannot be loaded, before anything is started."""
 
 from collections.abc import Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from upheaval.errors import UsageError
+from upheaval.records.class_path import class_name, class_path_of
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.workload import SERVICES, SILENT_SERVICES
 from upheaval_node.suggestions import did_you_mean
-
-
-def name_in_member(service: str) -> str:
-    """What the member program is told: the class, or the name of a shipped service."""
-    return service.rpartition(":")[2]
-
-
-def class_path_of(service: str, folders: Sequence[str]) -> list[str]:
-    """The entries in each of the folders; none for a shipped service."""
-    entries = [entry for entry in service.split(":")[:-1] if entry]
-    return [str(PurePath(folder, entry)) for folder in folders for entry in entries]
 
 
 def require_services(spec: ClusterSpec, system: str) -> None:
@@ -42,7 +29,7 @@ def _require_class(what: str, named: str, class_path: Sequence[str], system: str
     missing = [entry for entry in class_path if not _is_there(Path(entry))]
     if missing:
         raise UsageError(f"{what} {named!r}: {missing[0]} is missing: build it first (CLASSPATH:Class)")
-    if not name_in_member(named) or ":" not in named or named.startswith(":"):
+    if not class_name(named) or ":" not in named or named.startswith(":"):
         raise UsageError(f"{what} {named!r}: on system {system} expected CLASSPATH:Class")
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from upheaval.system.aeron_programs import java_line
+from upheaval.aeron_programs import java_line
 from upheaval_chaos.programs import run_program
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
 from upheaval_node.tool.__main__ import Options

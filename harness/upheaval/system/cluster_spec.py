@@ -28,6 +28,8 @@ class ClusterSpec:
     """The folder with the code of a service of one's own, which containers get a copy of; empty for the current one."""
     model: str = ""
     """`module:Class` of a model of that service, or a module with promises, in the same folder; empty for none."""
+    schema: str = ""
+    """The SBE schema of that service's requests and answers, an XML file; empty for none."""
     client: str = ""
     """`CLASSPATH:Class` in that folder: a program that is the bridge of all clients; empty for the system's own."""
     ignored: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class ClusterSpec:
             self,
             run_id=run_id,
             source=_absolute(self.source),
+            schema=_absolute(self.schema),
             client=_with_absolute_paths(self.client, self.source),
             tls=_absolute(self.tls),
             credentials=_absolute(self.credentials),

@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, overload
 
 from upheaval.accepts import Accepts, Test, test_of
 from upheaval.records import Function, Operation, Outcome, Stray, answer_text, call_digest
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.ports import Buffer
+from upheaval_node.sbe import SbeMessage
+from upheaval_node.sbe.schema import message_type
 
 NAME: Final = "request"
 RETRY_WAIT_S: Final = 0.5
@@ -44,20 +46,42 @@ class Client(ABC):
         self._slot = -1 if calls is None else calls.new_process()
         self._news: list[bytes] = []
 
+    @overload
+    def request(
+        self, payload: Buffer, accepts: Accepts | None = None, *, retries: int = 0, retry_wait_s: float = RETRY_WAIT_S
+    ) -> bytes: ...
+
+    @overload
     def request(
         self,
-        payload: bytes,
+        payload: SbeMessage,
         accepts: Accepts | None = None,
         *,
         retries: int = 0,
         retry_wait_s: float = RETRY_WAIT_S,
-    ) -> bytes:
+    ) -> SbeMessage: ...
+
+    def request(
+        self,
+        payload: Buffer | SbeMessage,
+        accepts: Accepts | None = None,
+        *,
+        retries: int = 0,
+        retry_wait_s: float = RETRY_WAIT_S,
+    ) -> bytes | SbeMessage:
         """The answer: the first message that `accepts` takes, without one the first that comes.
+
+        To a message of an SBE schema it is a message, too. Raises `SbeError` when it is none of the schema.
 
         Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later. After
         either it is sent again, `retries` times at most, with a wait before each. Each try is a call of its own in the
         history, so the service has to know a request that it had before.
         """
+        content = payload.encode() if isinstance(payload, SbeMessage) else bytes(payload)
+        answer = self._answer_to(content, accepts, retries, retry_wait_s)
+        return message_type(payload).schema.decode(answer) if isinstance(payload, SbeMessage) else answer
+
+    def _answer_to(self, payload: bytes, accepts: Accepts | None, retries: int, retry_wait_s: float) -> bytes:
         while True:
             try:
                 return self._try(payload, accepts)

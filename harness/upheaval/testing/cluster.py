@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,7 +15,16 @@ from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import end_run, needs_closing_snapshot, perform
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.operations.restore import Source, examine
-from upheaval.records import OWN_SYSTEM, STANDBY, TOGETHER, AdminCommand, ControlRecord, Converge, RunFolder
+from upheaval.records import (
+    OWN_SYSTEM,
+    STANDBY,
+    TOGETHER,
+    AdminCommand,
+    ControlRecord,
+    Converge,
+    RunFolder,
+    read_schema,
+)
 from upheaval.runtime_names import DOCKER, PROCESS, RUNTIMES, SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.system import ClusterSpec, MemberStatus
@@ -25,6 +34,7 @@ from upheaval.testing.calls import RETRY_WAIT_S, Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.testing.together import Ask, ask_together
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
+from upheaval_node.sbe import SbeSchema
 from upheaval_node.suggestions import did_you_mean
 
 WAIT_S: Final = 30.0
@@ -75,7 +85,8 @@ class Cluster:
 
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, without what the patterns in `ignored` name, unless an
-    `image` of one's own brings the service. `model` is what its answers are judged by (`upheaval.Model`).
+    `image` of one's own brings the service. `model` is what its answers are judged by (`upheaval.Model`), `schema` the
+    file of the SBE schema of its messages.
     `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
@@ -97,6 +108,7 @@ class Cluster:
         image: str | None = None,
         system: str = OWN_SYSTEM,
         model: str = "",
+        schema: str | os.PathLike[str] = "",
         client: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
@@ -124,6 +136,7 @@ class Cluster:
             source=str(source_path or ""),
             image=image or "",
             model=model,
+            schema=os.fspath(schema),
             client=client,
             ignored=tuple(ignored),
             system=system,
@@ -134,6 +147,7 @@ class Cluster:
         self.workload = Workload(self)
         self.backup = Backup(self._backend)
         self.standby = Backup(self._backend, f"{STANDBY}-0")
+        self._schema_file = os.fspath(schema)
         self._clients: list[Client] = []
         self._is_down = False
         self._has_commands = False
@@ -156,6 +170,16 @@ class Cluster:
         cluster_file.check(spec.made(""), SIMULATED)
         cluster_file.require_usable(folder)
         return SimulatedBackend(RunFolder(folder), spec, seed=self.seed, origin=origin)
+
+    @cached_property
+    def schema(self) -> SbeSchema:
+        """The SBE schema of the service's messages: `cluster.schema.NewOrder(price=5)` is a request.
+
+        Raises `UsageError` for a cluster without one.
+        """
+        if not self._schema_file:
+            raise UsageError("this cluster has no schema: give schema=, or upheaval_schema in the ini file of pytest")
+        return read_schema(self._schema_file)
 
     # --- life ---
 

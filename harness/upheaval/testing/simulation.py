@@ -46,6 +46,7 @@ class SimulatedBackend(SimulatedTarget):
             more_services=spec.more_services,
             source=spec.source,
             model=spec.model,
+            schema=spec.schema,
             folder=folder,
             traces_protocol=True,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from upheaval import aeron_programs
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.repository import Repository
@@ -19,7 +20,6 @@ from upheaval.system import (
     MemberPlan,
     MemberStatus,
     aeron_inside,
-    aeron_programs,
     check_system,
     in_containers,
     system_named,

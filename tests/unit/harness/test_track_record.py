@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.aeron_programs import SHA256
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.cli.track_record import page
 from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, tries_of
 from upheaval.scenario import scenario_names
-from upheaval.system.aeron_programs import SHA256
 
 ROOT = Path(__file__).resolve().parents[3]
 BUG = KNOWN_BUGS[0]

@@ -117,9 +117,7 @@ class _Judge:
             return True
         assert facts.open_term is not None
         earlier = [
-            leader
-            for term, leader in self._known.clocks.items()
-            if facts.open_term <= term < clock.leadership_term_id
+            leader for term, leader in self._known.clocks.items() if facts.open_term <= term < clock.leadership_term_id
         ]
         if any(leader.member_id == clock.member_id for leader in earlier):
             return True

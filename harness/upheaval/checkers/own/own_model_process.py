@@ -16,18 +16,22 @@ from typing import Any, Final
 
 import upheaval_node
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval.checkers.own.model_events import Models
 from upheaval.checkers.own.own_process import answer_once
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage, Replay, is_request
 from upheaval.model import PROMISES, Model, OwnRun, PlainPromise, Request
-from upheaval.records import answer_bytes
+from upheaval.records import Payloads, RunFolder, answer_bytes, printable
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.named_classes import find_named
 from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.sbe import SbeMessage
 from upheaval_node.service.api import ClusteredService
 
 MODULE: Final = "upheaval.checkers.own.own_model_process"
 _SHOWN: Final = 160
+_SHOWN_BY_FIELD: Final = 400
+_PLAIN: Final = Payloads()
 _OURS: Final = (
     str(Path(__file__).parents[1]),
     str(Path(upheaval_node.__file__ or "").parent),
@@ -66,7 +70,7 @@ def _tell(told: Told) -> Told:
         return {"why": str(error) if isinstance(error, UsageError) else shown_error(error)}
     found: Told = {}
     if model is not None:
-        found = judged(model, log, answers, told)
+        found = judged(model, log, answers, told, Payloads.of(RunFolder(told["run"])))
     requests = [replace(request, answer=_bytes(answers.get(request.position))) for request in _requests(log)]
     states = _states_of(told, log, {request.position: request for request in requests})
     return {
@@ -76,7 +80,11 @@ def _tell(told: Told) -> Told:
 
 
 def judged(
-    model: type[Model | ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], told: Told
+    model: type[Model | ClusteredService],
+    log: Sequence[LoggedMessage],
+    answers: Mapping[int, str],
+    told: Told,
+    payloads: Payloads = _PLAIN,
 ) -> Told:
     """The first answer that is wrong, or why nothing can be said from which position on, or how many are right."""
     if issubclass(model, ClusteredService):
@@ -88,8 +96,9 @@ def judged(
         for request, is_right, expected in found:
             if not is_right:
                 got = _bytes(answers[request.position])
-                wrong = {"position": request.position, "request": shown_value(request.payload)}
-                return {"wrong": {**wrong, "expected": expected, "got": shown_value(got)}}
+                wrong = {"position": request.position, "request": shown_value(request.payload, payloads)}
+                shown = {"expected": shown_value(expected, payloads), "got": shown_value(got, payloads)}
+                return {"wrong": {**wrong, **shown}}
             right += 1
     except _Failed as failed:
         return {"why": failed.args[0], "position": failed.args[1]}
@@ -98,44 +107,28 @@ def judged(
 
 def _answers_of_model(
     model: type[Model], log: Sequence[LoggedMessage], answers: Mapping[int, str]
-) -> Iterator[tuple[Request, bool, str]]:
-    instances: dict[str, Model] = {}
+) -> Iterator[tuple[Request, bool, Any]]:
+    models = Models(model)
     for message in log:
         position = message.position
         try:
+            models.hear(message)
             if not is_request(message):
-                _tell_event(instances.values(), message)
                 continue
             request = _request(message)
-            key = model.partition(request)
-            if key not in instances:
-                instances[key] = model()
-            expected = instances[key].apply(request)
+            instance = models.of(model.partition(request))
+            expected = instance.apply(request)
             if position not in answers:
                 continue
-            is_right = bool(instances[key].agrees(request, expected, _bytes(answers[position]) or b""))
+            is_right = bool(instance.agrees(request, expected, _bytes(answers[position]) or b""))
         except Exception as error:
             raise _Failed(f"raised {shown_error(error)}, at position {position}", position) from error
-        yield request, is_right, shown_value(expected)
-
-
-def _tell_event(instances: Any, message: LoggedMessage) -> None:
-    if is_session_message(message.content):
-        return
-    try:
-        event = decode_message(message.content)
-    except DecodeError:
-        return
-    for each in instances:
-        if isinstance(event, cm.SessionCloseEvent):
-            each.session_closed(event.cluster_session_id, event.timestamp)
-        elif isinstance(event, cm.TimerEvent):
-            each.timer_fired(event.correlation_id, event.timestamp)
+        yield request, is_right, expected
 
 
 def _answers_of_service(
     model: type[ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], told: Told
-) -> Iterator[tuple[Request, bool, str]]:
+) -> Iterator[tuple[Request, bool, Any]]:
     """Its answer is the first thing that the session hears from the request on, or anything up to its next one."""
     if told["why_no_service"]:
         raise _Failed(f"the service as its own model: {told['why_no_service']}", None)
@@ -143,11 +136,11 @@ def _answers_of_service(
     open_requests: dict[int, Request] = {}
     heard: dict[int, list[bytes]] = defaultdict(list)
 
-    def settled(session_id: int) -> Iterator[tuple[Request, bool, str]]:
+    def settled(session_id: int) -> Iterator[tuple[Request, bool, Any]]:
         heard[session_id] += replay.heard(session_id)
         request, told_it = open_requests.pop(session_id, None), heard.pop(session_id)
         if request is not None and request.position in answers:
-            expected = shown_value(told_it[0]) if told_it else "nothing"
+            expected = told_it[0] if told_it else "nothing"
             yield request, _bytes(answers[request.position]) in told_it, expected
 
     for message in log:
@@ -237,14 +230,18 @@ def _bytes(answer: str | None) -> bytes | None:
     return None if answer is None else answer_bytes(answer)
 
 
-def shown_value(value: object) -> str:
-    """In one line of a terminal: what cannot be printed is escaped."""
+def shown_value(value: object, payloads: Payloads = _PLAIN) -> str:
+    """In one line of a terminal: bytes as `payloads` have them, anything else as text or JSON."""
     if isinstance(value, bytes | bytearray | memoryview):
-        text = bytes(value).decode("utf-8", "backslashreplace")
+        text = payloads.text(value)
     else:
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-    text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " .."
+        text = printable(value if isinstance(value, str) else _text_of(value))
+    limit = _SHOWN if payloads.schema is None else _SHOWN_BY_FIELD
+    return text if len(text) <= limit else text[:limit] + " .."
+
+
+def _text_of(value: object) -> str:
+    return str(value) if isinstance(value, SbeMessage) else json.dumps(value, default=str)
 
 
 def shown_error(error: BaseException) -> str:

@@ -35,6 +35,17 @@ class OwnReplay:
     difference: str = ""
     position: int = -1
     """Of the snapshot that the instance began with."""
+    unsteady: str = ""
+    """What two replays offer to the log or schedule otherwise; empty when they do the same."""
+    unsteady_position: int = -1
+    answers: str = ""
+    """What two replays answer otherwise; then answers after a snapshot are not compared."""
+    unasked: str = ""
+    """What of the service's messages and timers the log does not have as a replay asks for it."""
+    unasked_position: int = -1
+    compared: int = 0
+    chosen: int = 0
+    """Of the places at which a snapshot was to be tried, `compared` were."""
     order: Order | None = None
     """What was replayed, and under which conditions; None when nothing was."""
     parted: int = -1
@@ -64,7 +75,17 @@ def replay_own(
     if why_not:
         return OwnReplay(why_not=why_not)
     source, folder = Path(manifest.source).absolute(), run.path.absolute()
-    order = Order(manifest.service, str(source), str(folder), log_member, log_end, CONDITIONS, count=COMPARED)
+    others = bool(manifest.more_services)
+    order = Order(
+        manifest.service,
+        str(source),
+        str(folder),
+        log_member,
+        log_end,
+        CONDITIONS,
+        count=COMPARED,
+        has_other_services=others,
+    )
     try:
         return _judge(order, states)
     except CannotReplay as error:
@@ -82,7 +103,9 @@ def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
     forms = told["forms"]
     if told["has_form"]:
         forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
-    found = OwnReplay(hashes, forms, told["form_error"], told["difference"], told["position"], order)
+    names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked")
+    values = {name: told[name] for name in (*names, "unasked_position", "compared", "chosen")}
+    found = OwnReplay(hashes, forms, order=order, **values)
     if found.difference:
         return found
     try:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval.checkers.own.effects import Effects
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
@@ -37,6 +38,16 @@ class LoggedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSession:
+    """What the snapshot of a cluster holds of an open session."""
+
+    id: int
+    response_stream_id: int = 0
+    response_channel: str = ""
+    encoded_principal: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedState:
     """What a snapshot at a position must hold. `timers` are (id, deadline), `offered` counts the service's messages.
 
@@ -51,6 +62,9 @@ class ExpectedState:
     pending: tuple[bytes, ...]
     time: int = 0
     """Cluster time of the entry there."""
+    time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
+    opened: tuple["OpenSession", ...] = ()
+    """What a snapshot holds of each of `sessions` beside its id; nothing of one that is not in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,16 @@ _OF_PROBES: Final = 1 << 48
 
 
 @dataclass(slots=True)
+class _Record:
+    """What a service did since the last entry began."""
+
+    egress: list[tuple[int, bytes]] = field(default_factory=list)
+    offers: list[bytes] = field(default_factory=list)
+    timers: list[tuple[int, int | None]] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Session:
     """Implements `api.ClientSession` for a client that is not there."""
 
@@ -79,10 +103,13 @@ class _Session:
     is_connected: bool = False
     heard: list[bytes] | None = None
     """What it was answered, where somebody wants to know."""
+    record: _Record | None = None
 
     def offer(self, *parts: Buffer) -> int:
         if self.heard is not None:
             self.heard.append(b"".join(parts))
+        if self.record is not None:
+            self.record.egress.append((self.id, b"".join(parts)))
         return max(sum(map(len, parts)), 1)
 
     def respond(self, *parts: Buffer) -> bool:
@@ -90,6 +117,8 @@ class _Session:
 
     def close(self) -> bool:
         self.is_closing = True
+        if self.record is not None:
+            self.record.closed.append(self.id)
         return True
 
 
@@ -106,6 +135,7 @@ class _Cluster:
     timers: dict[int, int] = field(default_factory=dict)
     offered: int = 0
     pending: deque[bytes] = field(default_factory=deque)
+    record: _Record = field(default_factory=_Record)
 
     @property
     def client_sessions(self) -> Mapping[int, ClientSession]:
@@ -115,19 +145,24 @@ class _Cluster:
         return self.sessions.get(session_id)
 
     def close_client_session(self, session_id: int) -> bool:
+        if session_id in self.sessions:
+            self.record.closed.append(session_id)
         return session_id in self.sessions
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         self.timers[correlation_id] = deadline
+        self.record.timers.append((correlation_id, deadline))
         return True
 
     def cancel_timer(self, correlation_id: int) -> bool:
         self.timers.pop(correlation_id, None)
+        self.record.timers.append((correlation_id, None))
         return True
 
     def offer(self, *parts: Buffer) -> int:
         self.offered += 1
         self.pending.append(b"".join(parts))
+        self.record.offers.append(self.pending[-1])
         return max(len(self.pending[-1]), 1)
 
 
@@ -196,7 +231,12 @@ class Replay:
         self._service = load_service(service)
         if state is not None:
             self._cluster.log_position, self._cluster.time = state.position, state.time
-            self._cluster.sessions = {each: _Session(each) for each in state.sessions}
+            self._cluster.time_unit = state.time_unit
+            opened = {session.id: session for session in state.opened}
+            self._cluster.sessions = {
+                session_id: self._session(opened.get(session_id, OpenSession(session_id)))
+                for session_id in state.sessions
+            }
             self._cluster.timers = dict(state.timers)
             self._cluster.offered = state.offered
             self._cluster.pending = deque(state.pending)
@@ -205,6 +245,16 @@ class Replay:
             self._cluster.role = member.role
             with self._failing:
                 self._service.on_role_change(member.role)
+
+    def _session(self, opened: OpenSession) -> _Session:
+        return _Session(
+            opened.id,
+            opened.response_stream_id,
+            opened.response_channel,
+            opened.encoded_principal,
+            heard=[] if self._hears else None,
+            record=self._cluster.record if self._hears else None,
+        )
 
     @property
     def service(self) -> ClusteredService:
@@ -233,6 +283,11 @@ class Replay:
             cluster.offered,
             tuple(cluster.pending),
             cluster.time,
+            cluster.time_unit,
+            tuple(
+                OpenSession(each.id, each.response_stream_id, each.response_channel, each.encoded_principal)
+                for _, each in sorted(cluster.sessions.items())
+            ),
         )
 
     def apply(self, message: LoggedMessage) -> bool:
@@ -255,7 +310,7 @@ class Replay:
             return False
         if isinstance(decoded, cm.ClusterActionRequest):
             self._cluster.time = decoded.timestamp
-            return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in _SNAPSHOT_FLAGS
+            return is_snapshot(decoded)
         # A failure of the service's own code: it leaves the state as it is, on every member alike.
         with self._failing:
             self._apply_event(decoded)
@@ -264,7 +319,7 @@ class Replay:
     def _apply_message(self, content: bytes, position: int) -> None:
         _, session_id, timestamp = session_header.unpack_session_header(content)
         self._cluster.time = timestamp
-        if session_id < _OF_OTHER_SERVICES and self._cluster.pending:
+        if is_own_message(session_id) and self._cluster.pending:
             self._cluster.pending.popleft()
         payload = memoryview(content)[session_header.LENGTH :]
         with self._failing:
@@ -279,12 +334,13 @@ class Replay:
                 self._service.on_timer_event(event.correlation_id, event.timestamp)
             case cm.SessionOpenEvent():
                 cluster.time = event.timestamp
-                session = _Session(
-                    event.cluster_session_id,
-                    event.response_stream_id,
-                    event.response_channel,
-                    event.encoded_principal,
-                    heard=[] if self._hears else None,
+                session = self._session(
+                    OpenSession(
+                        event.cluster_session_id,
+                        event.response_stream_id,
+                        event.response_channel,
+                        event.encoded_principal,
+                    )
                 )
                 cluster.sessions[session.id] = session
                 self._service.on_session_open(session, event.timestamp)
@@ -317,6 +373,22 @@ class Replay:
         heard = tuple(answer for session_id in self._cluster.sessions for answer in self.heard(session_id))
         return heard, self._failing.last
 
+    def follow(self, message: LoggedMessage) -> Effects:
+        """Apply it; what the service did there. Egress is there of one that `hears`."""
+        self._failing.last = None
+        self.apply(message)
+        return self._effects()
+
+    def _effects(self) -> Effects:
+        record, failure = self._cluster.record, self._failing.last
+        raised = "" if failure is None else type(failure).__name__
+        effects = Effects(
+            tuple(record.egress), tuple(record.offers), tuple(record.timers), tuple(record.closed), raised
+        )
+        for done in (record.egress, record.offers, record.timers, record.closed):
+            done.clear()
+        return effects
+
     def form(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
         """What of a state is compared: the canonical form that the service names, or all of it where that raises."""
         if not self.has_form:
@@ -332,27 +404,23 @@ class Replay:
         """Whether the service names a canonical form."""
         return getattr(type(self._service), "canonical", None) is not ClusteredService.canonical
 
-    def probe(self, request: LoggedMessage) -> tuple[bytes, ...]:
-        """What a client hears that sends a request of the log once more, and what the service offers to the log.
+    def probe(self, request: LoggedMessage) -> Effects:
+        """What the service does when a client sends a request of the log once more.
 
         Where its session is closed, it does so in another one, because a service knows only sessions that are open.
         """
         _, session_id, _ = session_header.unpack_session_header(request.content)
-        if session_id not in self._cluster.sessions:
+        cluster, self._failing.last = self._cluster, None
+        if session_id not in cluster.sessions:
             session_id |= _OF_PROBES
-        session = _Session(session_id, heard=[])
-        assert session.heard is not None
-        offered = len(self._cluster.pending)
-        if session_id not in self._cluster.sessions:
-            self._cluster.sessions[session_id] = session
+        if session_id not in cluster.sessions:
+            cluster.sessions[session_id] = self._session(OpenSession(session_id))
             with self._failing:
-                self._service.on_session_open(session, self._cluster.time)
+                self._service.on_session_open(cluster.sessions[session_id], cluster.time)
         payload = memoryview(request.content)[session_header.LENGTH :]
-        try:
-            self._service.on_session_message(session, self._cluster.time, payload, self._cluster.log_position)
-        except Exception as error:  # noqa: BLE001 - what a user's service raises is an answer, too
-            session.heard.append(f"raises {type(error).__name__}".encode())
-        return (*session.heard, *list(self._cluster.pending)[offered:])
+        with self._failing:
+            self._service.on_session_message(cluster.sessions[session_id], cluster.time, payload, cluster.log_position)
+        return self._effects()
 
 
 def is_request(message: LoggedMessage) -> bool:
@@ -361,15 +429,14 @@ def is_request(message: LoggedMessage) -> bool:
     return is_session_message(content) and session_header.unpack_session_header(content)[1] >= 0
 
 
-def session_change(message: LoggedMessage) -> int:
-    """1 for a message that opens a session, -1 for one that closes one, 0 for all others."""
-    if is_session_message(message.content):
-        return 0
-    try:
-        decoded = decode_message(message.content)
-    except DecodeError:
-        return 0
-    return isinstance(decoded, cm.SessionOpenEvent) - isinstance(decoded, cm.SessionCloseEvent)
+def is_own_message(session_id: int) -> bool:
+    """Whether the first service of a member put the message with that number into the log."""
+    return session_id < _OF_OTHER_SERVICES
+
+
+def is_snapshot(request: cm.ClusterActionRequest) -> bool:
+    """Whether services take a snapshot there."""
+    return request.action == cm.ClusterAction.SNAPSHOT and request.flags in _SNAPSHOT_FLAGS
 
 
 def state_hash(state: Sequence[bytes]) -> str:

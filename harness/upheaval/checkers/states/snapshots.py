@@ -17,15 +17,17 @@ from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.own.explanation import explain
+from upheaval.checkers.own.java_service import replay_java
 from upheaval.checkers.own.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.states import snapshot_fields
 from upheaval.checkers.states.divergence import first_divergence
+from upheaval.checkers.states.java_states import judge_java
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.states.state_diff import state_difference
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
+from upheaval.records import OWN_SYSTEM, STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
 from upheaval_node.errors import DecodeError
 
 _MODULE_ID: Final = -1
@@ -75,18 +77,28 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     `log_member` is whose log is the witness, up to `log_end`.
     """
     found = read_snapshots(run, manifest)
+    is_java = manifest.system != OWN_SYSTEM and not can_replay(manifest.service or "")
     if not found.services and not found.modules and not found.unreadable:
-        return [NotApplicable(promise, "no recording log names a snapshot") for promise in _PROMISES]
+        why = "no recording log names a snapshot"
+        if not is_java:
+            return [NotApplicable(promise, why) for promise in _PROMISES]
+        valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, why)
+        replayed_java = judge_java(found.services, replay_java(run, manifest, log_member, log_end), valid)
+        return [NotApplicable(Promise.STATES_AGREE, why), replayed_java]
     log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     can_run = can_replay(manifest.service or "")
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
-    own = None if can_run or not found.services else _Own(run, manifest, log_member, log_end, found.services)
+    own = None if can_run or is_java or not found.services else _Own(run, manifest, log_member, log_end, found.services)
     agree = _states_agree(found, expected, log, manifest.service, own)
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
     replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
+    if is_java and replayed.verdict is Verdict.VALID:
+        return [agree, judge_java(found.services, replay_java(run, manifest, log_member, log_end), replayed)]
     if own is not None and replayed.verdict is Verdict.VALID:
-        replayed = _own_state(found, own, replayed, is_explained=agree.explanation is not None)
+        replayed = _own_state(
+            found, own, replayed, is_explained=isinstance(agree, Finding) and agree.explanation is not None
+        )
     return [agree, replayed]
 
 
@@ -158,7 +170,7 @@ def _states_agree(
     log: Sequence[LoggedMessage],
     service: str,
     own: _Own | None,
-) -> Finding:
+) -> Result:
     groups: dict[tuple[int, int], list[ServiceSnapshot]] = {}
     for snapshot in found.services:
         groups.setdefault((snapshot.position, snapshot.service_id), []).append(snapshot)
@@ -187,6 +199,9 @@ def _states_agree(
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
     if not compared:
         return Finding(Promise.STATES_AGREE, Verdict.VALID, "no position at which two members have a snapshot")
+    if not any(snapshot.state for snapshot in found.services):
+        why = "no service wrote anything into a snapshot: there is no state to compare"
+        return NotApplicable(Promise.STATES_AGREE, why)
     (position, service_id), group = compared[-1]
     last = f"the last one {group[0].hash[:_SHOWN_DIGITS]} of service {service_id} at position {position}"
     return Finding(Promise.STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
@@ -271,13 +286,25 @@ def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explaine
         detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
         what = "the snapshot does not hold all of the state"
         return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
+    if own.unsteady:
+        what = f"two replays of the log with another clock, random numbers and addresses differ: {own.unsteady}"
+        return replace(finding, verdict=Verdict.INVALID, detail=what, position=own.unsteady_position)
     if own.parted >= 0:
         what = f"two replays of the log, one of them with another {changes}, differ after position {own.parted}"
         broken = replace(finding, verdict=Verdict.INVALID, detail=what + as_is, position=own.parted)
         return broken if is_explained else service.explained(broken)
+    if own.unasked:
+        return replace(finding, verdict=Verdict.INVALID, detail=own.unasked, position=own.unasked_position)
     as_is += f"; states between them are not compared: {own.why_not_parted}" if own.why_not_parted else ""
     usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
-    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}{as_is}")
+    tried = f"; copies that begin with a snapshot at {own.compared} places do what a replay does"
+    if own.compared < own.chosen:
+        tried += f", of {own.chosen} that were chosen: its time or memory was up"
+    if own.answers:
+        tried += f"; answers are not compared, because two replays answer otherwise: {own.answers}"
+    return replace(
+        finding, detail=f"{finding.detail}{tried}; {len(own.hashes)} states are those of a replay{usual}{as_is}"
+    )
 
 
 def _broken_at(

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
-from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions
+from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions, write_schema
 from upheaval.runtime_names import DOCKER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
@@ -249,6 +249,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             cluster_file.require_usable(path)
             cluster = cls(path, spec, client, kept=kept)
             cluster.run.create(new_manifest(spec, cls.runtime))
+            write_schema(cluster.run, spec.schema)
             cluster_file.save(spec, cls.runtime, path)
         return cluster
 

@@ -33,6 +33,7 @@ from upheaval.records import (
     seal,
     source_digest,
     write_atomically,
+    write_schema,
 )
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
@@ -236,6 +237,7 @@ class SimulatedCluster:
         more_services: tuple[str, ...] = (),
         source: str = "",
         model: str = "",
+        schema: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         gate: Gate | None = None,
@@ -264,6 +266,7 @@ class SimulatedCluster:
         self.service = service
         self.source = source
         self.model = model
+        self.schema = schema
         self.source_digest = source_digest(source, service)
         self.planted = planted
         self.build = build_with(planted)
@@ -535,6 +538,7 @@ class SimulatedCluster:
                 converge=self.converged,
             )
         )
+        write_schema(folder, self.schema)
         if self.gate is not None:
             write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")
         with folder.history_writer() as writer:

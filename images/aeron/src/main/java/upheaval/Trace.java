@@ -79,7 +79,8 @@ public final class Trace implements AutoCloseable {
         }
     }
 
-    private static void text(final StringBuilder line, final String text) {
+    /** Append a text as JSON has it. */
+    public static void text(final StringBuilder line, final String text) {
         line.append('"');
         for (int index = 0; index < text.length(); index++) {
             final char each = text.charAt(index);

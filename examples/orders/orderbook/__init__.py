@@ -1,0 +1,1 @@
+"""An order book whose messages are SBE."""

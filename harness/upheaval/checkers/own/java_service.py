@@ -1,0 +1,167 @@
+"""Whether a user's service in Java does what its log gives, and whether its snapshot is all of its state.
+
+Copies of it read the log of a member, in processes of their own: as a follower and as a leader, from the beginning and
+from snapshots at several places of the log, under usual conditions and under others. A difference in what they send,
+ask of their cluster or write as a snapshot is a finding. Each condition is then tried alone, and the finding names
+those that make the difference.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.own.java_copies import (
+    CannotReplayJava,
+    Condition,
+    CopyTrail,
+    JavaService,
+    Plan,
+    TakenState,
+)
+from upheaval.checkers.own.java_trails import Difference, first_difference, unlogged_request
+from upheaval.checkers.own.replay_process import read_log
+from upheaval.checkers.states.replay import LoggedMessage
+from upheaval.records import Manifest, RunFolder, code_digest, read_origin
+
+CUTS: Final = 9
+"""Places of the log at which a copy begins with a snapshot."""
+ENTRIES_MAX: Final = 300_000
+"""So many entries all copies together read; of a longer log fewer of them begin with a snapshot."""
+_AT_ONCE: Final = 2
+_WHOLE: Final = Plan()
+_LEADER: Final = Plan(member_id=2, is_leader=True, does_background_work=True)
+_ROLES: Final[Mapping[str, Plan]] = {
+    "role: cluster.role() or onRoleChange?": Plan(is_leader=True),
+    "member id: cluster.memberId()?": Plan(member_id=2),
+    "background work: a doBackgroundWork that changes the state?": Plan(does_background_work=True),
+}
+_GUESSES: Final[Mapping[Condition, str]] = {
+    Condition.HASH_CODES: "the order of a HashMap or HashSet of objects without a hashCode of their own, or of enums?",
+    Condition.CLOCK: "System.currentTimeMillis, nanoTime or java.time, instead of the timestamp of the callback?",
+    Condition.TIME_ZONE: "local time?",
+    Condition.LOCALE: "texts in the letters, the order or the bytes of a locale, without naming it?",
+    Condition.MACHINE: "Runtime.availableProcessors or maxMemory?",
+}
+_EACH: Final = (
+    "two replays under equal conditions differ: Random or UUID without a seed from the log, Set.of or Map.of, "
+    "a thread, a file or the network?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JavaReplay:
+    """What the copies showed: the states at the places where the log asks for snapshots, and the first difference."""
+
+    states: Mapping[int, TakenState] = field(default_factory=dict)
+    """By position."""
+    difference: Difference | None = None
+    cuts: int = 0
+    """So many copies began with a snapshot."""
+    note: str = ""
+    """What was left out, and why."""
+    why_not: str = ""
+    """Why nothing was found out; empty when it was."""
+
+
+def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaReplay:
+    """Of the first service of the run; raises nothing that its code is to blame for."""
+    why_not = why_no_java_service(run, manifest)
+    if why_not:
+        return JavaReplay(why_not=why_not)
+    service = JavaService(manifest.service, str(Path(manifest.source).absolute()), manifest.system.partition(":")[2])
+    log = read_log(str(run.path), log_member, log_end)
+    try:
+        return _Judge(service, log, is_alone=not manifest.more_services).judged()
+    except CannotReplayJava as error:
+        return JavaReplay(why_not=str(error))
+
+
+def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
+    """Why the service cannot be made to read its log here; empty when it can."""
+    if ":" not in manifest.service:
+        return f"the class path of its service {manifest.service!r} is not known"
+    if not manifest.source or not Path(manifest.source).is_dir():
+        return "its code is not at hand"
+    if read_origin(run.path) is not None:
+        return "the log goes on from a state that it does not have"
+    if not manifest.source_digest:
+        return "the manifest has no digest of its class path"
+    if code_digest(manifest.source, manifest.service, manifest.system) != manifest.source_digest:
+        return "its class path was changed since the run"
+    return ""
+
+
+def choose_cuts(log: Sequence[LoggedMessage]) -> list[int]:
+    """Numbers of entries after which a copy begins with a snapshot, evenly over the log."""
+    count = min(CUTS, max(1, ENTRIES_MAX // max(len(log), 1)))
+    return sorted({len(log) * number // (count + 1) for number in range(1, count + 1)} - {0})
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    service: JavaService
+    log: Sequence[LoggedMessage]
+    is_alone: bool
+
+    def judged(self) -> JavaReplay:
+        cuts = choose_cuts(self.log)
+        plans = [_WHOLE, _LEADER, *(Plan(cut) for cut in cuts)]
+        usual = partial(self.service.play, self.log, plans, cuts)
+        changed = partial(self.service.play, self.log, [_WHOLE], changed=tuple(Condition))
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            first, second = [pool.submit(each) for each in (usual, changed)]
+            (whole, leader, *begun), (other,) = first.result(), second.result()
+        if whole.ended:
+            raise CannotReplayJava(f"a copy of it does not read the whole log: {whole.ended}")
+        states = {state.position: state for state in whole.states if state.is_asked}
+        note = f"; of a log of {len(self.log)} entries, {len(cuts)} places were tried instead of {CUTS}"
+        difference = self._difference(whole, leader, other, begun)
+        return JavaReplay(states, difference, len(cuts), note if len(cuts) < min(CUTS, len(self.log) - 1) else "")
+
+    def _difference(
+        self, whole: CopyTrail, leader: CopyTrail, other: CopyTrail, begun: Sequence[CopyTrail]
+    ) -> Difference | None:
+        """The first of all kinds that shows: one kind makes those after it differ, too."""
+        found = first_difference(self.log, whole, other)
+        if found is not None:
+            return Difference(f"a copy under other conditions {found.text}; {self._conditions(whole)}", found.position)
+        found = first_difference(self.log, whole, leader, hears=False)
+        if found is not None:
+            return Difference(f"a copy that leads {found.text}; {self._roles(whole)}", found.position)
+        found = unlogged_request(self.log, whole, is_alone=self.is_alone)
+        if found is not None:
+            return found
+        for copy in begun:
+            found = first_difference(self.log, whole, copy)
+            if found is not None:
+                place = self.log[copy.plan.begin - 1].position
+                text = f"a copy that begins with its own snapshot at position {place} {found.text}"
+                return Difference(f"{text}: the snapshot does not hold all of the state", found.position)
+        return None
+
+    def _conditions(self, whole: CopyTrail) -> str:
+        """Which of them make a difference alone, in words."""
+        if self._differs(whole, ()):
+            return _EACH
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            differs = list(pool.map(lambda each: self._differs(whole, (each,)), Condition))
+        causes = [each for each, is_cause in zip(Condition, differs, strict=True) if is_cause]
+        return "; ".join(f"it differs with the {each} alone: {_GUESSES[each]}" for each in causes) or (
+            "no condition makes a difference alone"
+        )
+
+    def _differs(self, whole: CopyTrail, changed: Sequence[Condition]) -> bool:
+        (tried,) = self.service.play(self.log, [_WHOLE], changed=changed)
+        return first_difference(self.log, whole, tried) is not None
+
+    def _roles(self, whole: CopyTrail) -> str:
+        tried = self.service.play(self.log, list(_ROLES.values()))
+        causes = [
+            name
+            for name, trail in zip(_ROLES, tried, strict=True)
+            if first_difference(self.log, whole, trail, hears=False) is not None
+        ]
+        return "; ".join(f"it differs with the {each}" for each in causes) or "no part of that makes a difference alone"

@@ -1,0 +1,283 @@
+"""Plays a log to copies of a service, each in a child process, and compares what they do.
+
+The first copy reads the whole log: its effects are compared with the log itself (`asked_of_log`). A second one does the
+same while clock, random numbers and addresses go on: what both do otherwise no third copy can be measured by. At each
+of a few places (`cuts`) another copy begins with the snapshot that the second one takes there, writes it again, reads
+the rest of the log, and gets the last requests of clients once more. Time and memory are bounded; how many of the
+places were compared is part of the result.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from upheaval.checkers.own import replay_conditions
+from upheaval.checkers.own.apart import apart
+from upheaval.checkers.own.asked_of_log import Unasked, log_against_asked
+from upheaval.checkers.own.cuts import Difference, choose_cuts, first_difference
+from upheaval.checkers.own.effects import Effects, Entry, EntryKind
+from upheaval.checkers.own.played import entries_of, raised_text
+from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, is_request, state_hash
+from upheaval.checkers.states.state_diff import state_difference
+from upheaval_node.service.api import ClusterRole, ClusterTimeUnit
+
+PROBES: Final = 200
+"""So many of the last messages of clients are given once more."""
+BUDGET_S: Final = 20.0
+"""After so many seconds no further place is compared."""
+SNAPSHOTS_MAX: Final = 128 << 20
+"""Bytes of all snapshots that are taken for this."""
+_POINTS: Final = 60
+"""States that are compared at a time while an entry is looked for."""
+_RAISED_MAX: Final = 200
+_UNITS_PER_MS: Final = {ClusterTimeUnit.MILLIS: 1, ClusterTimeUnit.MICROS: 1_000, ClusterTimeUnit.NANOS: 1_000_000}
+_NAMES: Final = ("one that read the whole log", "that one")
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the copies show of a service.
+
+    `hashes` are those of states by position, `forms` those of canonical forms by these. `difference` is what a copy
+    does otherwise that began with the snapshot at `position`; `unsteady` what two copies of the whole log do otherwise
+    that matters to the log, and `answers` that their answers differ. `compared` of `chosen` places were looked at.
+    """
+
+    hashes: dict[int, str]
+    forms: dict[str, str]
+    has_form: bool
+    form_error: str
+    difference: str
+    position: int
+    unsteady: str
+    unsteady_position: int
+    answers: str
+    unasked: str
+    unasked_position: int
+    compared: int
+    chosen: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """What the first copy did, to the probes last, and the state in the end as it is compared."""
+
+    hashes: dict[int, str]
+    forms: dict[str, str]
+    has_form: bool
+    form_error: str
+    effects: list[Effects]
+    units_per_ms: int
+    end: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """What the second copy did otherwise, and the snapshots that it took."""
+
+    answers: Difference | None
+    unsteady: Difference | None
+    has_equal_end: bool
+    states: list[tuple[int, ExpectedState]]
+
+
+def judge_replays(service: str, log: Sequence[LoggedMessage], *, has_other_services: bool = False) -> Judgement:
+    """Of the service by that name. Ends this process when its code raises where a member would not start."""
+    return _Copies(service, log, has_other_services=has_other_services).judged()
+
+
+class _Copies:
+    """The copies of one service, and the log that they read."""
+
+    def __init__(self, service: str, log: Sequence[LoggedMessage], *, has_other_services: bool) -> None:
+        self._service = service
+        self._log = log
+        self._entries = entries_of(log)
+        self._has_other_services = has_other_services
+        self._requests = [message for message in log if is_request(message)][-PROBES:]
+        self._deadline_s = monotonic() + BUDGET_S
+
+    def judged(self) -> Judgement:
+        whole = apart(self._whole)
+        read = whole.effects[: len(self._log)]
+        cuts = choose_cuts(self._entries, read)
+        control = apart(lambda: self._control(whole, cuts))
+        place, compared, difference = -1, 0, ""
+        for cut, state in control.states:
+            if monotonic() > self._deadline_s:
+                break
+            difference = self._compared(whole, control, cut, state)
+            place, compared = state.position, compared + 1
+            if difference:
+                break
+        unasked = self._unasked(read, whole.units_per_ms)
+        return Judgement(
+            whole.hashes,
+            whole.forms,
+            whole.has_form,
+            whole.form_error,
+            difference,
+            place,
+            self._parted(control.unsteady),
+            -1 if control.unsteady is None else self._place(control.unsteady),
+            self._parted(control.answers),
+            "" if unasked is None else unasked.detail + self._asked_by_leader(whole.units_per_ms),
+            -1 if unasked is None else unasked.position,
+            compared,
+            len(cuts),
+        )
+
+    # --- copies ---
+
+    def _whole(self) -> _Whole:
+        replay = Replay(self._service, is_own=True, hears=True)
+        effects, hashes, forms = [], {}, {}
+        for message, entry in zip(self._log, self._entries, strict=True):
+            effects.append(replay.follow(message))
+            if entry.kind is EntryKind.SNAPSHOT:
+                messages = replay.state().messages
+                hashes[message.position] = state_hash(messages)
+                forms[hashes[message.position]] = state_hash(replay.form(messages))
+        units = _UNITS_PER_MS[replay.state().time_unit]
+        effects += self._probed(replay)
+        end = replay.form(replay.state().messages)
+        error = "" if replay.form_error is None else raised_text(replay.form_error)
+        return _Whole(hashes, forms, replay.has_form, error, effects, units, end)
+
+    def _control(self, whole: _Whole, cuts: Sequence[int]) -> _Control:
+        unsettled = replay_conditions.unsettle()
+        replay = Replay(self._service, is_own=True, hears=True)
+        effects: list[Effects] = []
+        states: list[tuple[int, ExpectedState]] = []
+        left = SNAPSHOTS_MAX
+        for number, message in enumerate([*self._log, None]):
+            if number in cuts and left > 0 and monotonic() < self._deadline_s:
+                state = replay.state()
+                left -= sum(map(len, state.messages))
+                if left >= 0:
+                    states.append((number, state))
+            if message is not None:
+                effects.append(replay.follow(message))
+        effects += self._probed(replay)
+        has_equal_end = replay.form(replay.state().messages) == whole.end
+        del unsettled
+        unsteady = first_difference(whole.effects[: len(self._log)], effects[: len(self._log)], 0, with_egress=False)
+        return _Control(first_difference(whole.effects, effects, 0), unsteady, has_equal_end, states)
+
+    def _probed(self, replay: Replay) -> Iterator[Effects]:
+        return (replay.probe(request) for request in self._requests)
+
+    def _compared(self, whole: _Whole, control: _Control, cut: int, state: ExpectedState) -> str:
+        """What a copy does otherwise that begins with that state; empty when nothing is seen."""
+        if control.unsteady is not None:
+            return ""
+        with_egress = control.answers is None
+
+        def begun() -> str | tuple[Difference | None, tuple[bytes, ...]]:
+            try:
+                replay = Replay(self._service, state, is_own=True, hears=True)
+            except Exception as error:  # noqa: BLE001 - whatever the service's code raises
+                return f"raises {type(error).__name__}: {error}"[:_RAISED_MAX]
+            again = replay.state().messages
+            ours, theirs = replay.form(state.messages), replay.form(again)
+            if control.has_equal_end and ours != theirs:
+                names = ("the one that it began with", "the one that it writes")
+                return f"writes another snapshot at once: {state_difference(ours, theirs, names)}"
+            effects = [replay.follow(message) for message in self._log[cut:]]
+            effects += self._probed(replay)
+            difference = first_difference(whole.effects, effects, cut, with_egress=with_egress)
+            return difference, replay.form(replay.state().messages)
+
+        found = apart(begun)
+        if isinstance(found, str):
+            return found
+        difference, end = found
+        if difference is not None:
+            return f"{difference.other} where one that read the whole log {difference.whole}, {self._where(difference)}"
+        if control.has_equal_end and end != whole.end:
+            return self._located(cut, state) or (
+                f"writes another snapshot at the end: {state_difference(whole.end, end, _NAMES)}"
+            )
+        return ""
+
+    # --- the entry after which states differ ---
+
+    def _located(self, cut: int, state: ExpectedState) -> str:
+        """The first entry after which both write different snapshots, and where; empty without one."""
+        low, high = cut - 1, len(self._log) - 1
+        if self._states_at(None, {high}) == self._states_at((cut, state), {high}):
+            return ""
+        while high - low > 1:
+            step = max((high - low) // _POINTS, 1)
+            points = {*range(high, low, -step)}
+            ours, theirs = self._states_at(None, points), self._states_at((cut, state), points)
+            differing = min(index for index in points if ours[index] != theirs[index])
+            low, high = max((index for index in points if index < differing), default=low), differing
+        one = apart(lambda: self._state_after(None, high))
+        two = apart(lambda: self._state_after((cut, state), high))
+        where = f"first after {self._entries[high].text} at position {self._entries[high].position}"
+        return f"writes another snapshot, {where}: {state_difference(one, two, _NAMES)}"
+
+    def _states_at(self, begin: tuple[int, ExpectedState] | None, points: set[int]) -> dict[int, str]:
+        def taken() -> dict[int, str]:
+            replay, first = self._begun(begin)
+            states = {}
+            for index, message in enumerate(self._log[first:], first):
+                replay.follow(message)
+                if index in points:
+                    states[index] = state_hash(replay.form(replay.state().messages))
+            return states
+
+        return apart(taken)
+
+    def _state_after(self, begin: tuple[int, ExpectedState] | None, index: int) -> tuple[bytes, ...]:
+        replay, first = self._begun(begin)
+        for message in self._log[first : index + 1]:
+            replay.follow(message)
+        return replay.form(replay.state().messages)
+
+    def _begun(self, begin: tuple[int, ExpectedState] | None) -> tuple[Replay, int]:
+        if begin is None:
+            return Replay(self._service, is_own=True, hears=True), 0
+        return Replay(self._service, begin[1], is_own=True, hears=True), begin[0]
+
+    # --- the log ---
+
+    def _unasked(self, effects: Sequence[Effects], units_per_ms: int) -> Unasked | None:
+        return log_against_asked(self._entries, effects, units_per_ms, has_other_services=self._has_other_services)
+
+    def _asked_by_leader(self, units_per_ms: int) -> str:
+        """Whether a copy that leads asks for what the log has."""
+        member = Member(role=ClusterRole.LEADER)
+
+        def led() -> list[Effects]:
+            replay = Replay(self._service, is_own=True, hears=True, member=member)
+            return [replay.follow(message) for message in self._log]
+
+        if self._unasked(apart(led), units_per_ms) is not None:
+            return ""
+        return "; a copy that is told that it leads asks for all of it: cluster.role or on_role_change?"
+
+    # --- for people ---
+
+    def _parted(self, difference: Difference | None) -> str:
+        if difference is None:
+            return ""
+        return f"one {difference.whole}, the other {difference.other}, {self._where(difference)}"
+
+    def _where(self, difference: Difference) -> str:
+        if difference.index >= len(self._entries):
+            request = self._request(difference)
+            return f"asked with {request.text} once more"
+        entry = self._entries[difference.index]
+        return f"at {entry.text}, at position {entry.position}"
+
+    def _place(self, difference: Difference) -> int:
+        if difference.index >= len(self._entries):
+            return self._request(difference).position
+        return self._entries[difference.index].position
+
+    def _request(self, difference: Difference) -> Entry:
+        requests = [entry for entry in self._entries if entry.kind is EntryKind.REQUEST]
+        return requests[difference.index - len(self._entries) - len(self._requests)]

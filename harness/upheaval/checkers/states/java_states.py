@@ -1,0 +1,72 @@
+"""Judges `snapshot-is-replay` of a user's service in Java, from what its copies did and what members recorded."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, Protocol
+
+from upheaval.checkers.own.java_service import JavaReplay
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE
+from upheaval.checkers.states.state_diff import state_difference
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+
+_DIGITS: Final = 12
+
+
+class MemberState(Protocol):
+    """A snapshot of a service, as a member recorded it."""
+
+    @property
+    def owner(self) -> str:
+        """The member, or the standby."""
+
+    @property
+    def member_id(self) -> int:
+        """-1 of a standby."""
+
+    @property
+    def position(self) -> int:
+        """Of the log."""
+
+    @property
+    def service_id(self) -> int:
+        """Its number in the member."""
+
+    @property
+    def state(self) -> tuple[bytes, ...]:
+        """The messages that the service wrote."""
+
+    @property
+    def hash(self) -> str:
+        """Of them."""
+
+
+def judge_java(found: Iterable[MemberState], replay: JavaReplay, finding: Finding) -> Result:
+    """`finding` is what is valid without the state of the service: alone it says nothing about the promise."""
+    if replay.why_not:
+        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {replay.why_not}")
+    if replay.difference is not None:
+        found_at = replay.difference
+        return replace(finding, verdict=Verdict.INVALID, detail=found_at.text, position=found_at.position)
+    compared = 0
+    for snapshot in sorted(found, key=lambda each: each.position):
+        right = replay.states.get(snapshot.position)
+        if snapshot.service_id != REPLAYED_SERVICE or right is None:
+            continue
+        compared += 1
+        if snapshot.hash == right.digest:
+            continue
+        where = "" if right.messages is None else f": {_difference(snapshot, right.messages)}"
+        detail = (
+            f"the snapshot of service {snapshot.service_id} of {snapshot.owner} at position {snapshot.position} has "
+            f"the state {snapshot.hash[:_DIGITS]}; copies of the service that read the whole log come to "
+            f"{right.digest[:_DIGITS]}, under all conditions and in both roles{where}"
+        )
+        members = (snapshot.member_id,) if snapshot.member_id >= 0 else ()
+        return replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=snapshot.position)
+    copies = f"{compared} states are those of a replay, and copies from {replay.cuts} snapshots do as it does"
+    return replace(finding, detail=f"{finding.detail}; {copies}{replay.note}")
+
+
+def _difference(snapshot: MemberState, right: tuple[bytes, ...]) -> str:
+    return state_difference(right, snapshot.state, ("the replay", snapshot.owner))

@@ -1,0 +1,136 @@
+"""Services in Java read the log of a run again: wrong ones are named without a model, right ones are not accused.
+
+One simulated cluster leaves the log for all of them: it runs `accounts.py`, whose log is that of `kinds.Accounts`.
+"""
+
+import shutil
+import subprocess
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aeron_jar import jar
+from support.own_services import importable
+from upheaval import Cluster, NotSent, OutcomeUnknown
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.own.java_service import JavaReplay, replay_java
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
+from upheaval.records import RunFolder, code_digest
+
+SERVICES: Final = Path(__file__).parents[1] / "support" / "java_services"
+REQUESTS: Final = 120
+ALL: Final = 1 << 60
+_FORGETS: Final = "the snapshot does not hold all of the state"
+_LEADS: Final = "a copy that leads "
+_NIGHTLY: Final = {"LoadedElsewhere", "RandomAnswer", "LocaleAnswer", "BackgroundState", "MemberInTimer"}
+_WRONG: Final = {
+    "MissingField": ("a copy that begins with its own snapshot at position ", "#", _FORGETS),
+    "ForgottenTimers": ("offers the log nothing where one that read the whole log offers 'fired ", _FORGETS),
+    "NotLoaded": ("a copy that begins with its own snapshot at position ", _FORGETS),
+    "PolledOnce": ("a copy that begins with its own snapshot at position ", _FORGETS),
+    "LoadedElsewhere": ("sets timer 1 for ", _FORGETS),
+    "ForgottenAnswer": (" after ' where one that read the whole log sends ", _FORGETS),
+    "HashOrder": ("writes another snapshot after position ", "balance ", "identity hash codes alone"),
+    "ClockInState": ("of session ", "it differs with the clock alone: System.currentTimeMillis"),
+    "ClockInAnswer": ("sends session ", "it differs with the clock alone"),
+    "RandomAnswer": ("sends session ", "two replays under equal conditions differ"),
+    "LocaleAnswer": ("TİTLE", "it differs with the locale and charset alone"),
+    "LeaderState": (_LEADS, "writes another snapshot after position ", "it differs with the role"),
+    "LeaderTimer": (_LEADS, "where one that read the whole log sets no timer", "it differs with the role"),
+    "LeaderOffer": (_LEADS, "offers the log 'fired ", "it differs with the role"),
+    "BackgroundState": (_LEADS, "logged ", "it differs with the background work"),
+    "MemberInTimer": (_LEADS, "sets timer ", "it differs with the member id"),
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run with requests, timers, messages of the service, a snapshot under load and a failover."""
+    folder = tmp_path_factory.mktemp("accounts") / "run"
+    with (
+        importable(SERVICES),
+        Cluster("accounts:Accounts", SERVICES, runtime="simulated", seed=3, folder=folder) as cluster,
+    ):
+        clients = [cluster.client(), cluster.client()]
+        for number in range(REQUESTS):
+            name, after_ms = f"n{number % 11}", (400, 40, 2000)[number % 3]
+            request = f"later {name} {number} {after_ms}" if number % 5 == 0 else f"add {name} {number}"
+            with suppress(NotSent, OutcomeUnknown):
+                clients[number % 2].request(request.encode())
+            if number == REQUESTS // 2:
+                cluster.snapshot()
+            if number == REQUESTS * 3 // 4:
+                cluster.chaos.kill_leader()
+        cluster.verify()
+    return RunFolder(folder)
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that has `classes`, of all services."""
+    folder = tmp_path_factory.mktemp("classes")
+    sources = map(str, sorted((SERVICES / "kinds").glob("*.java")))
+    subprocess.run(["javac", "-cp", str(jar()), "-d", str(folder / "classes"), *sources], check=True)
+    return folder
+
+
+def name_service(run: RunFolder, name: str, source: Path) -> None:
+    """The run becomes one of members of Aeron with that class."""
+    service = f"classes:kinds.{name}"
+    digest = code_digest(str(source), service, "aeron:1.51.0")
+    manifest = run.read_manifest()
+    run.write_manifest(
+        replace(manifest, system="aeron:1.51.0", service=service, source=str(source), source_digest=digest)
+    )
+
+
+def replayed(run: RunFolder, name: str, source: Path) -> JavaReplay:
+    name_service(run, name, source)
+    return replay_java(run, run.read_manifest(), 0, ALL)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.nightly) if each in _NIGHTLY else each for each in _WRONG]
+)
+def test_a_wrong_service_is_named_with_what_it_does_otherwise(name: str, recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, f"Wrong${name}", classes)
+    assert replay.why_not == ""
+    assert replay.difference is not None
+    assert replay.difference.position > 0
+    for text in _WRONG[name]:
+        assert text in replay.difference.text
+
+
+@pytest.mark.parametrize("name", ["News", "Parcels"])
+def test_a_right_service_is_not_accused(name: str, recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, name, classes)
+    assert (replay.why_not, replay.difference) == ("", None)
+    assert replay.cuts == 9
+
+
+def test_a_service_that_cannot_be_replayed_is_not_valid(recorded: RunFolder, classes: Path, tmp_path: Path) -> None:
+    source = Path(shutil.copytree(classes, tmp_path / "source"))
+    name_service(recorded, "Accounts", source)
+    (source / "classes" / "kinds" / "News.class").unlink()
+    why = "its class path was changed since the run"
+    unchecked = {each.promise: each.why for each in verify_run(recorded.path).unchecked}
+    assert unchecked[Promise.SNAPSHOT_IS_REPLAY] == f"states are not replayed: {why}"
+    manifest = recorded.read_manifest()
+    recorded.write_manifest(replace(manifest, demanded=(Promise.SNAPSHOT_IS_REPLAY,)))
+    demanded = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert (demanded.verdict, demanded.detail) == (Verdict.UNKNOWN, f"not checked: states are not replayed: {why}")
+    recorded.write_manifest(manifest)
+    assert replayed(recorded, "Missing", source).why_not.startswith("its code cannot be run here: replay: the class ")
+    shutil.rmtree(source)
+    assert replay_java(recorded, recorded.read_manifest(), 0, ALL).why_not == "its code is not at hand"
+
+
+def test_snapshots_of_members_are_compared_with_the_replay(recorded: RunFolder, classes: Path) -> None:
+    name_service(recorded, "Accounts", classes)
+    finding = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.VALID, finding.detail
+    assert "states are those of a replay, and copies from 9 snapshots do as it does" in finding.detail

@@ -1,0 +1,47 @@
+"""Words that pages and help texts do not use: each has a plainer one."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from support.pages import PAGES, ROOT
+from upheaval.cli.main import _parser
+
+BANNED: Final = re.compile(
+    r"\b(told|nobody|whoever|somebody|(?:of )?one['\u2019]s own|lies|stands|what becomes of|aside)\b", re.IGNORECASE
+)
+NAMES_OF_OTHERS: Final = frozenset({"docs/parity.md"})
+"""Pages that quote names of other people's tests."""
+CODE: Final = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+
+def banned_in(text: str) -> list[str]:
+    """Each banned word with what surrounds it."""
+    return [text[max(0, match.start() - 40) : match.end() + 20] for match in BANNED.finditer(text)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMES_OF_OTHERS])
+def test_pages_use_the_words_of_the_field(page: str) -> None:
+    assert banned_in(CODE.sub("", (ROOT / page).read_text(encoding="utf-8"))) == []
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """It, and those of its commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from parsers(command)
+
+
+@pytest.mark.parametrize("parser", list(parsers(_parser())), ids=lambda parser: parser.prog)
+def test_help_uses_the_words_of_the_field(parser: argparse.ArgumentParser) -> None:
+    assert banned_in(" ".join(parser.format_help().split())) == []
+
+
+def test_banned_words_are_found_in_prose_alone() -> None:
+    assert len(banned_in("Nobody is told what becomes of one's own.")) == 4
+    assert CODE.sub("", "a `told` b\n```sh\nlies\n```\nc") == "a  b\n\nc"
