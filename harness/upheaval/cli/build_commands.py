@@ -67,6 +67,11 @@ class UserOptions:
     )
 
 
+@dataclass(frozen=True)
+class CompletionOptions:
+    shell: str = option(choices=["bash", "zsh", "fish"], help="for which shell")
+
+
 def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("build")
@@ -96,6 +101,9 @@ def add_commands(commands: Commands) -> None:
         actions.add(
             "reload", "have running members reload certificates and credentials", ClusterOptions, "security:reload"
         )
+    commands.add(
+        "completion", "print the script that completes commands in a shell", CompletionOptions, "completion:completion"
+    )
     commands.add(
         "doctor",
         "say which Python runs, and whether the node and the simulation run compiled",
