@@ -3,6 +3,7 @@
 One simulated cluster leaves the log for all of them: it runs `accounts.py`, whose log is that of `kinds.Accounts`.
 """
 
+import shutil
 import subprocess
 from contextlib import suppress
 from dataclasses import replace
@@ -28,19 +29,19 @@ _LEADS: Final = "a copy that leads "
 _NIGHTLY: Final = {"LoadedElsewhere", "RandomAnswer", "LocaleAnswer", "BackgroundState", "MemberInTimer"}
 _WRONG: Final = {
     "MissingField": ("a copy that begins with its own snapshot at position ", "#", _FORGETS),
-    "ForgottenTimers": ("offers the log nothing where one that read the whole log offers 'fired ", _FORGETS),
+    "ForgottenTimers": ("offers nothing to the log where one that read the whole log offers 'fired ", _FORGETS),
     "NotLoaded": ("a copy that begins with its own snapshot at position ", _FORGETS),
     "PolledOnce": ("a copy that begins with its own snapshot at position ", _FORGETS),
     "LoadedElsewhere": ("sets timer 1 for ", _FORGETS),
-    "ForgottenAnswer": (" after ' where one that read the whole log sends ", _FORGETS),
+    "ForgottenAnswer": (" after ' to session ", _FORGETS),
     "HashOrder": ("writes another snapshot after position ", "balance ", "identity hash codes alone"),
     "ClockInState": ("of session ", "it differs with the clock alone: System.currentTimeMillis"),
-    "ClockInAnswer": ("sends session ", "it differs with the clock alone"),
-    "RandomAnswer": ("sends session ", "two replays under equal conditions differ"),
+    "ClockInAnswer": ("sends '", "it differs with the clock alone"),
+    "RandomAnswer": ("sends '", "two replays under equal conditions differ"),
     "LocaleAnswer": ("TİTLE", "it differs with the locale and charset alone"),
     "LeaderState": (_LEADS, "writes another snapshot after position ", "it differs with the role"),
     "LeaderTimer": (_LEADS, "where one that read the whole log sets no timer", "it differs with the role"),
-    "LeaderOffer": (_LEADS, "offers the log 'fired ", "it differs with the role"),
+    "LeaderOffer": (_LEADS, "offers 'fired ", "it differs with the role"),
     "BackgroundState": (_LEADS, "logged ", "it differs with the background work"),
     "MemberInTimer": (_LEADS, "sets timer ", "it differs with the member id"),
 }
@@ -109,6 +110,23 @@ def test_a_right_service_is_not_accused(name: str, recorded: RunFolder, classes:
     replay = replayed(recorded, name, classes)
     assert (replay.why_not, replay.difference) == ("", None)
     assert replay.cuts == 9
+
+
+def test_a_service_that_cannot_be_replayed_is_not_valid(recorded: RunFolder, classes: Path, tmp_path: Path) -> None:
+    source = Path(shutil.copytree(classes, tmp_path / "source"))
+    name_service(recorded, "Accounts", source)
+    (source / "classes" / "kinds" / "News.class").unlink()
+    why = "its class path was changed since the run"
+    unchecked = {each.promise: each.why for each in verify_run(recorded.path).unchecked}
+    assert unchecked[Promise.SNAPSHOT_IS_REPLAY] == f"states are not replayed: {why}"
+    manifest = recorded.read_manifest()
+    recorded.write_manifest(replace(manifest, demanded=(Promise.SNAPSHOT_IS_REPLAY,)))
+    demanded = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert (demanded.verdict, demanded.detail) == (Verdict.UNKNOWN, f"not checked: states are not replayed: {why}")
+    recorded.write_manifest(manifest)
+    assert replayed(recorded, "Missing", source).why_not.startswith("its code cannot be run here: replay: the class ")
+    shutil.rmtree(source)
+    assert replay_java(recorded, recorded.read_manifest(), 0, ALL).why_not == "its code is not at hand"
 
 
 def test_snapshots_of_members_are_compared_with_the_replay(recorded: RunFolder, classes: Path) -> None:

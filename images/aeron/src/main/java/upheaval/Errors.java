@@ -4,6 +4,7 @@ import io.aeron.cluster.service.ClusterTerminationException;
 import io.aeron.exceptions.AeronException;
 import java.util.HashSet;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 import java.util.function.Predicate;
 import org.agrona.ErrorHandler;
 import org.agrona.concurrent.AgentTerminationException;
@@ -21,31 +22,42 @@ final class Errors implements ErrorHandler {
     private final Ending ending;
     private final Trace trace;
     private final Predicate<Throwable> isTold;
+    private final BooleanSupplier isEndExpected;
     private final Set<String> told = new HashSet<>();
 
-    private Errors(final String component, final Ending ending, final Trace trace, final Predicate<Throwable> isTold) {
+    private Errors(
+        final String component,
+        final Ending ending,
+        final Trace trace,
+        final Predicate<Throwable> isTold,
+        final BooleanSupplier isEndExpected) {
         this.component = component;
         this.ending = ending;
         this.trace = trace;
         this.isTold = isTold;
+        this.isEndExpected = isEndExpected;
     }
 
     /** Of a component of Aeron's alone. */
     static Errors of(final String component, final Ending ending, final Trace trace) {
-        return new Errors(component, ending, trace, error -> false);
+        return new Errors(component, ending, trace, error -> false, () -> true);
     }
 
-    /** Of the container of that service, whose exceptions come here, too. */
+    /**
+     * Of the container of that service, whose exceptions come here, too. A container whose module is gone calls its own
+     * end expected: it is so only when the service was terminated before.
+     */
     static Errors ofService(
         final String component, final Ending ending, final Trace trace, final TracedService service) {
-        return new Errors(component, ending, trace, service::hasTold);
+        return new Errors(component, ending, trace, service::hasTold, service::isTerminated);
     }
 
     @Override
     public void onError(final Throwable error) {
         System.err.println(System.currentTimeMillis() + " " + component + ": " + error);
         if (error instanceof AgentTerminationException) {
-            final boolean expected = error instanceof ClusterTerminationException end && end.isExpected();
+            final boolean expected =
+                error instanceof ClusterTerminationException end && end.isExpected() && isEndExpected.getAsBoolean();
             ending.onTermination(component, text(error), expected);
             return;
         }

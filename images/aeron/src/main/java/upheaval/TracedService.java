@@ -23,6 +23,7 @@ final class TracedService implements ClusteredService {
     private final RaisedExceptions raised;
     private Cluster cluster;
     private volatile Throwable told;
+    private volatile boolean isTerminated;
 
     TracedService(final ClusteredService service, final Trace trace, final int serviceId) {
         this.service = service;
@@ -76,6 +77,7 @@ final class TracedService implements ClusteredService {
 
     @Override
     public void onTerminate(final Cluster cluster) {
+        isTerminated = true;
         trace.event("service-terminate", "service_id", serviceId, "log_position", cluster.logPosition());
         call("onTerminate", () -> service.onTerminate(cluster));
     }
@@ -111,6 +113,11 @@ final class TracedService implements ClusteredService {
     /** Whether that came out of the service last, or what caused it. */
     boolean hasTold(final Throwable error) {
         return error != null && (error == told || hasTold(error.getCause()));
+    }
+
+    /** Whether its module has ended it, at a position of the log. */
+    boolean isTerminated() {
+        return isTerminated;
     }
 
     private void call(final String name, final Runnable callback) {

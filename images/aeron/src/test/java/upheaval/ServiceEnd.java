@@ -1,0 +1,30 @@
+package upheaval;
+
+import io.aeron.cluster.service.Cluster;
+import io.aeron.cluster.service.ClusterTerminationException;
+import java.lang.reflect.Proxy;
+import java.nio.file.Path;
+
+/**
+ * The end of a service's container as its module causes it: {@code upheaval.ServiceEnd FOLDER terminated|lost}. A
+ * container whose module is gone throws the same exception as one that was told to end. Prints the member's status.
+ */
+public final class ServiceEnd {
+    private ServiceEnd() {
+    }
+
+    public static void main(final String[] arguments) throws Exception {
+        final Path folder = Path.of(arguments[0]);
+        final Ending ending = new Ending();
+        try (Trace trace = new Trace(folder.resolve("trace.jsonl"), 0, "all", "")) {
+            final TracedService service = new TracedService(new ProvokedService(), trace, 0);
+            final Errors errors = Errors.ofService("service-0", ending, trace, service);
+            if (arguments[1].equals("terminated")) {
+                service.onTerminate((Cluster)Proxy.newProxyInstance(
+                    Cluster.class.getClassLoader(), new Class<?>[]{Cluster.class}, (proxy, method, values) -> 64L));
+            }
+            errors.onError(new ClusterTerminationException(true));
+        }
+        System.out.println(ending.status(new Siblings(folder, Component.ALL)) + " " + ending.reason());
+    }
+}
