@@ -50,6 +50,14 @@ class ComposeOptions:
 
 
 @dataclass(frozen=True)
+class DoctorOptions:
+    area: str | None = option(
+        nargs="?", metavar="AREA", help="docker, aeron, links, host, spark or load (default: all)"
+    )
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
 class CertificatesOptions:
     dir: Path = option("--dir", required=True, metavar="FOLDER", help="where they are written")
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
@@ -106,7 +114,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add(
         "doctor",
-        "say which Python runs, and whether the node and the simulation run compiled",
-        JsonOptions,
+        "say what this machine has, which commands will work, and how to install what is missing",
+        DoctorOptions,
         "doctor:doctor",
     )
