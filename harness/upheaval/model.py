@@ -67,11 +67,25 @@ class Model(ABC):
         """Whether an answer is the expected one, for services that may answer in several ways."""
         return says(answer, expected)
 
+    # What else the log has, called in its order. `timestamp` is the cluster's time, in its time unit.
+
+    def session_opened(self, session_id: int, timestamp: int) -> None:
+        """The log opens a session here."""
+
     def session_closed(self, session_id: int, timestamp: int) -> None:
         """The log closes a session here."""
 
     def timer_fired(self, timer_id: int, timestamp: int) -> None:
         """The log has a timer of the service here."""
+
+    def service_message(self, payload: bytes, timestamp: int) -> None:
+        """The log has a message here that the service sent to itself (`cluster.offer`)."""
+
+    def term_began(self, term_id: int, timestamp: int) -> None:
+        """A leadership term begins here."""
+
+    def time_passed(self, timestamp: int) -> None:
+        """The cluster's time goes on to `timestamp`, before the entry that has it."""
 
 
 class OwnRun:

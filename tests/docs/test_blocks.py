@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 import pytest
+import yaml
 
 from support.pages import PAGES, ROOT, PageBlock, page_blocks
 from support.shell_lines import commands_of
@@ -56,6 +57,10 @@ def check_console(block: PageBlock) -> None:
     assert re.search(r"^\$ ", block.block.text, re.MULTILINE)
 
 
+def check_yaml(block: PageBlock) -> None:
+    assert yaml.safe_load(block.block.text)
+
+
 def check_python(block: PageBlock) -> None:
     """It parses, and what it imports of ours is there; `test_python` runs it."""
     for node in ast.walk(ast.parse(block.block.text)):
@@ -85,6 +90,7 @@ LANGUAGES: Final[dict[str, Callable[[PageBlock], None]]] = {
     "python": check_python,
     "text": check_text,
     "toml": check_toml,
+    "yaml": check_yaml,
 }
 
 

@@ -85,3 +85,21 @@ def test_a_model_that_is_not_there_is_refused_before_anything_starts(
     with pytest.raises(UsageError, match=says):
         Cluster(service, SERVICES, runtime="simulated", folder=tmp_path / "run", model=model)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("model", ["Heard", "HeardByParity"])
+def test_a_model_hears_of_sessions_terms_timers_own_messages_and_time(model: str, tmp_path: Path) -> None:
+    options = {"runtime": "simulated", "folder": tmp_path / "run", "model": f"tally:{model}"}
+    with Cluster("tally:Tally", SERVICES, **options) as cluster:  # type: ignore[arg-type]
+        for round_number, payload in enumerate((b"even", b"odd")):
+            with cluster.client(timeout_s=5) as client:
+                opened = [json.loads(client.request(payload))[1] for _ in range(REQUESTS // 2)]
+            assert {*opened} == {round_number + 1}
+            if round_number == 0:
+                killed = cluster.chaos.kill_leader()
+                assert cluster.wait_until_leader() != killed
+        answers = json.loads(cluster.client(timeout_s=5).request(b"odd"))
+        assert all(count > 1 for count in answers[3:])
+        report = cluster.verify()
+    assert report.verdict is Verdict.VALID, str(report)
+    assert report.finding(Promise.LINEARIZABLE).detail.startswith("121 answers of calls are those of the model tally:")

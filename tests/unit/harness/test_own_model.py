@@ -206,6 +206,41 @@ def test_a_model_hears_of_sessions_that_close_and_of_timers() -> None:
     assert answers_of(OfSessions, log, ["1", "1", "7"]) == {"judged": 3}
 
 
+class OfEvents(Model):
+    """Answers with all that it has heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[list[object]] = []
+
+    def apply(self, request: Request) -> Any:
+        return self.heard
+
+    @staticmethod
+    def partition(request: Request) -> str:
+        return request.text
+
+    def session_opened(self, session_id: int, timestamp: int) -> None:
+        self.heard.append(["opened", session_id, timestamp])
+
+    def term_began(self, term_id: int, timestamp: int) -> None:
+        self.heard.append(["term", term_id, timestamp])
+
+    def service_message(self, payload: bytes, timestamp: int) -> None:
+        self.heard.append(["own", payload.decode(), timestamp])
+
+    def time_passed(self, timestamp: int) -> None:
+        self.heard.append(["time", timestamp])
+
+
+def test_a_model_hears_what_its_log_has_in_order_whichever_key_comes_first() -> None:
+    opened = cm.SCHEMA.encode(cm.SessionOpenEvent(leadership_term_id=0, cluster_session_id=4, timestamp=900))
+    term = cm.SCHEMA.encode(cm.NewLeadershipTermEvent(leadership_term_id=3, timestamp=1000))
+    log = [opened, message(b"{a"), term, message(b"own", session=-5), message(b"{b"), message(b"{a")]
+    first = [["time", 900], ["opened", 4, 900], ["time", 1000]]
+    heard = [*first, ["term", 3, 1000], ["own", "own", 1000]]
+    assert answers_of(OfEvents, log, list(map(json.dumps, [first, heard, heard]))) == {"judged": 3}
+
+
 @pytest.mark.parametrize(
     ("answer", "expected", "agrees"),
     [

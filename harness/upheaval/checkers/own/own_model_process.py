@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import upheaval_node
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
+from upheaval.checkers.own.model_events import Models
 from upheaval.checkers.own.own_process import answer_once
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage, Replay, is_request
@@ -107,38 +108,22 @@ def judged(
 def _answers_of_model(
     model: type[Model], log: Sequence[LoggedMessage], answers: Mapping[int, str]
 ) -> Iterator[tuple[Request, bool, Any]]:
-    instances: dict[str, Model] = {}
+    models = Models(model)
     for message in log:
         position = message.position
         try:
+            models.hear(message)
             if not is_request(message):
-                _tell_event(instances.values(), message)
                 continue
             request = _request(message)
-            key = model.partition(request)
-            if key not in instances:
-                instances[key] = model()
-            expected = instances[key].apply(request)
+            instance = models.of(model.partition(request))
+            expected = instance.apply(request)
             if position not in answers:
                 continue
-            is_right = bool(instances[key].agrees(request, expected, _bytes(answers[position]) or b""))
+            is_right = bool(instance.agrees(request, expected, _bytes(answers[position]) or b""))
         except Exception as error:
             raise _Failed(f"raised {shown_error(error)}, at position {position}", position) from error
         yield request, is_right, expected
-
-
-def _tell_event(instances: Any, message: LoggedMessage) -> None:
-    if is_session_message(message.content):
-        return
-    try:
-        event = decode_message(message.content)
-    except DecodeError:
-        return
-    for each in instances:
-        if isinstance(event, cm.SessionCloseEvent):
-            each.session_closed(event.cluster_session_id, event.timestamp)
-        elif isinstance(event, cm.TimerEvent):
-            each.timer_fired(event.correlation_id, event.timestamp)
 
 
 def _answers_of_service(
