@@ -75,7 +75,7 @@ sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKE
 	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS) $(CANARY)
 
 track-record: $(VENV)/.runtime ## Run known bugs of Aeron on versions with and without them; writes $(RUNS)/track-record.md
-	@mkdir -p $(RUNS) && $(BIN)/upheaval track-record --write $(RUNS)/track-record.md
+	@mkdir -p $(RUNS) && $(BIN)/upheaval track-record --out $(RUNS)/track-record.md
 
 mutants: $(VENV)/.dev ## Mutation testing of the node: SEED=1 COUNT=20; goes on with $(RUNS)/mutants.jsonl
 	@$(BIN)/python tools/mutants.py --seed $(SEED) --count $(COUNT) --out $(RUNS)/mutants.jsonl

@@ -16,7 +16,7 @@ import yaml
 
 from support.pages import PAGES, ROOT, PageBlock, page_blocks
 from support.shell_lines import commands_of
-from upheaval.cli.main import _parser
+from upheaval.cli.main import make_parser
 from upheaval.scenario.text import parse_scenario
 
 OTHER_PROGRAMS: Final = """
@@ -102,7 +102,7 @@ def test_a_block_parses_as_its_language(block: PageBlock) -> None:
 
 def check_upheaval(words: list[str], place: str) -> None:
     try:
-        _parser().parse_args(words[1:])
+        make_parser().parse_args(words[1:])
     except SystemExit as end:
         if end.code:
             pytest.fail(f"{place}: {' '.join(words)}")

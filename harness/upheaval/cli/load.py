@@ -17,6 +17,7 @@ from upheaval.cli.cluster_commands import LoadOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.output import note
 from upheaval.cli.progress import ProgressLine, load_progress
+from upheaval.cli.settings import read_settings
 from upheaval.cli.tables import table
 from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
@@ -25,7 +26,7 @@ from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
 from upheaval.records import Json, Outcome, RunFolder
-from upheaval.runtime_names import PROCESS
+from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster, open_cluster
@@ -47,7 +48,7 @@ _ID_BITS: Final = 58
 
 def load(options: LoadOptions) -> int:
     """Run the users and judge; the exit status is that of the verdict."""
-    options = _checked(options)
+    options = _checked(_of_project(options))
     with _page(options) as page, run_folder(options.dir, "load") as folder:
         is_ours = not cluster_file.has_cluster(folder)
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
@@ -73,6 +74,14 @@ def load(options: LoadOptions) -> int:
     else:
         _print(statistics, outcomes, report)
     return report.verdict.exit_status
+
+
+def _of_project(options: LoadOptions) -> LoadOptions:
+    """With what the project sets for a fresh cluster."""
+    if options.dir is not None and cluster_file.has_cluster(options.dir):
+        return options
+    settings = read_settings()
+    return replace(settings.completed(options), runtime=options.runtime or settings.runtime_among(LIVE_RUNTIMES))
 
 
 def _checked(options: LoadOptions) -> LoadOptions:

@@ -18,7 +18,7 @@ from upheaval.checkers.history import calls as of_calls, witness
 from upheaval.checkers.own.own_model import check_own_model
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import Operation
+from upheaval.records import OWN_SYSTEM, Manifest, Operation
 
 _NEEDS: Final = frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
 _BY_ANSWERS: Final = _NEEDS | {Source.STRAYS}
@@ -106,9 +106,16 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     else:
         found = by_model
     if not found:
-        why = "there are no operations but calls, and no model says what they should be answered"
-        return [NotApplicable(Promise.LINEARIZABLE, why), *promised]
+        return [NotApplicable(Promise.LINEARIZABLE, _why_no_answer(evidence.manifest)), *promised]
     return [_worse(found), *promised]
+
+
+def _why_no_answer(manifest: Manifest) -> str:
+    """Why answers of calls are compared with nothing, and what to do about it."""
+    why = "no answer of calls was judged: no model says what they should be"
+    if ":" not in manifest.service or manifest.system != OWN_SYSTEM:
+        return why
+    return f"{why}; name one, or the service as its own model: {manifest.service}"
 
 
 def _not_explained(lost: int, first: Operation) -> Finding:
