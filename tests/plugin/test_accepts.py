@@ -86,3 +86,14 @@ def test_a_request_is_tried_again_after_a_wait_and_each_try_is_a_call(tmp_path: 
     assert [each.outcome is Outcome.OK for each in tries] == [False] * (len(tries) - 1) + [True]
     assert len(tries) > 1
     assert all(later.invoke_ns - earlier.invoke_ns >= S // 2 for earlier, later in pairwise(tries))
+
+
+def test_requests_that_a_shipped_service_refuses_are_counted_with_the_first_reason(tmp_path: Path) -> None:
+    with Cluster(runtime="simulated", folder=tmp_path / "run") as cluster:
+        client = cluster.client()
+        for number in range(3):
+            client.request(b"a%d" % number)
+        report = cluster.verify()
+    finding = report.finding(Promise.ENOUGH_TRAFFIC)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "3 requests that the service refused, the first because: request of 2 bytes is shorter" in finding.detail

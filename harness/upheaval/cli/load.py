@@ -49,8 +49,8 @@ _ID_BITS: Final = 58
 def load(options: LoadOptions) -> int:
     """Run the users and judge; the exit status is that of the verdict."""
     options = _checked(_of_project(options))
-    with _page(options) as page, run_folder(options.dir, "load") as folder:
-        is_ours = not cluster_file.has_cluster(folder)
+    with _page(options) as page, run_folder(options.dir or options.new_dir, "load") as folder:
+        is_ours = options.dir is None
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
             if not is_ours:
                 _require_same(cluster, options)
@@ -91,6 +91,15 @@ def _checked(options: LoadOptions) -> LoadOptions:
     if options.web_port is not None and not options.web:
         raise UsageError("--web-port is for locust's page: use --web too")
     require_locust()
+    if options.dir is not None and options.new_dir is not None:
+        raise UsageError("--dir and --new-dir: give one of them")
+    if options.dir is not None and not cluster_file.has_cluster(options.dir):
+        raise UsageError(
+            f"{options.dir} holds no cluster: start one with `upheaval up --dir {options.dir}`, or load a fresh "
+            "one with --new-dir"
+        )
+    if options.new_dir is not None and cluster_file.has_cluster(options.new_dir):
+        raise UsageError(f"{options.new_dir} holds a cluster: load it with --dir")
     if options.user is not None:
         check_user(options.user, str(Path.cwd()))
     return options if options.web or options.duration is not None else replace(options, duration=DURATION_S)

@@ -21,7 +21,7 @@ def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]
     """One result. What a service of a user's own sent besides its answers is not looked at."""
     late: set[int] = set()
     try:
-        of_shipped = (stray for stray in strays if stray.text is None)
+        of_shipped = (stray for stray in strays if stray.text is None and stray.refusal is None)
         for stray in sorted(of_shipped, key=lambda stray: stray.received_ns):
             _require_late(stray, late, placed)
     except Broken as broken:

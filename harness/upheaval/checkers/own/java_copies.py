@@ -21,7 +21,7 @@ from upheaval.errors import HarnessError
 from upheaval.records.class_path import class_name, class_path_of
 
 PROGRAM: Final = "upheaval.replay.Replay"
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 180.0
 _REASON_MAX: Final = 200
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qi")
