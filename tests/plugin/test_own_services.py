@@ -300,9 +300,9 @@ def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_no
     assert report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.endswith("; 1 states are those of a replay")
 
     def again(run: Path) -> str:
-        finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
-        assert finding.verdict is Verdict.VALID
-        return finding.detail.rpartition("; ")[2]
+        report = verify_run(run)
+        whys = [each.why for each in report.unchecked if each.promise is Promise.SNAPSHOT_IS_REPLAY]
+        return whys[0] if whys else report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.rpartition("; ")[2]
 
     # Times say nothing: neither those of the code nor that of the manifest, which a copy gets anew.
     os.utime(helper, (time.time() + 100, time.time() + 100))
