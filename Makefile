@@ -56,12 +56,14 @@ uplot: ## Fetch the library of the page's charts again by npm, and compare it wi
 demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
 	@$(BIN)/upheaval demo
 
-check: $(VENV)/.dev ## Lint, formatting, types and import contracts
+check: $(VENV)/.dev ## Lint, formatting, types, import contracts, workflows and Dockerfiles
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
-	@$(BIN)/yamllint .github
+	@$(BIN)/yamllint .github action.yml .pre-commit-config.yaml
+	@$(BIN)/zizmor --offline --quiet --no-progress .
+	@$(BIN)/hadolint images/*/Dockerfile
 
 test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) check ## Everything that this machine can run, and what it could not
 	@$(BIN)/python tools/run_tests.py --require "$(REQUIRE)"
@@ -73,7 +75,7 @@ sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKE
 	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS) $(CANARY)
 
 track-record: $(VENV)/.runtime ## Run known bugs of Aeron on versions with and without them; writes $(RUNS)/track-record.md
-	@mkdir -p $(RUNS) && $(BIN)/upheaval track-record --write $(RUNS)/track-record.md
+	@mkdir -p $(RUNS) && $(BIN)/upheaval track-record --out $(RUNS)/track-record.md
 
 mutants: $(VENV)/.dev ## Mutation testing of the node: SEED=1 COUNT=20; goes on with $(RUNS)/mutants.jsonl
 	@$(BIN)/python tools/mutants.py --seed $(SEED) --count $(COUNT) --out $(RUNS)/mutants.jsonl

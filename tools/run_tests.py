@@ -126,6 +126,19 @@ def counts(outcomes: list[Outcome], word: str) -> int:
     return sum(int(n) for line in summaries for n in re.findall(rf"(\d+) {word}", line))
 
 
+def add_to_job_summary(outcomes: list[Outcome]) -> None:
+    """A table of the suites on the page of a CI job, where the machine is one of GitHub's."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    rows = [
+        f"| {o.suite.name} | {'failed' if o.status else 'ok'} | {counts([o], 'passed')} | {o.seconds:.0f} |"
+        for o in outcomes
+    ]
+    with Path(path).open("a", encoding="utf-8") as summary:
+        summary.write("\n".join(["| suite | result | passed | seconds |", "|---|---|---|---|", *rows, ""]))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=sorted(s.name for s in SUITES), help="one suite")
@@ -149,6 +162,7 @@ def main() -> int:
         print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
     print("\n".join(["slowest tests:", *slowest(outcomes)]))
     failed = [o for o in outcomes if o.status] or required
+    add_to_job_summary(outcomes)
     print(f"{counts(outcomes, 'passed')} passed, {counts(outcomes, 'failed') + counts(outcomes, 'error')} failed")
     return 1 if failed else 0
 

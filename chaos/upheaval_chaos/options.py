@@ -16,17 +16,29 @@ if TYPE_CHECKING:
 
 _NAMES: Final = "names"
 _KEYWORDS: Final = "keywords"
+_FORMER: Final = "former"
+_FALLBACK: Final = "fallback"
+_EXCLUSIVE: Final = "exclusive"
 
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def option(*names: str, is_exclusive: bool = False, **keywords: Any) -> Any:
+def option(
+    *names: str,
+    is_exclusive: bool = False,
+    former: Sequence[str] = (),
+    fallback: Callable[[], object] | None = None,
+    **keywords: Any,
+) -> Any:
     """A field that the command line gives: a positional argument, unless it has `names` such as `--dir`.
+
+    `former` names are accepted and not shown. What is not given is what `fallback` returns.
 
     `keywords` are those of `add_argument`. Destination, type and action follow from the field's name and annotation:
     `bool` is a flag, a tuple collects. Of a command's exclusive options only one may be given.
     """
-    return field(metadata={_NAMES: names, _KEYWORDS: keywords, "is_exclusive": is_exclusive})
+    metadata = {_NAMES: names, _KEYWORDS: keywords, _FORMER: former, _FALLBACK: fallback, _EXCLUSIVE: is_exclusive}
+    return field(metadata=metadata)
 
 
 def add_options(parser: argparse.ArgumentParser, options: type[Options], **given: Any) -> None:
@@ -43,10 +55,13 @@ def add_options(parser: argparse.ArgumentParser, options: type[Options], **given
             continue
         keywords = _deduced(each) | each.metadata[_KEYWORDS] | given.get(each.name, {})
         target: Any = parser
-        if each.metadata["is_exclusive"]:
+        if each.metadata[_EXCLUSIVE]:
             target = exclusive = exclusive or parser.add_mutually_exclusive_group()
         if each.metadata[_NAMES]:
             target.add_argument(*each.metadata[_NAMES], dest=each.name, **keywords)
+            if each.metadata[_FORMER]:
+                unseen = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+                target.add_argument(*each.metadata[_FORMER], dest=each.name, **keywords | unseen)
         else:
             target.add_argument(each.name, **keywords)
 
@@ -122,4 +137,7 @@ def _value(option: Field[Any], namespace: argparse.Namespace) -> Any:
     if isinstance(option.type, type) and is_dataclass(option.type):
         return _made(option.type, namespace)
     value = getattr(namespace, option.name)
+    fallback = option.metadata.get(_FALLBACK)
+    if value is None and fallback is not None:
+        return fallback()
     return tuple(value) if isinstance(value, list) else value

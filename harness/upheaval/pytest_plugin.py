@@ -39,7 +39,17 @@ REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
 _FROM_INI = ("service", "source", "image", "model", "schema", "client", "system")
-_MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "leader_disconnect_ms", "components", "links", "verify")
+_MARKER_OPTIONS = (
+    *_FROM_INI,
+    "members",
+    "seed",
+    "sync_level",
+    "leader_disconnect_ms",
+    "components",
+    "links",
+    "witnesses",
+    "verify",
+)
 _ALWAYS, _ASKED = "always", "asked"
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
@@ -334,6 +344,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
             options[name] = config.getoption(f"{MARKER}_{name}")
     if config.getini(f"{MARKER}_ignore"):
         options["ignored"] = config.getini(f"{MARKER}_ignore")
+    options.setdefault("witnesses", True)
     options.setdefault("verify", _is_verified_always(config))
     options["runtime"] = _runtime(config)
     if options["runtime"] != DOCKER:

@@ -119,18 +119,18 @@ def ask(options: AskOptions) -> int:
     from upheaval_pipeline.question_page import page
     from upheaval_pipeline.questions import QUESTIONS
 
-    if options.output is not None:
-        report.require_file(options.output)
+    if options.out is not None:
+        report.require_file(options.out)
     lake = open_lake(options.lake)
     wanted = [question for question in QUESTIONS if not options.questions or question.name in options.questions]
     with session(options.master or LOCAL) as spark:
         results = ask_all(spark, lake, [question.sql for question in wanted], ROWS_MAX)
     answers = list(zip(wanted, results, strict=True))
-    if options.output is None:
+    if options.out is None:
         show_answers(answers, as_json=options.json)
     else:
-        write_atomically(options.output, page(options.lake, answers))
-        print(options.output.absolute())
+        write_atomically(options.out, page(options.lake, answers))
+        print(options.out.absolute())
     return 0
 
 

@@ -79,10 +79,42 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
                 spark.sparkContext.addPyFile(str(_package(scratch)))
             sources.register(spark)
             yield spark
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            if isinstance(error, ConnectionError) and _is_alive(spark):
+                raise
             raise EnvironmentFault(f"Spark failed with master {master!r}: {_cause(error)}") from error
         finally:
-            spark.stop()
+            _stop(spark)
+
+
+def _is_alive(spark: Any) -> bool:
+    """Whether the JVM answers."""
+    from py4j.protocol import Py4JError
+
+    try:
+        spark.sparkContext._jvm.java.lang.System.nanoTime()
+    except (Py4JError, ConnectionError):
+        return False
+    return True
+
+
+def _stop(spark: Any) -> None:
+    """End the session. A JVM that has died has nothing left to end, and its successor starts anew."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    try:
+        spark.stop()
+    except (Py4JError, ConnectionError):
+        if _is_alive(spark):
+            raise
+        gateway = SparkContext._gateway
+        # What Python knows of a dead JVM keeps it from starting another.
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
+        if gateway is not None:
+            gateway.shutdown()
 
 
 def _start(scratch: Path, master: str, settings: Mapping[str, str]) -> Any:

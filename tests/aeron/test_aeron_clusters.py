@@ -203,7 +203,7 @@ def test_users_of_locust_survive_a_leader(tmp_path: Path, capsys: pytest.Capture
     run = tmp_path / "run"
     killed = threading.Thread(target=kill_the_leader_under_load, args=(run,))
     killed.start()
-    status = main(["load", "--system", "aeron", "--users", "8", "--duration", "20s", "--dir", str(run), "--json"])
+    status = main(["load", "--system", "aeron", "--users", "8", "--duration", "20s", "--new-dir", str(run), "--json"])
     killed.join()
     told = json.loads(capsys.readouterr().out)
     assert (status, told["verdict"]) == (0, "valid")

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from support.pages import PAGES, ROOT
-from upheaval.cli.main import _parser
+from upheaval.cli.main import make_parser
 
 BANNED: Final = re.compile(
     r"\b(told|nobody|whoever|somebody|(?:of )?one['\u2019]s own|lies|stands|what becomes of|aside)\b", re.IGNORECASE
@@ -37,7 +37,7 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
                 yield from parsers(command)
 
 
-@pytest.mark.parametrize("parser", list(parsers(_parser())), ids=lambda parser: parser.prog)
+@pytest.mark.parametrize("parser", list(parsers(make_parser())), ids=lambda parser: parser.prog)
 def test_help_uses_the_words_of_the_field(parser: argparse.ArgumentParser) -> None:
     assert banned_in(" ".join(parser.format_help().split())) == []
 

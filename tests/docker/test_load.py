@@ -36,7 +36,7 @@ def test_a_leader_dies_under_load_and_the_run_is_judged(load: LoadCommands) -> N
     (fault,) = RunFolder(load.folder).read_faults()
     assert fault.what == "kill"
     page = load.folder / "report.html"
-    assert upheaval("report", str(load.folder), "--output", str(page)).returncode == 0
+    assert upheaval("report", str(load.folder), "--out", str(page)).returncode == 0
     assert "kill" in page.read_text()
 
 

@@ -161,7 +161,22 @@ def test_what_cannot_run_is_refused_in_one_line_before_anything_starts(
 
 
 def test_a_load_with_an_unknown_user_is_refused_before_anything_starts(folder: Path) -> None:
-    done = upheaval(folder, "load", "--service", "lock:Lock", "--user", "nosuch", "--dir", "run")
+    done = upheaval(folder, "load", "--service", "lock:Lock", "--user", "nosuch", "--new-dir", "run")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done
     assert "user 'nosuch'" in done.stderr
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--dir", "typo"), "typo holds no cluster: start one with `upheaval up --dir typo`"),
+        (("--dir", "typo", "--new-dir", "run"), "--dir and --new-dir: give one of them"),
+    ],
+)
+def test_a_load_makes_no_cluster_where_it_was_to_find_one(options: tuple[str, ...], text: str, folder: Path) -> None:
+    done = upheaval(folder, "load", *options)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done
+    assert text in done.stderr
+    assert not (folder / "typo").exists()
     assert not (folder / "run").exists()

@@ -284,10 +284,10 @@ def test_what_is_no_lake_and_no_question_is_refused_in_one_line(
 ) -> None:
     assert main(["ask", "--lake", str(tmp_path / "nowhere")]) == 2
     assert capsys.readouterr().err.startswith(f"upheaval: {tmp_path}/nowhere is not a lake: ")
-    assert main(["ask", "--lake", "lake", "--output", str(tmp_path)]) == 2
+    assert main(["ask", "--lake", "lake", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"upheaval: {tmp_path} is a folder: the page is a file\n"
     nowhere = tmp_path / "nowhere"
-    assert main(["ask", "--lake", str(tmp_path), "--output", str(nowhere / "page.html")]) == 2
+    assert main(["ask", "--lake", str(tmp_path), "--out", str(nowhere / "page.html")]) == 2
     assert capsys.readouterr().err == f"upheaval: cannot write {nowhere / 'page.html'}: there is no folder {nowhere}\n"
     a_file = tmp_path / "file"
     a_file.touch()
@@ -302,7 +302,7 @@ def test_what_is_no_lake_and_no_question_is_refused_in_one_line(
 
 def test_the_command_writes_the_page_of_the_questions_that_are_named(lake: str, tmp_path: Path) -> None:
     file = tmp_path / "month.html"
-    command = [sys.executable, "-m", "upheaval.cli.main", "ask", "flakes", "--lake", lake, "--output", str(file)]
+    command = [sys.executable, "-m", "upheaval.cli.main", "ask", "flakes", "--lake", lake, "--out", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"{file}\n"
     assert file.read_text().count("<section>") == 1

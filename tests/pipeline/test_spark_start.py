@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,29 @@ from upheaval_pipeline.session import session
 with session("local[1]", {"spark.sql.shuffle.partitions": "3"}) as spark:
     names = ("spark.driver.host", "spark.driver.bindAddress", "spark.local.dir", "spark.sql.shuffle.partitions")
     print(json.dumps({name: spark.conf.get(name) for name in names}))
+"""
+
+_KILLED = """
+import os, signal
+from upheaval.errors import EnvironmentFault
+from upheaval_pipeline.session import session
+from pyspark import SparkContext
+
+def kill():
+    jvm = SparkContext._gateway.proc
+    os.kill(jvm.pid, signal.SIGKILL)
+    jvm.wait()
+
+try:
+    with session("local[1]") as spark:
+        rows = spark.range(5)
+        kill()
+        rows.collect()
+except EnvironmentFault as error:
+    print(error)
+with session("local[1]") as spark:
+    print(spark.range(5).count())
+    kill()
 """
 
 
@@ -50,3 +74,20 @@ def test_a_users_settings_win_over_ours_and_a_callers_over_all(tmp_path: Path) -
     assert (done.returncode, done.stderr) == (0, "")
     expected = {**own, "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "3"}
     assert json.loads(done.stdout) == expected
+
+
+def test_a_jvm_that_dies_in_a_session_is_one_line_and_the_next_session_starts_another(tmp_path: Path) -> None:
+    """Which exception of py4j comes depends on what its threads have noticed by then."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _KILLED],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    failure, count = done.stdout.splitlines()
+    of_py4j = r"Py4J|[Cc]onnection|An error occurred|from Java"
+    assert re.match(rf"Spark failed with master 'local\[1\]': .*({of_py4j})", failure), failure
+    assert count == "5"
+    assert "Traceback" not in done.stderr

@@ -132,7 +132,8 @@ def test_a_right_service_is_valid_and_says_what_was_not_checked(tmp_path: Path) 
         report = cluster.assert_valid()
     assert report.verdict is Verdict.VALID
     whys = {each.promise: each.why for each in report.unchecked}
-    assert "calls" in whys[Promise.LINEARIZABLE]
+    assert whys[Promise.LINEARIZABLE].startswith("no answer of calls was judged: ")
+    assert whys[Promise.LINEARIZABLE].endswith("the service as its own model: locks:Locks")
     assert Promise.STATES_AGREE not in whys
     assert [each["promise"] for each in report.to_fields()["not_checked"]] == list(whys)
 
@@ -170,7 +171,9 @@ def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(
     """All members of the simulation are wrong alike."""
     with run_of(service, tmp_path) as cluster:
         report = cluster.verify()
-    assert report.finding(Promise.STATES_AGREE).verdict is Verdict.VALID
+    agreeing = [each.verdict for each in report.findings if each.promise == Promise.STATES_AGREE]
+    # States of no bytes are not compared.
+    assert agreeing == ([] if service == "Silent" else [Verdict.VALID])
     finding = report.finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert says in finding.detail
@@ -297,9 +300,9 @@ def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_no
     assert report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.endswith("; 1 states are those of a replay")
 
     def again(run: Path) -> str:
-        finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
-        assert finding.verdict is Verdict.VALID
-        return finding.detail.rpartition("; ")[2]
+        report = verify_run(run)
+        whys = [each.why for each in report.unchecked if each.promise is Promise.SNAPSHOT_IS_REPLAY]
+        return whys[0] if whys else report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.rpartition("; ")[2]
 
     # Times say nothing: neither those of the code nor that of the manifest, which a copy gets anew.
     os.utime(helper, (time.time() + 100, time.time() + 100))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers.promises import Promise
+from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system.process_table import processes_of
@@ -27,7 +28,8 @@ class LoadCommands:
 
     def start(self, *options: str) -> Command:
         """With `--json`, from the folder beside the run."""
-        command = [sys.executable, "-m", "upheaval.cli.main", "load", "--json", "--dir", str(self.folder), *options]
+        place = "--dir" if has_cluster(self.folder) else "--new-dir"
+        command = [sys.executable, "-m", "upheaval.cli.main", "load", "--json", place, str(self.folder), *options]
         environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
         process = subprocess.Popen(
             command,

@@ -50,6 +50,14 @@ class ComposeOptions:
 
 
 @dataclass(frozen=True)
+class DoctorOptions:
+    area: str | None = option(
+        nargs="?", metavar="AREA", help="docker, aeron, links, host, spark or load (default: all)"
+    )
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
 class CertificatesOptions:
     dir: Path = option("--dir", required=True, metavar="FOLDER", help="where they are written")
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
@@ -65,6 +73,11 @@ class UserOptions:
     role: tuple[str, ...] = option(
         "--role", action="append", default=[], choices=["admin", "backup"], help="a role of the user; may be repeated"
     )
+
+
+@dataclass(frozen=True)
+class CompletionOptions:
+    shell: str = option(choices=["bash", "zsh", "fish"], help="for which shell")
 
 
 def add_commands(commands: Commands) -> None:
@@ -97,8 +110,11 @@ def add_commands(commands: Commands) -> None:
             "reload", "have running members reload certificates and credentials", ClusterOptions, "security:reload"
         )
     commands.add(
+        "completion", "print the script that completes commands in a shell", CompletionOptions, "completion:completion"
+    )
+    commands.add(
         "doctor",
-        "say which Python runs, and whether the node and the simulation run compiled",
-        JsonOptions,
+        "say what this machine has, which commands will work, and how to install what is missing",
+        DoctorOptions,
         "doctor:doctor",
     )

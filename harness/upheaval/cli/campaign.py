@@ -19,9 +19,10 @@ from upheaval.checkers.verdict import Verdict, worst
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.live_campaign import live_campaign
-from upheaval.cli.new_folder import RUNS, run_folder
+from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
+from upheaval.cli.settings import read_settings
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import owned_folder
@@ -37,8 +38,11 @@ WIDTH = 40
 def campaign(options: CampaignOptions) -> int:
     """Run the seeds; the exit status is that of the worst verdict."""
     seeds = parse_seeds(options.seeds)
-    if options.runtime != SIMULATED:
-        return live_campaign(options, seeds)
+    settings = read_settings()
+    options = settings.completed(options)
+    runtime = options.runtime or settings.runtime or SIMULATED
+    if runtime != SIMULATED:
+        return live_campaign(options, runtime, seeds)
     if options.system is not None:
         cluster_file.check(replace(CLUSTER_OF_THREE, system=options.system), SIMULATED)
     if not 1 <= options.workers <= 64:
@@ -53,7 +57,7 @@ def campaign(options: CampaignOptions) -> int:
         load_maker(own.user, own.source)
     if options.dir is not None:
         return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
-    cluster_file.require_room(options.out or RUNS)
+    cluster_file.require_room(options.out or runs_folder())
     with run_folder(options.out, "campaign") as folder:
         return _several(options, seeds, planted, own, folder)
 
@@ -64,7 +68,7 @@ def _spec_of(own: OwnCode) -> ClusterSpec:
 
 def _several(options: CampaignOptions, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
     # The failures of a test build are wanted.
-    memory = FailedSeeds(RUNS, own) if planted is None else None
+    memory = FailedSeeds(runs_folder(), own) if planted is None else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
     line, begin, summary = ProgressLine(lines_every_s=CAMPAIGN_LINES_S), time.monotonic(), Summary()
     if memory is not None and memory.seeds:

@@ -132,7 +132,8 @@ class LoadOptions:
     system: str | None = system_option()
     web: bool = option("--web", help="start and stop the load on locust's page, on loopback")
     web_port: int | None = option("--web-port", help="of the page: default 8089, 0 for a free one")
-    dir: Path | None = option("--dir", help="a running cluster, or where to start one (default: new, in ./runs)")
+    dir: Path | None = option("--dir", help="the folder of a cluster that runs (default: a fresh cluster)")
+    new_dir: Path | None = option("--new-dir", help="where to start a fresh cluster (default: a new folder in ./runs)")
     members: int | None = option("--members", help="of a fresh cluster (default 3)")
     user: str | None = option(
         "--user", help="workbench, register, append, echo, ledger, timers or module:Class (default: the service's)"

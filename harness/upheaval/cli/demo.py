@@ -8,18 +8,25 @@ from pathlib import Path
 from upheaval.cli.fault_commands import DemoOptions
 from upheaval.cli.report import write_report
 from upheaval.cli.run import perform, show
+from upheaval.cli.settings import read_settings
 from upheaval.errors import UsageError
+from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.scenario import parse_scenario
+from upheaval.system import CLUSTER_OF_THREE
 
 NAME = "demo"
 
 
 def demo(options: DemoOptions) -> int:
     """Run and judge; the exit status is that of the verdict."""
-    text = demo_text(options.members, options.components, options.sync_level, options.operations)
-    system = options.system if options.jar is None else _system_of(options.jar, options.system)
+    settings = read_settings()
+    completed = settings.completed(options)
+    members = CLUSTER_OF_THREE.members if completed.members is None else completed.members
+    runtime = options.runtime or settings.runtime_among(LIVE_RUNTIMES) or PROCESS
+    text = demo_text(members, options.components, options.sync_level, options.operations)
+    system = completed.system if options.jar is None else _system_of(options.jar, options.system)
     scenario = parse_scenario(text, name=NAME, where=NAME).on_system(system)
-    result = perform(scenario, options.runtime, options.seed, options.dir)
+    result = perform(scenario, runtime, options.seed, options.dir)
     print(f"report: {write_report(Path(result.report.run))}")
     show(result, as_json=False)
     return result.verdict.exit_status

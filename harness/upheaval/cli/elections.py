@@ -1,8 +1,10 @@
 """`upheaval elections`: the elections of a run as a table; one of them step by step, and as a sequence diagram."""
 
 import json
+from pathlib import Path
 
 from upheaval.cli.judge_commands import ElectionsOptions
+from upheaval.cli.parsing import newest_run
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
@@ -13,18 +15,27 @@ from upheaval.report.elections import Election, elections_of, log_of, votes_of
 
 def elections(options: ElectionsOptions) -> int:
     """Raises `UsageError` for a number that no election has."""
-    recorded = elections_of(RunFolder(options.run))
-    if options.number is None:
+    run, number = _chosen(options)
+    recorded = elections_of(RunFolder(run))
+    if number is None:
         if options.json:
             print(json.dumps([election.to_fields() for election in recorded], indent=2))
         else:
             print(_all(recorded) if recorded else "no member of this run recorded an election")
         return 0
-    if options.number > len(recorded):
-        raise UsageError(f"unknown election {options.number}: this run has {len(recorded)}")
-    election = recorded[options.number - 1]
+    if number > len(recorded):
+        raise UsageError(f"unknown election {number}: this run has {len(recorded)}")
+    election = recorded[number - 1]
     print(json.dumps(election.to_fields(with_steps=True), indent=2) if options.json else _one(election))
     return 0
+
+
+def _chosen(options: ElectionsOptions) -> tuple[Path, int | None]:
+    """The run and the number: a single number is one of the newest run, unless a folder has that name."""
+    text = str(options.run)
+    if options.number is None and text.isdecimal() and int(text) and not options.run.exists():
+        return newest_run(), int(text)
+    return options.run, options.number
 
 
 def _all(recorded: list[Election]) -> str:

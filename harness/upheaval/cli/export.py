@@ -16,13 +16,13 @@ def export(options: ExportOptions) -> int:
     if not exported.operations:
         raise UsageError(f"{run.history_file} has no operation on a {options.kind} to write")
     text = "".join(f"{line}\n" for line in exported.lines)
-    if options.output is None:
+    if options.out is None:
         sys.stdout.write(text)
     else:
         try:
-            options.output.write_text(text, encoding="utf-8")
+            options.out.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise EnvironmentFault(f"cannot write {options.output}: {error.strerror}") from error
+            raise EnvironmentFault(f"cannot write {options.out}: {error.strerror}") from error
     summary = "; ".join([f"{exported.operations} operations in {len(exported.lines)} events", *exported.notes])
-    print(summary, file=sys.stderr if options.output is None else sys.stdout)
+    print(summary, file=sys.stderr if options.out is None else sys.stdout)
     return 0

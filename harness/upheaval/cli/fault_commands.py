@@ -18,16 +18,17 @@ from upheaval.cli.parsing import (
     json_option,
     member_argument,
     model_option,
+    newest_recorded_run,
     recorded_run,
     schema_option,
     system_option,
 )
-from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
+from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval_chaos.options import option
 
 
 def _live_runtime() -> Any:
-    return option("--runtime", choices=LIVE_RUNTIMES, default=PROCESS, help="processes (default) or containers")
+    return option("--runtime", choices=LIVE_RUNTIMES, help="processes (default) or containers")
 
 
 def _new_run_folder() -> Any:
@@ -51,8 +52,8 @@ def _user() -> Any:
 @dataclass(frozen=True)
 class DemoOptions:
     dir: Path | None = _new_run_folder()
-    members: int = option("--members", default=3, help="1 to 9 (default 3)")
-    runtime: str = _live_runtime()
+    members: int | None = option("--members", help="1 to 9 (default 3)")
+    runtime: str | None = _live_runtime()
     system: str | None = system_option()
     jar: Path | None = option("--jar", metavar="PATH", help="Aeron's jar aeron-all, kept for later; implies its system")
     components: str = option(
@@ -84,7 +85,13 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    run: Path = option(type=recorded_run, metavar="RUN", help="the folder of a run of a scenario")
+    run: Path = option(
+        nargs="?",
+        type=recorded_run,
+        metavar="RUN",
+        fallback=newest_recorded_run,
+        help="the folder of a run of a scenario (default: the newest run in ./runs)",
+    )
     runtime: str | None = option(
         "--runtime", choices=RUNTIMES, help="replay the recorded schedule there (default: where it ran)"
     )
@@ -94,7 +101,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class CampaignOptions:
-    runtime: str = option("--runtime", choices=RUNTIMES, default=SIMULATED, help="where (default simulated)")
+    runtime: str | None = option("--runtime", choices=RUNTIMES, help="where (default simulated)")
     system: str | None = system_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
@@ -120,10 +127,12 @@ class TrackRecordOptions:
     issues: tuple[int, ...] = option(
         nargs="*", type=above_zero, metavar="ISSUE", help="issues of Aeron's (default: all)"
     )
-    runtime: str = _live_runtime()
+    runtime: str | None = _live_runtime()
     tries: int = option("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
     dir: Path | None = option("--dir", metavar="FOLDER", help="where the run folders go (default: ./runs)")
-    write: Path | None = option("--write", metavar="FILE", help="write the rows into such a page, too")
+    out: Path | None = option(
+        "-o", "--out", former=["--write"], metavar="FILE", help="write the rows into such a page, too"
+    )
     json: bool = json_option()
 
 

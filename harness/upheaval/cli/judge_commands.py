@@ -41,7 +41,7 @@ def _members() -> Any:
 class RunsOptions:
     """Of `verify` and `measure`: run folders, which are read here, or a lake, which Spark reads."""
 
-    runs: tuple[Path, ...] = option(nargs="*", metavar="RUN", help="run folders")
+    runs: tuple[Path, ...] = option(nargs="*", metavar="RUN", help="run folders (default: the newest one in ./runs)")
     json: bool = json_option()
     engine: str = option("--engine", choices=["python", "spark"], default="python", help="default python")
     lake: str | None = option("--lake", help="read the runs of a lake instead (--engine spark)")
@@ -88,13 +88,17 @@ class ExportOptions:
         default=EXPORT_KINDS[0],
         help=f"operations on these keys of the service workbench (default {EXPORT_KINDS[0]})",
     )
-    output: Path | None = option("-o", "--output", metavar="FILE", help="the file (default: standard output)")
+    out: Path | None = option(
+        "-o", "--out", former=["--output"], metavar="FILE", help="the file (default: standard output)"
+    )
 
 
 @dataclass(frozen=True)
 class ReportOptions:
     run: Path = run_argument()
-    output: Path | None = option("--output", help="the page's file (default: report.html in the run folder)")
+    out: Path | None = option(
+        "-o", "--out", former=["--output"], metavar="FILE", help="the page (default: report.html in the run folder)"
+    )
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,9 @@ class AskOptions:
         nargs="*", type=question, metavar="QUESTION", help=f"{', '.join(QUESTIONS)} (default: all of them)"
     )
     lake: str = _lake()
-    output: Path | None = option("--output", is_exclusive=True, metavar="FILE", help="write an HTML page instead")
+    out: Path | None = option(
+        "-o", "--out", former=["--output"], is_exclusive=True, metavar="FILE", help="write an HTML page instead"
+    )
     json: bool = json_option("print one object a line", is_exclusive=True)
     master: str | None = _master()
 

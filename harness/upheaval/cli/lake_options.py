@@ -1,13 +1,19 @@
 """Options of `verify` and `measure` that go together: run folders are read here, a lake by Spark."""
 
+from dataclasses import replace
+
 from upheaval.cli.judge_commands import RunsOptions
+from upheaval.cli.parsing import newest_run
 from upheaval.errors import UsageError
 from upheaval_chaos.options import Command
 
 
-def require_one_place(options: RunsOptions) -> None:
-    """Raises `UsageError` unless the options name run folders or a lake, and only what their engine can read."""
-    if (options.lake is None) != bool(options.runs):
+def from_one_place(options: RunsOptions) -> RunsOptions:
+    """The options with the run that they are about, the newest where they name neither runs nor a lake.
+
+    Raises `UsageError` unless they name run folders or a lake, and only what their engine can read.
+    """
+    if options.lake is not None and options.runs:
         raise UsageError("name a run folder, or a lake with --lake, and not both")
     if options.lake is not None and options.engine != "spark":
         raise UsageError("a lake is read by Spark: add --engine spark")
@@ -15,6 +21,7 @@ def require_one_place(options: RunsOptions) -> None:
         raise UsageError("--master is Spark's: add --engine spark")
     if options.lake is None and options.run_id is not None:
         raise UsageError("--run names a run of a lake: add --lake")
+    return options if options.lake is not None or options.runs else replace(options, runs=(newest_run(),))
 
 
 def on_spark(name: str, options: RunsOptions) -> int:

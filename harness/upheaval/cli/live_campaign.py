@@ -9,7 +9,7 @@ from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_l
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
-from upheaval.cli.new_folder import RUNS, run_folder
+from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
@@ -19,10 +19,10 @@ from upheaval.system import CLUSTER_OF_THREE
 from upheaval_chaos.planted.bug import bug_named
 
 
-def live_campaign(options: CampaignOptions, seeds: range) -> int:
+def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
     """Run the schedules of the seeds; the exit status is that of the worst verdict."""
     if options.workers != 1:
-        raise UsageError(f"clusters on the {options.runtime} runtime run one after the other: leave out --workers")
+        raise UsageError(f"clusters on the {runtime} runtime run one after the other: leave out --workers")
     if options.shrink or options.dir is not None:
         raise UsageError("--shrink and --dir are for simulated seeds: edit run.scenario in a run folder, or use --out")
     planted = None if options.planted is None else bug_named(options.planted).name
@@ -33,9 +33,9 @@ def live_campaign(options: CampaignOptions, seeds: range) -> int:
     with run_folder(options.out, "campaign") as folder:
         if any(folder.glob("seed-*")) or (folder / SEEDS_FILE).exists():
             raise UsageError(f"{folder} holds runs of a campaign already: give another --out")
-        campaign = LiveCampaign(options.runtime, system, folder.absolute(), planted, own)
-        cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), options.runtime)
-        cluster_file.require_room(options.out or RUNS)
+        campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own)
+        cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), runtime)
+        cluster_file.require_room(options.out or runs_folder())
         folder.mkdir(parents=True, exist_ok=True)
         summary = LiveSummary()
         try:

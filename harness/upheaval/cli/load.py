@@ -17,6 +17,7 @@ from upheaval.cli.cluster_commands import LoadOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.output import note
 from upheaval.cli.progress import ProgressLine, load_progress
+from upheaval.cli.settings import read_settings
 from upheaval.cli.tables import table
 from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
@@ -25,7 +26,7 @@ from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
 from upheaval.records import Json, Outcome, RunFolder
-from upheaval.runtime_names import PROCESS
+from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster, open_cluster
@@ -47,9 +48,9 @@ _ID_BITS: Final = 58
 
 def load(options: LoadOptions) -> int:
     """Run the users and judge; the exit status is that of the verdict."""
-    options = _checked(options)
-    with _page(options) as page, run_folder(options.dir, "load") as folder:
-        is_ours = not cluster_file.has_cluster(folder)
+    options = _checked(_of_project(options))
+    with _page(options) as page, run_folder(options.dir or options.new_dir, "load") as folder:
+        is_ours = options.dir is None
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
             if not is_ours:
                 _require_same(cluster, options)
@@ -75,6 +76,14 @@ def load(options: LoadOptions) -> int:
     return report.verdict.exit_status
 
 
+def _of_project(options: LoadOptions) -> LoadOptions:
+    """With what the project sets for a fresh cluster."""
+    if options.dir is not None and cluster_file.has_cluster(options.dir):
+        return options
+    settings = read_settings()
+    return replace(settings.completed(options), runtime=options.runtime or settings.runtime_among(LIVE_RUNTIMES))
+
+
 def _checked(options: LoadOptions) -> LoadOptions:
     """The options with the duration of the load. Raises `UsageError` for those that do not go together."""
     if options.users < 1 or not math.isfinite(options.rate) or options.rate < 0:
@@ -82,6 +91,15 @@ def _checked(options: LoadOptions) -> LoadOptions:
     if options.web_port is not None and not options.web:
         raise UsageError("--web-port is for locust's page: use --web too")
     require_locust()
+    if options.dir is not None and options.new_dir is not None:
+        raise UsageError("--dir and --new-dir: give one of them")
+    if options.dir is not None and not cluster_file.has_cluster(options.dir):
+        raise UsageError(
+            f"{options.dir} holds no cluster: start one with `upheaval up --dir {options.dir}`, or load a fresh "
+            "one with --new-dir"
+        )
+    if options.new_dir is not None and cluster_file.has_cluster(options.new_dir):
+        raise UsageError(f"{options.new_dir} holds a cluster: load it with --dir")
     if options.user is not None:
         check_user(options.user, str(Path.cwd()))
     return options if options.web or options.duration is not None else replace(options, duration=DURATION_S)

@@ -3,7 +3,6 @@
 Exit statuses are those of `upheaval_chaos.exit_status`.
 """
 
-import argparse
 import contextlib
 import signal
 import sys
@@ -11,8 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from upheaval.cli import build_commands, cluster_commands, fault_commands, judge_commands, operate_commands
-from upheaval.cli.output import Output, OutputLost, final_status, lost_status, present, standard_streams
-from upheaval.cli.parsing import Commands, Parser, Presentation
+from upheaval.cli.output import (
+    Output,
+    OutputLost,
+    final_status,
+    lost_status,
+    present,
+    presentation_of,
+    standard_streams,
+)
+from upheaval.cli.parsing import Commands, HelpFormatter, Parser
+from upheaval.cli.presentation import Presentation
 from upheaval.errors import HarnessError, UsageError
 from upheaval_chaos.exit_status import CommandStatus, interrupted_status, status_table
 from upheaval_chaos.options import Command, add_options, parse_command
@@ -21,7 +29,7 @@ from upheaval_node.errors import NodeError, TimeoutExpired
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-DESCRIPTION = "Starts clusters of replicated state machines, breaks them, heals them, and judges what they promised."
+DESCRIPTION = "Starts clusters of replicated state machines, breaks them, and judges them."
 EPILOG = "\n".join(
     [
         "`upheaval COMMAND --help` lists the options of a command.",
@@ -43,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _status(arguments: Sequence[str] | None, output: Output) -> int:
     try:
-        command, options, presentation = parse_command(_parser(), arguments, Presentation)
+        command, options, presentation = parse_command(make_parser(), arguments, Presentation)
         present(presentation)
         output.ends_command = command.ends_with_reader
         with _interruptible():
@@ -103,6 +111,10 @@ def _fail(text: str, status: int) -> int:
     with contextlib.suppress(OutputLost):
         sys.stdout.flush()
     print(f"upheaval: {line}", file=sys.stderr)
+    if presentation_of(sys.stderr).is_verbose and status != CommandStatus.DEFECT:
+        import traceback
+
+        traceback.print_exc()
     return status
 
 
@@ -118,9 +130,9 @@ def _defect(error: BaseException) -> int:
     return status
 
 
-def _parser() -> Parser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="upheaval", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+def make_parser() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(prog="upheaval", description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpFormatter)
     parser.add_argument("--version", action="version", version=f"upheaval {__version__}")
     add_options(parser, Presentation)
     commands = Commands(parser)

@@ -10,9 +10,10 @@ from upheaval.cli.fault_commands import KillOptions
 from upheaval.cli.operate_commands import AdminOptions, MemberOptions
 from upheaval.cli.output import note
 from upheaval.cli.parsing import ClusterOptions
+from upheaval.cli.settings import Settings, read_settings
 from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import HarnessError, UsageError
-from upheaval.runtime_names import PROCESS
+from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster, open_cluster
@@ -41,12 +42,15 @@ _REMEMBERED = (
 
 def up(options: UpOptions) -> int:
     """Start a new cluster, or what is not running of the one in the folder."""
+    is_there = cluster_file.has_cluster(options.dir)
+    settings = Settings() if is_there else read_settings()
+    options = settings.completed(options)
+    runtime = options.runtime or settings.runtime_among(LIVE_RUNTIMES) or PROCESS
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
     if options.schema is not None:
         given["schema"] = str(Path(options.schema).absolute())
     if options.system is not None:
         given["system"] = system_named(options.system).text
-    is_there = cluster_file.has_cluster(options.dir)
     if options.trace and not is_there:
         given["protocol_trace"] = PROTOCOL_TRACE_LIMIT
     if not is_there:
@@ -56,7 +60,12 @@ def up(options: UpOptions) -> int:
     with (
         open_cluster(options.dir)
         if is_there
-        else create_cluster(options.runtime or PROCESS, options.dir, ClusterSpec(**given), kept=True)
+        else create_cluster(
+            runtime,
+            options.dir,
+            ClusterSpec(**given),
+            kept=True,
+        )
     ) as cluster:
         if is_there:
             _require_same(cluster, options, given)

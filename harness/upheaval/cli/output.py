@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TextIO, cast
 
-from upheaval.cli.parsing import AS_USUAL, Presentation
+from upheaval.cli.presentation import AS_USUAL, Presentation
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.programs import ERRORS
 

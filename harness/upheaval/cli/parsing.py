@@ -7,12 +7,15 @@ originals.
 
 import argparse
 import json
+import shutil
 import textwrap
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from upheaval.cli.examples import examples_text
+from upheaval.cli.presentation import Presentation
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.options import Command, add_command, add_options, add_shared_options, option
 
@@ -37,33 +40,23 @@ QUESTIONS: Final = (
     "failures",
     "slow-elections",
 )
-COLORS: Final = ("auto", "always", "never")
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
 """No time-out is longer."""
 
 _COMMAND: Final = "COMMAND"
-_WIDTH: Final = 100
+_WIDTH: Final = 80
+_MARGIN: Final = 2
+_TEXT_COLUMN: Final = 26
 
 
-@dataclass(frozen=True)
-class Presentation:
-    """The options that all commands have: how they print."""
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help of 80 columns at most; description and examples as they are written."""
 
-    color: str = option(
-        "--color",
-        choices=COLORS,
-        default=COLORS[0],
-        help="auto (default): on a terminal, unless NO_COLOR is set, or where FORCE_COLOR is",
-    )
-    is_quiet: bool = option("-q", "--quiet", is_exclusive=True, help="no progress; of a verdict only its line")
-    is_verbose: bool = option(
-        "-v", "--verbose", is_exclusive=True, help="of a verdict every promise; after an error its traceback"
-    )
-
-
-AS_USUAL: Final = Presentation(COLORS[0], is_quiet=False, is_verbose=False)
+    def __init__(self, prog: str, **keywords: Any) -> None:
+        width = min(shutil.get_terminal_size().columns, _WIDTH) - _MARGIN
+        super().__init__(prog, **{"width": width, "max_help_position": _TEXT_COLUMN, **keywords})
 
 
 class Parser(argparse.ArgumentParser):
@@ -159,8 +152,15 @@ class Commands:
 
     def _new(self, name: str, text: str, *, add_help: bool = True) -> Parser:
         self._list("\n".join(textwrap.wrap(text, _WIDTH, initial_indent=f"  {name:<14}", subsequent_indent=" " * 16)))
-        description = f"{text[0].upper()}{text[1:]}."
-        return self._subparsers.add_parser(name, help=text, description=description, add_help=add_help)
+        program, *words = [*self._parser.prog.split(), name]
+        return self._subparsers.add_parser(
+            name,
+            help=text,
+            description=textwrap.fill(f"{text[0].upper()}{text[1:]}.", _WIDTH),
+            epilog=examples_text(program, " ".join(words)),
+            formatter_class=HelpFormatter,
+            add_help=add_help,
+        )
 
     def _list(self, lines: str) -> None:
         if self._lists:
@@ -177,9 +177,21 @@ def member_argument() -> Any:
     return option(metavar="MEMBER", help="the member's id, from 0 on")
 
 
-def run_argument() -> Any:
+def run_argument(text: str = "the run folder") -> Any:
     """The run that a command is about."""
-    return option(metavar="RUN", help="the run folder")
+    return option(nargs="?", metavar="RUN", fallback=newest_run, help=f"{text} (default: the newest one in ./runs)")
+
+
+def newest_run() -> Path:
+    """The newest run in the folder of runs."""
+    from upheaval.cli.new_folder import newest
+
+    return newest()
+
+
+def newest_recorded_run() -> Path:
+    """The newest run, to make it again."""
+    return recorded_run(str(newest_run()))
 
 
 def model_option() -> Any:

@@ -9,7 +9,7 @@ from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.services.raised import raised_in
 from upheaval.cli.judge_commands import ReportOptions, RunsOptions
-from upheaval.cli.lake_options import on_spark, require_one_place
+from upheaval.cli.lake_options import from_one_place, on_spark
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
@@ -43,13 +43,13 @@ def require_file(page: Path) -> None:
 
 def report(options: ReportOptions) -> int:
     """Write the page of a run and print its path."""
-    print(write_report(options.run, options.output).absolute())
+    print(write_report(options.run, options.out).absolute())
     return 0
 
 
 def measure(options: RunsOptions) -> int:
     """Print the figures of run folders, or on Spark of whatever the options name."""
-    require_one_place(options)
+    options = from_one_place(options)
     if options.engine == "spark":
         return on_spark("measure_on_spark", options)
     return show_figures({str(run): measure_run(RunFolder(run)) for run in options.runs}, as_json=options.json)

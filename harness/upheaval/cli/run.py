@@ -8,6 +8,7 @@ from pathlib import Path
 from upheaval.cli.fault_commands import RunOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.output import note
+from upheaval.cli.settings import read_settings
 from upheaval.cli.verify import print_report
 from upheaval.errors import UsageError
 from upheaval.execution.exact_run import run_exact
@@ -17,6 +18,7 @@ from upheaval.load.own import load_maker, own_code
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario
+from upheaval.system import CLUSTER_OF_THREE
 from upheaval.workload import Load, LoadMaker
 from upheaval_chaos.planted.bug import bug_named
 
@@ -35,10 +37,9 @@ class Progress:
 def run(options: RunOptions) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
     runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
-    own = own_code(options.service, options.user, options.model, options.schema)
     exact = find_exact(options.name)
     if exact is not None:
-        others = (options.planted, own, options.system)
+        others = (options.planted, options.service, options.user, options.model, options.schema, options.system)
         if runtime not in (None, SIMULATED) or any(choice is not None for choice in others):
             raise UsageError(
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
@@ -46,8 +47,14 @@ def run(options: RunOptions) -> int:
             )
         return run_exact_script(exact, seed, folder, as_json=as_json)
     scenario = load_scenario(options.name)
-    scenario = scenario.on_system(options.system)
-    result = perform(scenario, runtime or scenario.runtimes[0], seed, folder, options.planted, own)
+    settings = read_settings()
+    completed = settings.completed(options)
+    own = own_code(completed.service, completed.user, completed.model, options.schema)
+    # What a scenario names comes before what the project sets.
+    names_system = scenario.cluster.system != CLUSTER_OF_THREE.system
+    scenario = scenario.on_system(options.system if names_system else completed.system)
+    runtime = runtime or settings.runtime_among(scenario.runtimes) or scenario.runtimes[0]
+    result = perform(scenario, runtime, seed, folder, options.planted, own)
     show(result, as_json=as_json)
     return result.verdict.exit_status
 

@@ -20,7 +20,7 @@ _PAGE: Final = """\
 # Track record
 
 Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
-and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; with
+and of versions that have not. `{command} --out FILE` runs what the table says and writes such a page; with
 issues named it replaces their rows. Clusters have as many members as the scenario says, {where} on one machine. A
 bug is *found* in a run whose promise is invalid; a run is *valid* when every promise is. Of the others another promise
 was broken, or something could not be judged: they are in *runs* only.
@@ -37,11 +37,12 @@ in every run depends on which of two messages is first; then the rate is one of 
 
 def track_record(options: TrackRecordOptions) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
-    rows_before = {} if options.write is None else _rows_of(options.write, options.runtime)
+    runtime = options.runtime or PROCESS
+    rows_before = {} if options.out is None else _rows_of(options.out, runtime)
     if options.dir is not None:
         _require_free(options.dir, options.issues, options.tries)
     done = [
-        _run(bug, version, options.runtime, options.tries, options.dir)
+        _run(bug, version, runtime, options.tries, options.dir)
         for bug in known_bugs(options.issues)
         for version in bug.versions
     ]
@@ -49,8 +50,8 @@ def track_record(options: TrackRecordOptions) -> int:
         print(json.dumps([_fields(tries) for tries in done], indent=2))
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
-    if options.write is not None:
-        write_atomically(options.write, page(done, rows_before, options.runtime))
+    if options.out is not None:
+        write_atomically(options.out, page(done, rows_before, runtime))
     return max(tries.verdict for tries in done).exit_status
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, worst
 from upheaval.cli.judge_commands import RunsOptions
-from upheaval.cli.lake_options import on_spark, require_one_place
+from upheaval.cli.lake_options import from_one_place, on_spark
 from upheaval.cli.screen import screen_of
 from upheaval.cli.verdict_text import detail_asked, verdict_text
 from upheaval.errors import UsageError
@@ -15,7 +15,7 @@ from upheaval.errors import UsageError
 
 def verify(options: RunsOptions) -> int:
     """Judge run folders here, or whatever the options name on Spark; returns the exit status."""
-    require_one_place(options)
+    options = from_one_place(options)
     if options.engine == "spark":
         return on_spark("verify_on_spark", options)
     judged = [_judged(run) for run in options.runs]

@@ -21,7 +21,7 @@ class Stray:
 
     `position` is where the service says that the operation lies in the log. Both are None of a message that is no
     answer of a shipped service. `text` is a message of a service of a user's own, as `answer_text` writes it; None
-    where the session asks a shipped one.
+    where the session asks a shipped one. `refusal` is why a shipped service refused a request of a test.
     """
 
     session: int
@@ -29,12 +29,14 @@ class Stray:
     operation: int | None = None
     position: int | None = None
     text: str | None = None
+    refusal: str | None = None
 
     def to_json(self) -> str:
         """As it stands in the file."""
         fields = asdict(self)
-        if self.text is None:
-            del fields["text"]
+        for name in ("text", "refusal"):
+            if fields[name] is None:
+                del fields[name]
         return json.dumps(fields, separators=(",", ":"))
 
 

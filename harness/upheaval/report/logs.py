@@ -1,15 +1,17 @@
 """The logs of a run in one place: what members, what runs beside them and their services say, with level and time.
 
-From the traces, which have it on every runtime, and from what processes printed, which has no time of its own.
+From the traces, which have it on every runtime, and from what processes printed, as far as its lines have them.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, tzinfo
 from itertools import groupby
 from typing import Final
 
-from upheaval.records import Json, MemberFolder, RunFolder, TraceEvent, companion_folders
+from upheaval.records import Json, Manifest, MemberFolder, RunFolder, TraceEvent, companion_folders
+from upheaval.report.printed_lines import printed_lines
+from upheaval.runtime_names import DOCKER
 from upheaval_chaos.programs import ENCODING, ERRORS
 from upheaval_node.runtime.log_lines import ERROR, INFO, SHOWN, WARNING, level_of
 from upheaval_node.trace_kinds import TraceKind
@@ -23,7 +25,7 @@ _OF_LINES: Final = ("ts", "epoch_ms", "member", "component", "pid", "run", "even
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One thing that was said; `epoch_ms` is None for what was printed. `text` may have several lines."""
+    """One thing that was said; `epoch_ms` is None of what was printed without a time. `text` may have several lines."""
 
     epoch_ms: int | None
     owner: str
@@ -52,14 +54,12 @@ class LogLine:
 
 def read_logs(run: RunFolder, members: Iterable[int] = (), level: str = INFO) -> list[LogLine]:
     """Of these members, or of all and what runs beside them, from that level on; by time, and what has none first."""
-    wanted = set(members)
-    folders = [
-        run.member(member_id) for member_id in range(run.read_manifest().members) if not wanted or member_id in wanted
-    ]
+    wanted, manifest = set(members), run.read_manifest()
+    folders = [run.member(member_id) for member_id in range(manifest.members) if not wanted or member_id in wanted]
     if not wanted:
         folders += [MemberFolder(path, -1, path.name) for path in companion_folders(run.path)]
     least = LEVELS.index(level)
-    lines = (line for folder in folders for line in _lines_of(folder) if LEVELS.index(line.level) >= least)
+    lines = (line for folder in folders for line in _lines_of(folder, manifest) if LEVELS.index(line.level) >= least)
     return sorted(lines, key=lambda line: line.epoch_ms or 0)
 
 
@@ -70,17 +70,28 @@ def last_lines(run: RunFolder, count: int) -> list[LogLine]:
     return [line for _, lines in groupby(by_owner, key=lambda line: line.owner) for line in list(lines)[-count:]]
 
 
-def _lines_of(folder: MemberFolder) -> Iterator[LogLine]:
+def _lines_of(folder: MemberFolder, manifest: Manifest) -> Iterator[LogLine]:
+    # The clocks of containers show UTC.
+    zone = UTC if manifest.runtime == DOCKER else None
     for path in sorted(folder.path.glob("*.log")):
         with path.open(encoding=ENCODING, errors=ERRORS) as stream:
-            for line in stream:
-                yield LogLine(None, folder.path.name, PRINTED, INFO, line.rstrip("\n"), is_of_node=False)
+            lines = (line.rstrip("\n") for line in stream)
+            for line in printed_lines(lines, _day(manifest, zone), zone):
+                yield LogLine(line.epoch_ms, folder.path.name, PRINTED, line.level, line.text, is_of_node=False)
     if folder.trace.exists():
         for event in folder.read_trace():
             if event.event in SHOWN or event.event == TraceKind.LOG:
                 component = str(event.fields.get("component", ""))
                 moment, is_of_node = _epoch_ms(event), event.event != TraceKind.LOG
                 yield LogLine(moment, folder.path.name, component, _level(event), _text(event), is_of_node)
+
+
+def _day(manifest: Manifest, zone: tzinfo | None) -> date:
+    """On which the run began; the first of all days for a run that does not say."""
+    try:
+        return datetime.fromisoformat(manifest.created).astimezone(zone).date()
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC).date()
 
 
 def _level(event: TraceEvent) -> str:

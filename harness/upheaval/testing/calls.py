@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, Self, overload
 
 from upheaval.accepts import Accepts, Test, test_of
-from upheaval.records import Function, Operation, Outcome, Stray, answer_text, call_digest
+from upheaval.records import Function, Operation, Outcome, Stray, answer_text, call_digest, decode_result
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
+from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.sbe import SbeMessage
 from upheaval_node.sbe.schema import message_type
@@ -37,13 +38,13 @@ class Call:
 class Client(ABC):
     """A client of the cluster: `request` sends bytes to the service and waits for its answer.
 
-    Each request is a call of the history where there is a log of calls. `accepts` is that of requests without one.
+    Each request to a service of one's own is a call of the history. `accepts` is that of requests without one.
     """
 
-    def __init__(self, calls: "CallLog | None", accepts: Accepts | None = None) -> None:
+    def __init__(self, calls: "CallLog", accepts: Accepts | None = None) -> None:
         self._calls = calls
         self._accepts = accepts
-        self._slot = -1 if calls is None else calls.new_process()
+        self._slot = calls.new_process()
         self._news: list[bytes] = []
 
     @overload
@@ -125,11 +126,15 @@ class Client(ABC):
 
     def _begin(self, payload: bytes, test: Test | None) -> Call | None:
         """None where calls are not written down."""
-        return None if self._calls is None else self._calls.begin(self._slot, payload, is_matched=test is not None)
+        if not self._calls.is_of_own_service:
+            return None
+        return self._calls.begin(self._slot, payload, is_matched=test is not None)
 
     def _end(self, call: Call | None, outcome: Outcome, answer: bytes | None = None) -> None:
         """A client slot makes no call after one whose outcome is unknown: what comes next has another."""
-        if call is None or self._calls is None:
+        if call is None:
+            if answer is not None:
+                self._calls.note_refusal(self._session_id(), answer)
             return
         self._calls.end(call, outcome, answer, None if outcome is Outcome.FAIL else self._session_id())
         if outcome is Outcome.UNKNOWN:
@@ -156,20 +161,25 @@ class Client(ABC):
         """Take a message that answers nothing."""
         message, session = bytes(payload), self._session_id()
         self._news.append(message)
-        if self._calls is not None and session is not None:
+        if self._calls.is_of_own_service and session is not None:
             self._calls.add_news(session, message)
 
 
 class CallLog:
-    """All calls of one run. Clients of several threads may share it."""
+    """All calls of one run. Clients of several threads may share it.
+
+    Requests to a shipped service are no calls: those that it refuses are written down, and nothing else.
+    """
 
     def __init__(
         self,
+        service: str,
         add: Callable[[Operation], None],
         add_stray: Callable[[Stray], None],
         clock_ns: Callable[[], int],
         first_id: int = 0,
     ) -> None:
+        self.is_of_own_service = ":" in service
         self._add = add
         self._add_stray = add_stray
         self._clock_ns = clock_ns
@@ -211,3 +221,13 @@ class CallLog:
         """Write down a message that answers nothing."""
         with self._lock:
             self._add_stray(Stray(session, self._clock_ns(), text=answer_text(message)))
+
+    def note_refusal(self, session: int | None, answer: bytes) -> None:
+        """Write down what a shipped service refused, if it did."""
+        try:
+            operation, position, _, refusal = decode_result(answer)
+        except DecodeError:
+            return
+        if refusal and session is not None:
+            with self._lock:
+                self._add_stray(Stray(session, self._clock_ns(), operation, position, refusal=refusal))

@@ -17,6 +17,7 @@ from upheaval.records import (
 from upheaval.scenario import Inject, ScenarioError, parse_scenario
 from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
+from upheaval.testing.witnesses import Witnesses
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, roster_of
@@ -77,7 +78,8 @@ class ActiveFault:
 class Chaos:
     """Every fault has a name, chosen by the caller or after its kind (`kill-1`), by which it can be healed."""
 
-    def __init__(self, backend: Backend, *, components: str) -> None:
+    def __init__(self, backend: Backend, *, components: str, witnesses: Witnesses | None = None) -> None:
+        self._witnesses = witnesses or Witnesses(backend.target, is_on=False)
         self._target = backend.target
         self._components = components
         self._driver = FaultDriver(backend.target, backend.record_fault)
@@ -109,6 +111,8 @@ class Chaos:
         fault.heal()
         for member_id in fault.member_ids:
             self._target.wait_until_caught_up(member_id, WAIT_S)
+        if not self._active:
+            self._witnesses.take_if_due()
 
     def start(self, member_id: int) -> None:
         """Start what is not running of a member: heals the fault that ended it. It joins by itself."""
@@ -212,6 +216,8 @@ class Chaos:
             member_ids = fault.members.select(roster_of(self._target))
             self._require_free(member_ids, fault.component)
             fault = replace(fault, members=_of_ids(member_ids))
+        if not self._active:
+            self._witnesses.take_if_due()
         proof = self._driver.inject(name, fault)
         self._counts[kind] += 1
         active = self._active[name] = ActiveFault(self, name, fault, member_ids, str(proof))
@@ -225,6 +231,8 @@ class Chaos:
         """
         if fault is not None:
             self._heal(fault if isinstance(fault, str) else fault.name)
+            if not self._active:
+                self._witnesses.take_if_due()
             return
         self.heal_faults()
         for status in self._target.status():
@@ -233,6 +241,8 @@ class Chaos:
         self._target.wait_until_leader(WAIT_S)
         for member_id in self._target.member_ids:
             self._target.wait_until_caught_up(member_id, WAIT_S)
+        if self._counts:
+            self._witnesses.take_if_due()
 
     def heal_faults(self) -> None:
         """Take all faults away, the last one first: a link is proved to be healed by members that are there.
@@ -313,6 +323,7 @@ class Chaos:
             known = ", ".join(self._active) or "none"
             raise UsageError(f"fault {name!r} is not there: there is {known}")
         _require(f"fault {name!r} healed", self._driver.heal(name))
+        self._witnesses.note_heal()
 
 
 def _names_roles(fault: Fault) -> bool:

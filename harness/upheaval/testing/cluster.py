@@ -33,6 +33,7 @@ from upheaval.testing.backup import Backup
 from upheaval.testing.calls import RETRY_WAIT_S, Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.testing.together import Ask, ask_together
+from upheaval.testing.witnesses import Witnesses
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 from upheaval_node.sbe import SbeSchema
 from upheaval_node.suggestions import did_you_mean
@@ -90,7 +91,8 @@ class Cluster:
     `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
-    faults of links need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the
+    faults of links need; simulated ones always do. `witnesses`: a service of one's own takes snapshots before the first
+    fault and after each heal, without being asked to. Everything the run leaves lies in `folder`. `restore_from` is the
     folder of a backup or a standby, or of a member that is down, which the members begin with.
     """
 
@@ -112,6 +114,7 @@ class Cluster:
         client: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
+        witnesses: bool = False,
         folder: str | os.PathLike[str] | None = None,
         restore_from: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -143,7 +146,9 @@ class Cluster:
         )
         make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
         self._backend = make(path, spec, origin)
-        self.chaos = Chaos(self._backend, components=components)
+        # The workbench and its parts tell their whole state in their answers.
+        taken = Witnesses(self._backend.target, is_on=witnesses and ":" in service)
+        self.chaos = Chaos(self._backend, components=components, witnesses=taken)
         self.workload = Workload(self)
         self.backup = Backup(self._backend)
         self.standby = Backup(self._backend, f"{STANDBY}-0")
@@ -317,6 +322,11 @@ class Cluster:
     def abort(self, timeout_s: float = WAIT_S) -> None:
         """As `shutdown`, without a snapshot."""
         self._perform("abort", timeout_s)
+
+    def restart_from_snapshot(self, timeout_s: float = WAIT_S) -> int:
+        """Let the cluster take a snapshot and end, and start all members from it; returns the id of the new leader."""
+        self.shutdown(timeout_s)
+        return self.start_all(timeout_s)
 
     def start_all(self, timeout_s: float = WAIT_S) -> int:
         """Start what is down, and wait until all members follow one leader; returns its member id."""

@@ -48,10 +48,11 @@ class LiveBackend:
         self._first_id = next_id(self.run.read_history()) if self.run.history_file.is_file() else 0
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
         self._history: HistoryWriter | None = None
-        self._calls = CallLog(self._add_call, self.run.add_stray, time.monotonic_ns, self._first_id)
+        self._calls = CallLog(
+            cluster.config.service, self._add_call, self.run.add_stray, time.monotonic_ns, self._first_id
+        )
         self._load: ProcessLoad | None = None
         self._clients: WaitingClients | None = None
-        self._has_calls = ":" in cluster.config.service
         cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
         self._open_links(seed, open_links if links else watch_consensus)
 
@@ -99,7 +100,7 @@ class LiveBackend:
             target = self.target
             options: ClientOptions = {"client_name": "upheaval test", "tls": target.client_tls()}
             self._clients = target.system.waiting_clients(target.way_in(), options)
-        return LiveClient(self._clients.new_client(timeout_s), self._calls if self._has_calls else None, accepts)
+        return LiveClient(self._clients.new_client(timeout_s), self._calls, accepts)
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
         """Each from a thread of its own."""
@@ -141,7 +142,7 @@ def _result_of(ask: Ask) -> bytes | Failure:
 class LiveClient(Client):
     """Requests over real sockets; opens another session when the last one is of no use."""
 
-    def __init__(self, client: WaitingClient, calls: CallLog | None, accepts: Accepts | None = None) -> None:
+    def __init__(self, client: WaitingClient, calls: CallLog, accepts: Accepts | None = None) -> None:
         super().__init__(calls, accepts)
         self._client = client
         self._client.on_unasked = self._hear

@@ -55,7 +55,9 @@ class SimulatedBackend(SimulatedTarget):
         self._load: ClientLoad | None = None
         if origin is not None:
             restore_into(cluster, origin)
-        self._calls = CallLog(cluster.history.append, cluster.strays.append, self.now_ns, cluster.first_id)
+        self._calls = CallLog(
+            spec.service, cluster.history.append, cluster.strays.append, self.now_ns, cluster.first_id
+        )
 
     @property
     def target(self) -> Self:
@@ -99,8 +101,7 @@ class SimulatedBackend(SimulatedTarget):
     def client(self, timeout_s: float, accepts: Accepts | None = None) -> "SimulatedClient":
         """On a host of its own; its calls go into the history where the service is one's own."""
         self._clients += 1
-        calls = self._calls if ":" in self.cluster.service else None
-        return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, calls, accepts)
+        return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, self._calls, accepts)
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
         """All in the same instant."""
@@ -169,7 +170,7 @@ class SimulatedClient(Client):
         cluster: SimulatedCluster,
         host: str,
         timeout_s: float,
-        calls: CallLog | None,
+        calls: CallLog,
         accepts: Accepts | None = None,
     ) -> None:
         super().__init__(calls, accepts)

@@ -81,7 +81,13 @@ class DutyCycle:
     def run_once(self, max_wait_ns: int) -> None:
         """One wait, of at most `max_wait_ns`, and the cycle after it."""
         self._wait(max_wait_ns)
-        self._work()
+        try:
+            self._work()
+        finally:
+            self._report_stall()
+
+    def _report_stall(self) -> None:
+        """Also of the cycle in which an agent ended the run."""
         stall_ns = time.monotonic_ns() - self._loop.woke_ns + self._late_ns
         if stall_ns > self.longest_stall_ns:
             self.longest_stall_ns = stall_ns

@@ -274,7 +274,7 @@ def test_append_with_read_takes_no_value_and_without_it_needs_one(
 def test_a_page_that_would_be_a_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good_run(20).write(tmp_path / "run")
     for output in (".", "..", tmp_path):
-        status, _, err = run(capsys, "report", tmp_path / "run", "--output", output)
+        status, _, err = run(capsys, "report", tmp_path / "run", "--out", output)
         assert (status, "is a folder" in one_line(err)) == (2, True)
 
 

@@ -1,6 +1,7 @@
 """What the docker runtime concludes without an engine: who is at fault for an end, what is labelled."""
 
 import io
+import os
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +81,16 @@ def test_a_container_gets_the_code_and_neither_runs_nor_environments(tmp_path: P
     assert files == {"source/bank/service.py", "source/bank/runs/report.py"}
 
 
+def tar_of(*entries: tarfile.TarInfo) -> io.BytesIO:
+    """An archive of entries without content."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for entry in entries:
+            archive.addfile(entry)
+    stream.seek(0)
+    return stream
+
+
 def test_what_a_container_got_is_not_collected(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "service.py").write_text("")
@@ -89,3 +100,33 @@ def test_what_a_container_got_is_not_collected(tmp_path: Path) -> None:
     collect._unpack(packed(tmp_path / "code", (), written), tmp_path / "member-0")
     found = [str(path.relative_to(tmp_path / "member-0")) for path in (tmp_path / "member-0").rglob("*")]
     assert sorted(found) == ["archive", "archive/source", "archive/source/0.rec"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "archive/../../outside", "/outside"])
+def test_names_that_lead_outside_of_a_run_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(tarfile.TarError, match="leads outside of the folder"):
+        collect._unpack(tar_of(tarfile.TarInfo(name)), tmp_path / "member-0")
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_links_are_not_collected(kind: bytes, tmp_path: Path) -> None:
+    link = tarfile.TarInfo("archive")
+    link.type, link.linkname = kind, str(tmp_path)
+    collect._unpack(tar_of(link, tarfile.TarInfo("archive/0.rec")), tmp_path / "member-0")
+    assert (tmp_path / "member-0" / "archive").is_dir()
+    assert not (tmp_path / "0.rec").exists()
+
+
+def test_collected_files_have_their_bytes_and_times(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    written = tmp_path / "written"
+    written.mkdir()
+    (written / "trace.jsonl").write_bytes(b"{}")
+    os.utime(written / "trace.jsonl", (1_000, 1_000))
+    (written / "trace.jsonl").chmod(0o444)
+    collect._unpack(packed(tmp_path / "code", (), written), tmp_path / "member-0")
+    collected = tmp_path / "member-0" / "trace.jsonl"
+    assert collected.read_bytes() == b"{}"
+    assert collected.stat().st_mtime == 1_000
+    assert collected.stat().st_mode & 0o600 == 0o600

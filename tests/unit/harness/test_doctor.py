@@ -15,18 +15,42 @@ from upheaval_node.compiled import VARIABLE, form
 
 
 def test_the_form_of_the_core_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor"]) == 0
-    version, python, core = capsys.readouterr().out.splitlines()
+    assert main(["doctor", "host"]) == 0
+    version, python, core, *_ = capsys.readouterr().out.splitlines()
     assert version == f"upheaval {__version__}"
     assert python.endswith(sys.executable)
     assert core == f"node and simulation: {form()}"
 
 
 def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--json"]) == 0
+    assert main(["doctor", "host", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["compiled_modules"], said["why_pure"]) == (form().modules, form().why_pure)
     assert said["executable"] == sys.executable
+
+
+def test_what_is_missing_is_named_with_what_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["doctor", "aeron"]) == 0
+    assert "aeron, java: apt-get install openjdk-17-jre-headless" in capsys.readouterr().out.splitlines()
+
+
+def test_a_java_that_is_too_old_is_no_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["doctor", "aeron", "--json"]) == 0
+    java = json.loads(capsys.readouterr().out)["needs"][0]
+    assert (java["name"], java["is_there"], java["detail"]) == ("java", False, "8")
+
+
+def test_an_unknown_area_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "dokcer"]) == 2
+    assert "unknown area 'dokcer': use one of docker, aeron, " in capsys.readouterr().err
 
 
 def test_whoever_names_a_bug_has_the_sources_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from support.built_runs import good_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.cli.main import EPILOG, _parser
+from upheaval.cli.main import EPILOG, make_parser
 from upheaval_chaos.exit_status import CommandStatus, interrupted_status, status_table
 from upheaval_chaos.options import Command
 
@@ -127,7 +127,7 @@ def names_in(code: CodeType) -> set[str]:
 
 def test_every_command_that_judges_has_a_row() -> None:
     found = set()
-    for words, command in commands(_parser()):
+    for words, command in commands(make_parser()):
         assert isinstance(command.function, FunctionType)
         if judges(command.function, set()):
             found.add(words)

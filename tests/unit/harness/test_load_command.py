@@ -21,7 +21,7 @@ def load(*options: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_without_locust_it_says_what_is_missing(tmp_path: Path) -> None:
-    done = load("--dir", str(tmp_path / "run"))
+    done = load("--new-dir", str(tmp_path / "run"))
     assert done.returncode == 2
     assert done.stderr == "upheaval: locust is not installed: pip install 'locust>=2.20'\n"
     assert not (tmp_path / "run").exists()

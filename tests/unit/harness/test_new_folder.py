@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.cli.main import main
-from upheaval.cli.new_folder import RUNS, run_folder
+from upheaval.cli.new_folder import run_folder
 
 
 def test_each_is_new_and_there_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,7 +14,7 @@ def test_each_is_new_and_there_from_the_start(tmp_path: Path, monkeypatch: pytes
     with run_folder(None, "load") as one, run_folder(None, "load") as other:
         assert one != other
         assert one.is_dir()
-        assert one.parent == RUNS
+        assert one.parent == Path("runs")
         (one / "history.jsonl").write_text("")
     assert (one.is_dir(), other.exists()) == (True, False)
 

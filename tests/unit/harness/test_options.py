@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from upheaval.cli.main import _parser
+from upheaval.cli.main import make_parser
 from upheaval_chaos.options import Command, option, parse, parse_known
 
 
@@ -34,7 +34,7 @@ def command_parsers(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.
                 yield from command_parsers(below)
 
 
-COMMANDS = {below.prog: (below, command) for below, command in command_parsers(_parser())}
+COMMANDS = {below.prog: (below, command) for below, command in command_parsers(make_parser())}
 
 
 def test_types_and_flags_follow_from_the_annotations() -> None:
@@ -72,10 +72,12 @@ def test_a_command_is_called_with_its_options(name: str) -> None:
 def test_a_parser_makes_values_of_the_annotated_types(name: str) -> None:
     below, command = COMMANDS[name]
     of_fields = {field.name: field.type for field in fields(command.options)}
+    later = {field.name for field in fields(command.options) if field.metadata.get("fallback") is not None}
     for action in below._actions:
         if action.dest in of_fields:
             allowed = {*get_args(of_fields[action.dest])} or {of_fields[action.dest]}
             made: Any = bool if action.nargs == 0 else action.type or str
             assert (made if isinstance(made, type) else get_type_hints(made)["return"]) in allowed
-            if not isinstance(action.default, list):
-                assert type(action.default) in {*allowed, *([type(None)] if action.required else [])}
+            if not isinstance(action.default, list) and action.default != argparse.SUPPRESS:
+                unset = [type(None)] if action.required or action.dest in later else []
+                assert type(action.default) in {*allowed, *unset}

@@ -120,12 +120,41 @@ def test_who_has_left_has_no_connection(cause: SessionCause) -> None:
     assert judged(log(33_000), SessionEnd(7, 0, 34 * S, cause, 1)).verdict is Verdict.INVALID
 
 
+def test_one_whose_client_an_earlier_leader_sent_away_may_close_at_once() -> None:
+    """A paused leader led its term up to 33 s by its own knowledge; the next one led from 30 s on."""
+    unaware = replace(FIRST, end_ms=OFFSET_MS + 33_000)
+    sent_away = SessionEnd(7, 0, 33 * S + S // 10, SessionCause.CLUSTER, 1)
+    closed_ms = 33_100
+    assert not is_found(log(closed_ms), sent_away, clocks=(unaware, NEXT))
+    assert is_found(log(closed_ms), OPEN, clocks=(unaware, NEXT))
+    assert is_found(log(closed_ms), replace(sent_away, ended_ns=34 * S), clocks=(unaware, NEXT))
+    assert is_found(log(closed_ms), sent_away, clocks=(FIRST, NEXT))
+    too_late = replace(unaware, end_ms=OFFSET_MS + 31_000)
+    assert is_found(log(closed_ms), sent_away, clocks=(too_late, NEXT))
+
+
+@pytest.mark.parametrize(("left_position", "is_wrong"), [(1_999, False), (2_000, True), (None, True)])
+def test_a_deposed_leader_may_end_what_it_had_not_committed(left_position: int | None, is_wrong: bool) -> None:
+    """The session opened at position 2000, in the term of the deposed leader."""
+    deposed = replace(FIRST, left_position=left_position)
+    sent_away = SessionEnd(7, 0, 31 * S, SessionCause.CLUSTER, 1)
+    assert is_found(log(31_000), sent_away, clocks=(deposed, NEXT)) is is_wrong
+
+
+@pytest.mark.parametrize(
+    ("busy", "is_wrong"),
+    [((), True), (((30 * S, 39 * S),), False), (((30 * S, 38 * S),), True), (((31 * S, NEVER_NS),), False)],
+)
+def test_a_leader_is_given_time_to_reach_its_clients(busy: tuple[tuple[int, int], ...], is_wrong: bool) -> None:
+    """What its module spends on a snapshot, or on its own end, is none of it."""
+    assert is_found(log(), LOST, clocks=(FIRST, replace(NEXT, busy=busy))) is is_wrong
+
+
 def test_a_client_that_hears_of_no_new_leader_is_found() -> None:
     found = judged(log(), LOST)
     assert (found.verdict, found.position, found.members, found.late_ms) == (Verdict.INVALID, 30_000, (2,), 9_000)
-    assert "the client of session 7 found no leader up to 40.000 s, where member 2 had led term 1 for 10000 ms" in (
-        found.detail
-    )
+    assert "the client of session 7 found no leader up to 40.000 s of the machine's clock, where " in found.detail
+    assert "member 2 had led term 1 for 10000 ms" in found.detail
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_what_no_system_is_called_is_refused(text: str, says: str) -> None:
         ["demo", "--dir", "c"],
         ["run", "leader-killed", "--dir", "c"],
         ["run", "leader-killed", "--runtime", "process", "--dir", "c"],
-        ["load", "--dir", "c"],
+        ["load", "--new-dir", "c"],
     ],
 )
 def test_commands_refuse_it_in_one_line(

@@ -121,7 +121,7 @@ def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
     old = [tries_of(bug, version, [CAUGHT]) for bug in KNOWN_BUGS for version in bug.versions]
     written.write_text(page(old, {}))
     before = rows(written.read_text())
-    options = ["--tries", "2", "--dir", str(tmp_path / "file"), "--write", str(written)]
+    options = ["--tries", "2", "--dir", str(tmp_path / "file"), "--out", str(written)]
     assert main(["track-record", str(BUG.issue), *options]) == Verdict.UNKNOWN.exit_status
     after = rows(written.read_text())
     count = len(BUG.versions)

@@ -13,7 +13,7 @@ from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.cli import output
 from upheaval.cli.main import main
-from upheaval.cli.parsing import AS_USUAL
+from upheaval.cli.presentation import AS_USUAL
 from upheaval.cli.screen import Screen, screen_of
 from upheaval.cli.verdict_text import Detail, verdict_text
 

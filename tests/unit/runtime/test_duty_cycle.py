@@ -94,6 +94,23 @@ def test_a_stall_is_measured_and_reported(loop: Loop) -> None:
     assert 60_000_000 <= stalls[0] < 5_000_000_000
 
 
+def test_a_stall_in_the_cycle_that_ends_the_run_is_reported(loop: Loop) -> None:
+    stalls: list[int] = []
+
+    class Ending(Worker):
+        def do_work(self, now: Now) -> int:
+            end = time.monotonic() + 0.06
+            while time.monotonic() < end:
+                pass
+            raise TerminationError("the end", expected=False)
+
+    cycle = DutyCycle(loop, SystemClock(), [Ending()], on_stall=lambda _, ns: stalls.append(ns))
+    with pytest.raises(TerminationError):
+        cycle.run()
+    assert stalls == [cycle.longest_stall_ns]
+    assert stalls[0] >= 60_000_000
+
+
 def test_a_stop_ends_a_wait_at_once(loop: Loop) -> None:
     cycle = DutyCycle(loop, SystemClock(), [Worker()])
     loop.call_at(time.monotonic_ns() + 5_000_000, cycle.request_stop)

@@ -126,10 +126,11 @@ def _require_healed(converge: Converge, faults: Iterable[FaultRecord]) -> None:
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(fault.members)))
 
 
-def enough_traffic(history: History, *, is_script: bool = False) -> Finding:
+def enough_traffic(history: History, *, refusals: Sequence[str] = (), is_script: bool = False) -> Finding:
     """Whether there were enough acknowledged operations to judge by.
 
-    An exact script decides how many there are: all of them were acknowledged, and there is one.
+    An exact script decides how many there are: all of them were acknowledged, and there is one. `refusals` is why a
+    shipped service refused requests of a test, which are no operations.
     """
     unknown = 0
     counts = dict.fromkeys(Function, 0)
@@ -143,6 +144,8 @@ def enough_traffic(history: History, *, is_script: bool = False) -> Finding:
     if is_script and acknowledged and not unknown:
         return Finding(Promise.ENOUGH_TRAFFIC, Verdict.VALID, f"{detail}: all that the script asks for")
     if acknowledged < ACKNOWLEDGED_MIN:
+        if refusals:
+            detail = f"{detail}, {len(refusals)} requests that the service refused, the first because: {refusals[0]}"
         return Finding(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN, f"{detail}: at least {ACKNOWLEDGED_MIN} are needed")
     return Finding(Promise.ENOUGH_TRAFFIC, Verdict.VALID, detail)
 
@@ -175,6 +178,12 @@ CONVERGENCE: Final = Checker(
 TRAFFIC: Final = Checker(
     "traffic",
     (Promise.ENOUGH_TRAFFIC,),
-    frozenset((Source.HISTORY,)),
-    lambda evidence: [enough_traffic(evidence.operations, is_script=evidence.manifest.is_script)],
+    frozenset((Source.HISTORY, Source.STRAYS)),
+    lambda evidence: [
+        enough_traffic(
+            evidence.operations,
+            refusals=[stray.refusal for stray in evidence.strays if stray.refusal is not None],
+            is_script=evidence.manifest.is_script,
+        )
+    ],
 )

@@ -44,6 +44,17 @@ class LeaderClock:
     """Whether it was the first election of its process: then no client is there any more, as it believes."""
     busy: tuple[tuple[int, int], ...] = ()
     """From when to when its module took nothing of clients, or had just let them wait."""
+    left_position: int | None = None
+    """Its commit position when an election took the term from it; None where its process ended first."""
+
+    @property
+    def end_ns(self) -> int:
+        """When it knew that it led no more, by the host's clock; `NEVER_NS` when nothing says so."""
+        return NEVER_NS if self.end_ms is None else (self.end_ms - self.offset_ms) * MS
+
+    def busy_ns(self, begin_ns: int, end_ns: int) -> int:
+        """For how much of that time its module took nothing of clients."""
+        return sum(max(min(until, end_ns) - max(since, begin_ns), 0) for since, until in self.busy)
 
 
 def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
@@ -110,7 +121,7 @@ class _Reading:
         elif event.event == TraceKind.ELECTION_STATE:
             term = self._led(event.fields)
             if term != self._term:
-                self._end(epoch_ms)
+                self._end(epoch_ms, event.fields.get("log_position"))
                 self._begin(term, epoch_ms, event.line)
             if event.fields.get("state") == "CLOSED":
                 self._is_first_election = False
@@ -143,7 +154,7 @@ class _Reading:
         self._ready_ns, self._busy = -1, []
         self._is_startup = self._is_first_election
 
-    def _end(self, end_ms: int | None) -> None:
+    def _end(self, end_ms: int | None, left_position: Json = None) -> None:
         if self._term is None:
             return
         where = f"member-{self._member_id}/trace.jsonl:{self._line}-{self._last_line}"
@@ -159,6 +170,7 @@ class _Reading:
             self._ready_ns,
             self._is_startup,
             tuple(self._busy),
+            left_position if isinstance(left_position, int) else None,
         )
         self.clocks.append(clock)
         self._term = None

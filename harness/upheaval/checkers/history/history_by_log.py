@@ -106,12 +106,10 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     else:
         found = by_model
     if not found:
-        arguments = (evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
-        by_service = check_own_answers(*arguments)
+        by_service = check_own_answers(evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
         if isinstance(by_service, str):
-            why = f"no answer was judged: {by_service}, and no model says what the answers should be"
-            return [NotApplicable(Promise.LINEARIZABLE, why), *promised]
-        found = [by_service]
+            return [NotApplicable(Promise.LINEARIZABLE, f"no answer of calls was judged: {by_service}"), *promised]
+        found = [by_service, *_doubted(Promise.LINEARIZABLE, evidence)]
     return [_worse(found), *promised]
 
 

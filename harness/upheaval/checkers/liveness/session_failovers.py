@@ -21,7 +21,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
 from upheaval.records import OWN_SYSTEM, SessionCause, SessionEnd
 from upheaval_node.protocol.cluster_messages import CloseReason
-from upheaval_node.types import MS, S
+from upheaval_node.types import MS, NEVER_NS, S
 
 INFORM_NS: Final = S
 """A leader reaches its clients within that: they dial all members as soon as they miss the one before."""
@@ -102,19 +102,27 @@ class _Judge:
         detail = (
             f"session {end.session} closed at position {position} by time-out, {(closed_ns - said_ns) // MS} ms after "
             f"member {clock.member_id} began to lead term {clock.leadership_term_id} or had its last message, at "
-            f"{closed_ns / S:.3f} s (time-out: {known.session_ns // MS} ms)"
+            f"{closed_ns / S:.3f} s of the machine's clock (time-out: {known.session_ns // MS} ms)"
         )
         self._miss(detail, clock, early_ns, position)
 
     def _may_be_closed_at_once(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock, closed_ns: int) -> bool:
-        """Whether its client had gone, or its leader had decided to close it when it led before."""
-        if end.cause in (SessionCause.LOST, SessionCause.CLIENT) and end.ended_ns <= closed_ns + self._slack_ns(clock):
+        """Whether its client had gone, or a leader before had ended it.
+
+        A client that a leader tells of the end of its session hangs up on all members. So the new leader sees a lost
+        connection, and closes the session although it decided nothing.
+        """
+        had_gone = end.ended_ns <= closed_ns + self._slack_ns(clock)
+        if had_gone and end.cause in (SessionCause.LOST, SessionCause.CLIENT):
             return True
         assert facts.open_term is not None
-        return any(
-            facts.open_term <= term < clock.leadership_term_id and earlier.member_id == clock.member_id
-            for term, earlier in self._known.clocks.items()
-        )
+        earlier = [
+            leader for term, leader in self._known.clocks.items() if facts.open_term <= term < clock.leadership_term_id
+        ]
+        if any(leader.member_id == clock.member_id for leader in earlier):
+            return True
+        is_told_of_end = had_gone and end.cause is SessionCause.CLUSTER
+        return is_told_of_end and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
 
     def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
         """No client gives up a session that a new leader has open, for want of a leader."""
@@ -124,14 +132,14 @@ class _Judge:
         is_closed = facts.ended is not None and facts.ended[0] == term
         if is_closed and facts.ended is not None and self._ns(facts.ended[1], clock) <= end.ended_ns:
             return
-        led_until_ms = clock.end_ms
-        is_led = led_until_ms is not None and (led_until_ms - clock.offset_ms) * MS > end.ended_ns
-        late_ns = end.ended_ns - clock.ready_ns - INFORM_NS
+        is_led = end.ended_ns < clock.end_ns < NEVER_NS
+        waited_ns = end.ended_ns - clock.ready_ns
+        late_ns = waited_ns - clock.busy_ns(clock.ready_ns, end.ended_ns) - INFORM_NS
         if not is_led or late_ns <= 0 or self._is_troubled(clock, clock.ready_ns, end.ended_ns):
             return
         detail = (
-            f"the client of session {end.session} found no leader up to {end.ended_ns / S:.3f} s, where member "
-            f"{clock.member_id} had led term {term} for {(end.ended_ns - clock.ready_ns) // MS} ms with the session "
+            f"the client of session {end.session} found no leader up to {end.ended_ns / S:.3f} s of the machine's "
+            f"clock, where member {clock.member_id} had led term {term} for {waited_ns // MS} ms with the session "
             f"open (allowed: {INFORM_NS // MS} ms)"
         )
         self._miss(detail, clock, late_ns, self._times[term].earliest[1])
@@ -151,6 +159,22 @@ class _Judge:
 
     def _slack_ns(self, clock: LeaderClock) -> int:
         return (clock.moved_ms + ROUNDING_MS) * MS
+
+
+def _may_have_ended(earlier: LeaderClock, end: SessionEnd, facts: SessionFacts, successor: LeaderClock) -> bool:
+    """Whether a leader of a term before may have told the client that its session is closed.
+
+    One that does not know of its successor yet goes on to close sessions by its own clock: a paused one, when it
+    wakes up. One that an election takes the term from ends the sessions whose opening was not committed: the log of
+    the successor may have the opening all the same.
+    """
+    is_deposed_late = successor.ready_ns <= earlier.end_ns and end.ended_ns <= earlier.end_ns + INFORM_NS
+    is_opening_left = (
+        earlier.leadership_term_id == facts.open_term
+        and earlier.left_position is not None
+        and earlier.left_position < facts.opened[0]
+    )
+    return is_deposed_late or is_opening_left
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:

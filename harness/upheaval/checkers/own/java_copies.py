@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.aeron_programs import jar, java_line, member_classes
+from upheaval.checkers.own.effects import Effects
 from upheaval.checkers.states.replay import LoggedMessage
 from upheaval.errors import HarnessError
 from upheaval.records.class_path import class_name, class_path_of
 
 PROGRAM: Final = "upheaval.replay.Replay"
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 180.0
 _REASON_MAX: Final = 200
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qi")
@@ -73,25 +74,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
-    """What a copy did at one entry of the log."""
-
-    egress: tuple[tuple[int, bytes], ...] = ()
-    """Messages to sessions, by id."""
-    offers: tuple[bytes, ...] = ()
-    """Messages for the log."""
-    timers: tuple[tuple[int, int], ...] = ()
-    """Correlation id and deadline."""
-    cancelled: tuple[int, ...] = ()
-    closed: tuple[int, ...] = ()
-    """Sessions that it closed."""
-    raised: str = ""
-
-
-NOTHING: Final = Effects()
-
-
-@dataclass(frozen=True, slots=True)
 class TakenState:
     """What a copy wrote as a snapshot after that many entries; `messages` are None where they are long."""
 
@@ -112,6 +94,11 @@ class CopyTrail:
     states: list[TakenState] = field(default_factory=list)
     ended: str | None = None
     """Why it did not read all of the log; empty where it did, None where its process ended before."""
+
+    def effects_of(self, count: int) -> list[Effects]:
+        """At each entry from its first one on, of a log of `count` entries."""
+        nothing = Effects()
+        return [self.effects.get(index, nothing) for index in range(self.plan.begin, count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +191,6 @@ def _effects(fields: Mapping[str, Any]) -> Effects:
         tuple((session, b64decode(message)) for session, message in fields.get("egress", ())),
         tuple(b64decode(message) for message in fields.get("offers", ())),
         tuple((timer, deadline) for timer, deadline in fields.get("timers", ())),
-        tuple(fields.get("cancelled", ())),
         tuple(fields.get("closed", ())),
         fields.get("raised", ""),
     )

@@ -9,10 +9,13 @@ those that make the difference.
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.evidence.log_messages import decode_message
+from upheaval.checkers.own.asked_of_log import log_against_asked
+from upheaval.checkers.own.cuts import CUTS, choose_cuts
+from upheaval.checkers.own.effects import Entry, EntryKind
 from upheaval.checkers.own.java_copies import (
     CannotReplayJava,
     Condition,
@@ -21,16 +24,22 @@ from upheaval.checkers.own.java_copies import (
     Plan,
     TakenState,
 )
-from upheaval.checkers.own.java_trails import Difference, first_difference, unlogged_request
+from upheaval.checkers.own.java_trails import Difference, first_difference
+from upheaval.checkers.own.played import entries_of
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
 from upheaval.records import Manifest, RunFolder, code_digest, read_origin
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.service.api import ClusterTimeUnit
 
-CUTS: Final = 9
-"""Places of the log at which a copy begins with a snapshot."""
 ENTRIES_MAX: Final = 300_000
 """So many entries all copies together read; of a longer log fewer of them begin with a snapshot."""
 _AT_ONCE: Final = 2
+_UNITS_PER_MS: Final[Mapping[int, int]] = {
+    ClusterTimeUnit.MILLIS: 1,
+    ClusterTimeUnit.MICROS: 1_000,
+    ClusterTimeUnit.NANOS: 1_000_000,
+}
 _WHOLE: Final = Plan()
 _LEADER: Final = Plan(member_id=2, is_leader=True, does_background_work=True)
 _ROLES: Final[Mapping[str, Plan]] = {
@@ -74,7 +83,7 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
     service = JavaService(manifest.service, str(Path(manifest.source).absolute()), manifest.system.partition(":")[2])
     log = read_log(str(run.path), log_member, log_end)
     try:
-        return _Judge(service, log, is_alone=not manifest.more_services).judged()
+        return _Judge(service, log, entries_of(log), is_alone=not manifest.more_services).judged()
     except CannotReplayJava as error:
         return JavaReplay(why_not=str(error))
 
@@ -94,53 +103,54 @@ def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
     return ""
 
 
-def choose_cuts(log: Sequence[LoggedMessage]) -> list[int]:
-    """Numbers of entries after which a copy begins with a snapshot, evenly over the log."""
-    count = min(CUTS, max(1, ENTRIES_MAX // max(len(log), 1)))
-    return sorted({len(log) * number // (count + 1) for number in range(1, count + 1)} - {0})
+def units_per_ms(log: Sequence[LoggedMessage], entries: Sequence[Entry]) -> int:
+    """Of cluster time in that log, by its first term."""
+    terms = (message for message, entry in zip(log, entries, strict=True) if entry.kind is EntryKind.TERM)
+    first = next(terms, None)
+    term = None if first is None else decode_message(first.content)
+    return _UNITS_PER_MS.get(term.time_unit, 1) if isinstance(term, cm.NewLeadershipTermEvent) else 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
     service: JavaService
     log: Sequence[LoggedMessage]
+    entries: Sequence[Entry]
     is_alone: bool
 
     def judged(self) -> JavaReplay:
-        cuts = choose_cuts(self.log)
-        plans = [_WHOLE, _LEADER, *(Plan(cut) for cut in cuts)]
-        usual = partial(self.service.play, self.log, plans, cuts)
-        changed = partial(self.service.play, self.log, [_WHOLE], changed=tuple(Condition))
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            first, second = [pool.submit(each) for each in (usual, changed)]
-            (whole, leader, *begun), (other,) = first.result(), second.result()
+        entries, log = self.entries, self.log
+        (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
+        if other.ended:
+            raise CannotReplayJava(f"a copy of it does not read the whole log: {other.ended}")
+        most = min(CUTS, max(1, ENTRIES_MAX // max(len(log), 1)))
+        cuts = [cut for cut in choose_cuts(entries, other.effects_of(len(log)), most + 1) if cut][:most]
+        whole, leader, *begun = self.service.play(log, [_WHOLE, _LEADER, *(Plan(cut) for cut in cuts)], cuts)
         if whole.ended:
             raise CannotReplayJava(f"a copy of it does not read the whole log: {whole.ended}")
         states = {state.position: state for state in whole.states if state.is_asked}
-        note = f"; of a log of {len(self.log)} entries, {len(cuts)} places were tried instead of {CUTS}"
-        difference = self._difference(whole, leader, other, begun)
-        return JavaReplay(states, difference, len(cuts), note if len(cuts) < min(CUTS, len(self.log) - 1) else "")
+        note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
+        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note)
 
     def _difference(
         self, whole: CopyTrail, leader: CopyTrail, other: CopyTrail, begun: Sequence[CopyTrail]
     ) -> Difference | None:
         """The first of all kinds that shows: one kind makes those after it differ, too."""
-        found = first_difference(self.log, whole, other)
+        found = first_difference(self.entries, whole, other)
         if found is not None:
             return Difference(f"a copy under other conditions {found.text}; {self._conditions(whole)}", found.position)
-        found = first_difference(self.log, whole, leader, hears=False)
+        found = first_difference(self.entries, whole, leader, hears=False)
         if found is not None:
             return Difference(f"a copy that leads {found.text}; {self._roles(whole)}", found.position)
-        found = unlogged_request(self.log, whole, is_alone=self.is_alone)
-        if found is not None:
-            return found
         for copy in begun:
-            found = first_difference(self.log, whole, copy)
+            found = first_difference(self.entries, whole, copy)
             if found is not None:
-                place = self.log[copy.plan.begin - 1].position
+                place = self.entries[copy.plan.begin - 1].position
                 text = f"a copy that begins with its own snapshot at position {place} {found.text}"
                 return Difference(f"{text}: the snapshot does not hold all of the state", found.position)
-        return None
+        effects, units = whole.effects_of(len(self.log)), units_per_ms(self.log, self.entries)
+        unasked = log_against_asked(self.entries, effects, units, has_other_services=not self.is_alone)
+        return None if unasked is None else Difference(unasked.detail, unasked.position)
 
     def _conditions(self, whole: CopyTrail) -> str:
         """Which of them make a difference alone, in words."""
@@ -155,13 +165,13 @@ class _Judge:
 
     def _differs(self, whole: CopyTrail, changed: Sequence[Condition]) -> bool:
         (tried,) = self.service.play(self.log, [_WHOLE], changed=changed)
-        return first_difference(self.log, whole, tried) is not None
+        return first_difference(self.entries, whole, tried) is not None
 
     def _roles(self, whole: CopyTrail) -> str:
         tried = self.service.play(self.log, list(_ROLES.values()))
         causes = [
             name
             for name, trail in zip(_ROLES, tried, strict=True)
-            if first_difference(self.log, whole, trail, hears=False) is not None
+            if first_difference(self.entries, whole, trail, hears=False) is not None
         ]
         return "; ".join(f"it differs with the {each}" for each in causes) or "no part of that makes a difference alone"

@@ -105,11 +105,11 @@ def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
         forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
     names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked")
     values = {name: told[name] for name in (*names, "unasked_position", "compared", "chosen")}
-    found = OwnReplay(hashes, forms, order=order, **values)
+    found = OwnReplay(hashes, forms, order=replace(order, has_form=told["has_form"]), **values)
     if found.difference:
         return found
     try:
-        other = ask(replace(order, task=Task.SAMPLES, changed=()))
+        other = ask(replace(found.order or order, task=Task.SAMPLES, changed=()))
     except CannotReplay as error:
         return replace(found, why_not_parted=str(error))
     differing = (index for index, state in told["samples"].items() if state != other["samples"][index])

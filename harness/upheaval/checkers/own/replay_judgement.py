@@ -8,13 +8,14 @@ places were compared is part of the result.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
 
 from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.asked_of_log import Unasked, log_against_asked
+from upheaval.checkers.own.canonical_form import what_it_hides
 from upheaval.checkers.own.cuts import Difference, choose_cuts, first_difference
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
 from upheaval.checkers.own.played import entries_of, raised_text
@@ -30,7 +31,6 @@ SNAPSHOTS_MAX: Final = 128 << 20
 """Bytes of all snapshots that are taken for this."""
 _POINTS: Final = 60
 """States that are compared at a time while an entry is looked for."""
-_RAISED_MAX: Final = 200
 _UNITS_PER_MS: Final = {ClusterTimeUnit.MILLIS: 1, ClusterTimeUnit.MICROS: 1_000, ClusterTimeUnit.NANOS: 1_000_000}
 _NAMES: Final = ("one that read the whole log", "that one")
 
@@ -48,6 +48,7 @@ class Judgement:
     forms: dict[str, str]
     has_form: bool
     form_error: str
+    """What it raised, or what it hides when it is refused. Then states are compared as they are."""
     difference: str
     position: int
     unsteady: str
@@ -97,12 +98,20 @@ class _Copies:
         self._has_other_services = has_other_services
         self._requests = [message for message in log if is_request(message)][-PROBES:]
         self._deadline_s = monotonic() + BUDGET_S
+        self._refused = ""
+        """What the canonical form hides; then states are compared as they are."""
 
     def judged(self) -> Judgement:
         whole = apart(self._whole)
         read = whole.effects[: len(self._log)]
         cuts = choose_cuts(self._entries, read)
         control = apart(lambda: self._control(whole, cuts))
+        if whole.has_form:
+            states = [state.messages for _, state in control.states]
+            self._refused = apart(lambda: what_it_hides(Replay(self._service, is_own=True).form, states))
+        if self._refused:
+            whole = replace(apart(self._whole), has_form=False, form_error=self._refused)
+            control = apart(lambda: self._control(whole, cuts))
         place, compared, difference = -1, 0, ""
         for cut, state in control.states:
             if monotonic() > self._deadline_s:
@@ -128,6 +137,9 @@ class _Copies:
             len(cuts),
         )
 
+    def _form(self, replay: Replay, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+        return tuple(messages) if self._refused else replay.form(messages)
+
     # --- copies ---
 
     def _whole(self) -> _Whole:
@@ -138,10 +150,10 @@ class _Copies:
             if entry.kind is EntryKind.SNAPSHOT:
                 messages = replay.state().messages
                 hashes[message.position] = state_hash(messages)
-                forms[hashes[message.position]] = state_hash(replay.form(messages))
+                forms[hashes[message.position]] = state_hash(self._form(replay, messages))
         units = _UNITS_PER_MS[replay.state().time_unit]
         effects += self._probed(replay)
-        end = replay.form(replay.state().messages)
+        end = self._form(replay, replay.state().messages)
         error = "" if replay.form_error is None else raised_text(replay.form_error)
         return _Whole(hashes, forms, replay.has_form, error, effects, units, end)
 
@@ -160,7 +172,7 @@ class _Copies:
             if message is not None:
                 effects.append(replay.follow(message))
         effects += self._probed(replay)
-        has_equal_end = replay.form(replay.state().messages) == whole.end
+        has_equal_end = self._form(replay, replay.state().messages) == whole.end
         del unsettled
         unsteady = first_difference(whole.effects[: len(self._log)], effects[: len(self._log)], 0, with_egress=False)
         return _Control(first_difference(whole.effects, effects, 0), unsteady, has_equal_end, states)
@@ -176,18 +188,21 @@ class _Copies:
 
         def begun() -> str | tuple[Difference | None, tuple[bytes, ...]]:
             try:
-                replay = Replay(self._service, state, is_own=True, hears=True)
-            except Exception as error:  # noqa: BLE001 - whatever the service's code raises
-                return f"raises {type(error).__name__}: {error}"[:_RAISED_MAX]
+                return compared()
+            except Exception as error:  # noqa: BLE001 - where it starts, or writes a snapshot
+                return raised_text(error)
+
+        def compared() -> str | tuple[Difference | None, tuple[bytes, ...]]:
+            replay = Replay(self._service, state, is_own=True, hears=True)
             again = replay.state().messages
-            ours, theirs = replay.form(state.messages), replay.form(again)
+            ours, theirs = self._form(replay, state.messages), self._form(replay, again)
             if control.has_equal_end and ours != theirs:
                 names = ("the one that it began with", "the one that it writes")
                 return f"writes another snapshot at once: {state_difference(ours, theirs, names)}"
             effects = [replay.follow(message) for message in self._log[cut:]]
             effects += self._probed(replay)
             difference = first_difference(whole.effects, effects, cut, with_egress=with_egress)
-            return difference, replay.form(replay.state().messages)
+            return difference, self._form(replay, replay.state().messages)
 
         found = apart(begun)
         if isinstance(found, str):
@@ -226,7 +241,7 @@ class _Copies:
             for index, message in enumerate(self._log[first:], first):
                 replay.follow(message)
                 if index in points:
-                    states[index] = state_hash(replay.form(replay.state().messages))
+                    states[index] = state_hash(self._form(replay, replay.state().messages))
             return states
 
         return apart(taken)
@@ -235,7 +250,7 @@ class _Copies:
         replay, first = self._begun(begin)
         for message in self._log[first : index + 1]:
             replay.follow(message)
-        return replay.form(replay.state().messages)
+        return self._form(replay, replay.state().messages)
 
     def _begun(self, begin: tuple[int, ExpectedState] | None) -> tuple[Replay, int]:
         if begin is None:

@@ -10,7 +10,7 @@ It runs under the conditions that its order asks for, and does one of these:
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -59,6 +59,8 @@ class Order:
     high: int = -1
     count: int = 0
     has_other_services: bool = False
+    has_form: bool = True
+    """False for states as they are, whatever canonical form the service names."""
 
 
 def encode_state(state: Sequence[bytes]) -> list[str]:
@@ -73,7 +75,8 @@ def decode_state(state: Sequence[str]) -> list[bytes]:
 
 def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     judgement = judge_replays(order.service, log, has_other_services=order.has_other_services)
-    return asdict(judgement) | apart(lambda: _samples(order, log))
+    as_judged = replace(order, has_form=judgement.has_form)
+    return asdict(judgement) | apart(lambda: _samples(as_judged, log))
 
 
 def _forms(service: str, states: Sequence[Sequence[bytes]]) -> dict[str, object]:
@@ -95,7 +98,8 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     for index, message in enumerate(log[: high + 1]):
         replay.apply(message)
         if index in wanted:
-            taken[index] = _form(replay, replay.state().messages)
+            state = replay.state().messages
+            taken[index] = _form(replay, state) if order.has_form else state_hash(state)
             positions[index] = message.position
     return {"samples": taken, "positions": positions}
 
@@ -106,7 +110,8 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
         replay.apply(message)
     last = log[order.high]
     heard, error = replay.watch(last)
-    state = replay.form(replay.state().messages)
+    state = replay.state().messages
+    state = replay.form(state) if order.has_form else state
     result = _shown(heard) if error is None else raised_text(error)
     told = {"entry": entry_text(last), "result": result, "position": last.position}
     return {**told, "state": encode_state(state)}

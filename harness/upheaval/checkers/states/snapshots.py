@@ -96,9 +96,8 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     if is_java and replayed.verdict is Verdict.VALID:
         return [agree, judge_java(found.services, replay_java(run, manifest, log_member, log_end), replayed)]
     if own is not None and replayed.verdict is Verdict.VALID:
-        replayed = _own_state(
-            found, own, replayed, is_explained=isinstance(agree, Finding) and agree.explanation is not None
-        )
+        is_explained = isinstance(agree, Finding) and agree.explanation is not None
+        return [agree, _own_state(found, own, replayed, is_explained=is_explained)]
     return [agree, replayed]
 
 
@@ -264,13 +263,13 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     )
 
 
-def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explained: bool) -> Finding:
+def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explained: bool) -> Result:
     """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
     own = service.replay
     as_is = f"; states are compared as they are: the canonical form {own.form_error}" if own.form_error else ""
     changes = ", ".join(each.changed for each in own.changed)
     if own.why_not:
-        return replace(finding, detail=f"{finding.detail}; states are not replayed: {own.why_not}")
+        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {own.why_not}")
     for snapshot in sorted(found.services, key=lambda each: each.position):
         right = own.hashes.get(snapshot.position)
         if snapshot.service_id == REPLAYED_SERVICE and right is not None and own.form(snapshot.hash) != own.form(right):

@@ -3,6 +3,7 @@
 This module knows tar files and folders, nothing of clusters.
 """
 
+import os
 import shutil
 import tarfile
 import tempfile
@@ -71,11 +72,28 @@ def collect_output(container: Any, target: Path) -> None:
 
 
 def _unpack(stream: Any, target: Path) -> None:
-    """Files and folders that say something of a run, none outside of the target, owned by whoever runs this."""
+    """Files and folders that say something of a run, none outside of the target, owned by whoever runs this.
+
+    The filters of `tarfile` come with Python 3.11.4 only. Links are left out, so a name without `..` stays inside.
+    """
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=stream) as archive:
         for entry in archive:
-            is_left = PurePosixPath(entry.name).parts[:1] in [(name,) for name in _LEFT]
-            if (entry.isreg() or entry.isdir()) and not is_left:
-                entry.mode |= 0o700 if entry.isdir() else 0o600
-                archive.extract(entry, target, filter="data")
+            path = PurePosixPath(entry.name)
+            if path.is_absolute() or ".." in path.parts:
+                raise tarfile.ReadError(f"{entry.name!r} leads outside of the folder")
+            if path.parts[:1] in [(name,) for name in _LEFT]:
+                continue
+            if entry.isdir():
+                (target / path).mkdir(parents=True, exist_ok=True)
+            elif entry.isreg():
+                _unpack_file(archive, entry, target / path)
+
+
+def _unpack_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, target: Path) -> None:
+    content = archive.extractfile(entry)
+    assert content is not None, "of a regular file"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with content, target.open("wb") as file:
+        shutil.copyfileobj(content, file)
+    os.utime(target, (entry.mtime, entry.mtime))

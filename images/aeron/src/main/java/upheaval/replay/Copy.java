@@ -79,7 +79,11 @@ final class Copy {
                 }
                 report.effects(index, effects.take());
             }
-            report.snapshot(log.size(), cluster.logPosition, snapshot(), false);
+            final List<byte[]> last = snapshot();
+            if (cuts.contains(log.size())) {
+                begun.add(cluster.beginning(log.size(), last));
+            }
+            report.snapshot(log.size(), cluster.logPosition, last, false);
             report.ended("");
         } catch (final Failure failure) {
             report.ended(failure.getMessage());

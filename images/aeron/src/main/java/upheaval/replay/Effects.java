@@ -14,8 +14,8 @@ import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * What a service did in one callback, as the members of a JSON object: {@code egress} of (session, message),
- * {@code offers} of messages to the log, {@code timers} of (id, deadline), {@code cancelled} and {@code closed} of ids of
- * timers and sessions, {@code raised} in words. Messages are Base64; what did not happen is left out.
+ * {@code offers} of messages to the log, {@code timers} of (id, deadline), with null for one that it cancelled, {@code closed}
+ * of ids of sessions, {@code raised} in words. Messages are Base64; what did not happen is left out.
  */
 final class Effects {
     private static final int HEAD = DataHeaderFlyweight.HEADER_LENGTH + AeronCluster.SESSION_HEADER_LENGTH;
@@ -23,7 +23,6 @@ final class Effects {
     private final List<Supplier<String>> egress = new ArrayList<>();
     private final List<Supplier<String>> offers = new ArrayList<>();
     private final List<String> timers = new ArrayList<>();
-    private final List<String> cancelled = new ArrayList<>();
     private final List<String> closed = new ArrayList<>();
     private String raised;
 
@@ -40,7 +39,7 @@ final class Effects {
     }
 
     void cancelled(final long id) {
-        cancelled.add(Long.toString(id));
+        timers.add("[" + id + ",null]");
     }
 
     void closed(final long session) {
@@ -103,7 +102,6 @@ final class Effects {
         append(members, "egress", written(egress));
         append(members, "offers", written(offers));
         append(members, "timers", timers);
-        append(members, "cancelled", cancelled);
         append(members, "closed", closed);
         if (raised != null) {
             members.append(",\"raised\":").append(Report.text(raised));

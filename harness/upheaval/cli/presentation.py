@@ -1,0 +1,27 @@
+"""How commands print: the options that all of them have."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_chaos.options import option
+
+COLORS: Final = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """What `--color`, `--quiet` and `--verbose` ask for."""
+
+    color: str = option(
+        "--color",
+        choices=COLORS,
+        default=COLORS[0],
+        help="auto (default): on a terminal, unless NO_COLOR is set, or where FORCE_COLOR is",
+    )
+    is_quiet: bool = option("-q", "--quiet", is_exclusive=True, help="no progress; of a verdict only its line")
+    is_verbose: bool = option(
+        "-v", "--verbose", is_exclusive=True, help="of a verdict every promise; after an error its traceback"
+    )
+
+
+AS_USUAL: Final = Presentation(COLORS[0], is_quiet=False, is_verbose=False)

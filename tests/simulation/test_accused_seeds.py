@@ -1,0 +1,20 @@
+"""Seeds whose executions are as they should be, and look wrong at first sight: each is judged valid."""
+
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.seed import run_seed
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(3_100_020, id="a paused leader wakes and closes sessions in its own term"),
+        pytest.param(3_100_713, id="a deposed leader closes sessions whose opening it had not committed"),
+        pytest.param(4_100_275, id="a leader takes a snapshot and ends before it reaches its clients"),
+    ],
+)
+def test_a_cluster_that_kept_its_promises_is_not_accused(seed: int, tmp_path: Path) -> None:
+    outcome = run_seed(seed, None, tmp_path)
+    assert (outcome.verdict, outcome.findings) == ("valid", [])
