@@ -132,10 +132,22 @@ def test_a_right_service_is_valid_and_says_what_was_not_checked(tmp_path: Path) 
         report = cluster.assert_valid()
     assert report.verdict is Verdict.VALID
     whys = {each.promise: each.why for each in report.unchecked}
-    assert whys[Promise.LINEARIZABLE].startswith("no answer of calls was judged: ")
-    assert whys[Promise.LINEARIZABLE].endswith("the service as its own model: locks:Locks")
+    detail = report.finding(Promise.LINEARIZABLE).detail
+    assert detail == f"{REQUESTS} answers of calls are those of the model locks:Locks alone in the order of the log"
     assert Promise.STATES_AGREE not in whys
     assert [each["promise"] for each in report.to_fields()["not_checked"]] == list(whys)
+
+
+@pytest.mark.parametrize("service", ["AnswersTime", "AnswersRandom", "AnswersFromCache"])
+def test_an_answer_that_the_log_does_not_give_is_found_at_its_request(service: str, tmp_path: Path) -> None:
+    with run_of(service, tmp_path) as cluster:
+        report = cluster.verify()
+    finding = report.finding(Promise.LINEARIZABLE)
+    first = next(each for each in cluster.run.read_history() if each.key == "request")
+    assert (finding.verdict, finding.operation) == (Verdict.INVALID, first.id)
+    assert f"(operation {first.id}) at position {finding.position}, " in finding.detail
+    assert 'expected {"id": 0, "answer": ' in finding.detail
+    assert 'got {"id": 0, "answer": ' in finding.detail
 
 
 def test_a_service_is_asked_once_more_in_open_sessions_only(tmp_path: Path) -> None:

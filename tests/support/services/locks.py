@@ -2,10 +2,18 @@
 
 import json
 import logging
+import random
 import time
 from typing import Any
 
-from upheaval_node.service.api import ClientSession, Cluster, ClusteredService, SnapshotImage, SnapshotPublication
+from upheaval_node.service.api import (
+    ClientSession,
+    Cluster,
+    ClusteredService,
+    ClusterRole,
+    SnapshotImage,
+    SnapshotPublication,
+)
 
 
 class Locks(ClusteredService):
@@ -136,3 +144,39 @@ class Seated(Locks):
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "seats": self.seats}
+
+
+class AnswersTime(Locks):
+    """Its state is right; its answers hold a clock."""
+
+    def answer(self) -> Any:
+        return time.time()
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
+    ) -> None:
+        request = json.loads(bytes(payload))
+        self.requests += 1
+        self.take(request["key"], request["id"])
+        if session is not None:
+            session.respond(json.dumps({"id": request["id"], "answer": self.answer()}).encode())
+
+
+class AnswersRandom(AnswersTime):
+    """Its answers hold a random number."""
+
+    def answer(self) -> Any:
+        return random.random()
+
+
+class AnswersFromCache(AnswersTime):
+    """The leader answers from a cache that copies do not have."""
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        super().on_start(cluster, snapshot_image)
+        self.cluster, self.cached = cluster, 0
+
+    def answer(self) -> Any:
+        if self.cluster.role is ClusterRole.LEADER:
+            self.cached += 1
+        return self.cached

@@ -4,6 +4,7 @@ The order is that of the log: the model gets the requests as they lie there, and
 its answer. The user's code runs in a process of its own (`own_model_process`); what it raises makes a finding unknown.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -67,9 +68,14 @@ def check_own_answers(
     The arguments are those of `check_own_model`.
     """
     why = why_no_service(run, manifest)
+    if manifest.more_services:
+        why = "the members run more than one service, and any of them may answer"
     if why:
         return why
-    placed = place_calls(calls, entries)
+    calls = list(calls)
+    placed, overlapping = place_calls(calls, entries), _overlapping(calls)
+    if not any(_is_told(call) and call.id not in overlapping for call in placed.by_position.values()):
+        return "no call was answered while it was the only one of its session"
     order = {
         "model": manifest.service,
         "source": manifest.source,
@@ -78,13 +84,38 @@ def check_own_answers(
         "run": str(run.path.absolute()),
         "member": log_member,
         "end": log_end,
-        "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
+        "answers": {
+            position: call.result
+            for position, call in placed.by_position.items()
+            if _is_told(call) and call.id not in overlapping
+        },
     }
     replayed = ask_own_code(MODULE, order)
     if isinstance(replayed, str) or replayed.get("why"):
         return replayed if isinstance(replayed, str) else str(replayed["why"])
     finding = judge_answers(f"{manifest.service} alone", placed, entries, replayed)
     return finding.detail if finding.verdict is Verdict.UNKNOWN else finding
+
+
+def _overlapping(calls: Iterable[Operation]) -> set[int]:
+    """The ids of calls that were open while another one of their session was.
+
+    Any of the session's messages may answer them. A call that was given up stays open: its answer may come late.
+    """
+    overlapping: set[int] = set()
+    last_open: dict[int | None, Operation] = {}
+    for call in sorted(calls, key=lambda call: call.invoke_ns):
+        before = last_open.get(call.session)
+        if before is not None and _end_ns(before) > call.invoke_ns:
+            overlapping |= {before.id, call.id}
+        if before is None or _end_ns(call) > _end_ns(before):
+            last_open[call.session] = call
+    return overlapping
+
+
+def _end_ns(call: Operation) -> float:
+    is_answered = call.outcome is Outcome.OK and call.complete_ns is not None
+    return float(call.complete_ns or 0) if is_answered else math.inf
 
 
 def _is_told(call: Operation) -> bool:

@@ -147,6 +147,9 @@ def _answers_of_service(
         if is_request(message):
             request = _request(message)
             yield from settled(request.session_id)
+            if request.position in answers and not replay.is_open(request.session_id):
+                why = f"the log does not open session {request.session_id}"
+                raise _Failed(f"{why}, whose request is at position {request.position}", request.position)
             open_requests[request.session_id] = request
         closed = _closed_session(message)
         if closed is not None:

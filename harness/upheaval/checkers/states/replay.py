@@ -261,6 +261,10 @@ class Replay:
         """The instance that reads the log."""
         return self._service
 
+    def is_open(self, session_id: int) -> bool:
+        """Whether the log has opened that session, and not closed it."""
+        return session_id in self._cluster.sessions
+
     def heard(self, session_id: int) -> list[bytes]:
         """What a session was told since this was asked last."""
         session = self._cluster.sessions.get(session_id)
