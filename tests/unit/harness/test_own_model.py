@@ -355,12 +355,34 @@ def test_a_good_run_is_valid_by_its_model(tmp_path: Path) -> None:
     assert Promise.LINEARIZABLE not in {each.promise for each in report.unchecked}
 
 
-def test_a_run_without_a_model_is_judged_as_before(tmp_path: Path) -> None:
+def test_a_run_without_a_model_is_judged_by_its_service(tmp_path: Path) -> None:
     run = locks_run("")
     wrong_answer(run)
     report = verified(run, tmp_path)
+    finding = report.finding(Promise.LINEARIZABLE)
+    assert (finding.verdict, finding.operation) == (Verdict.INVALID, 20)
+    assert 'expected {"ok": true} by the model fenced:Fenced alone, got {"ok": true, "token": 3}' in finding.detail
+
+
+def test_without_its_code_no_answer_is_judged_and_the_run_is_as_valid_as_before(tmp_path: Path) -> None:
+    run = locks_run("")
+    run.manifest = replace(run.manifest, source_digest="0" * 64)
+    wrong_answer(run)
+    report = verified(run, tmp_path)
     assert report.verdict is Verdict.VALID
-    assert "model" in {each.promise: each.why for each in report.unchecked}[Promise.LINEARIZABLE]
+    why = {each.promise: each.why for each in report.unchecked}[Promise.LINEARIZABLE]
+    assert why == "no answer of calls was judged: its code was changed since the run"
+
+
+def test_calls_that_overlap_in_their_session_do_not_count_as_wrong(tmp_path: Path) -> None:
+    """The one before was given up in the same session: its answer may have come in the place of the next one."""
+    run = locks_run("")
+    wrong_answer(run)
+    given_up = replace(run.operations[19], outcome=Outcome.UNKNOWN, complete_ns=None, result=None)
+    run.operations[19] = given_up
+    report = verified(run, tmp_path)
+    assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.VALID
+    assert report.finding(Promise.LINEARIZABLE).detail.startswith("19 answers of calls are those of the model ")
 
 
 @pytest.mark.parametrize(
