@@ -109,11 +109,14 @@ def pytest_in(
     *options: str,
     timeout_s: float = 120,
     variables: Mapping[str, str] = MappingProxyType({}),
+    pass_fds: tuple[int, ...] = (),
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the tests of a folder as its owner would."""
+    """Run the tests of a folder as its owner would; it inherits the descriptors `pass_fds`."""
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
     surroundings = {**environment(), **variables}
-    return subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=timeout_s)
+    return subprocess.run(
+        command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=timeout_s, pass_fds=pass_fds
+    )
 
 
 @contextmanager
