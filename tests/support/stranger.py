@@ -21,7 +21,8 @@ from upheaval.waits import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("node", "harness", "chaos", "pipeline")
-_SOURCES = (*_PACKAGES, "images", "compose", "requirements", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+_FOLDERS = (*_PACKAGES, "images", "compose", "requirements", "examples")
+_SOURCES = (*_FOLDERS, "pyproject.toml", "setup.py", "README.md", "LICENSE")
 _WANTED = ("pytest", "pytest-xdist")
 FOR_CONTAINERS = ("docker", "testcontainers", "toxiproxy-python")
 """What the extra `docker` brings."""
