@@ -118,8 +118,8 @@ def promise(sentence: str) -> Callable[[PlainPromise], PlainPromise]:
 
     def register(function: PlainPromise) -> PlainPromise:
         known = PROMISES.get(sentence, function)
-        # A module that is imported anew brings the same ones.
-        if _place(known) != _place(function):
+        # A module that is imported anew, or by another name, brings the same ones.
+        if _place(known) != _place(function) and _lines(known) != _lines(function):
             raise ValueError(f"duplicate promise {sentence!r}: {_place(known)} and {_place(function)}")
         PROMISES[sentence] = function
         return function
@@ -149,3 +149,9 @@ def _canonical(value: Any) -> str:
 
 def _place(function: PlainPromise) -> str:
     return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+
+
+def _lines(function: PlainPromise) -> object:
+    """The file and the line at which it begins; itself where it has none."""
+    code = getattr(function, "__code__", None)
+    return function if code is None else (code.co_filename, code.co_firstlineno)

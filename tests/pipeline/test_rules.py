@@ -56,14 +56,21 @@ def test_the_rule_sees_what_it_forbids(way: str) -> None:
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (["verify"], "name a run folder, or a lake"),
+        (["verify"], "no run in runs: name a run folder"),
         (["verify", "somewhere", "--lake", "there", "--engine", "spark"], "and not both"),
         (["verify", "--lake", "there"], "add --engine spark"),
         (["measure", "somewhere", "--run", "7"], "add --lake"),
         (["verify", "nowhere", "--engine", "spark"], "has no manifest.json"),
     ],
 )
-def test_a_wrong_place_is_one_line(command: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_place_is_one_line(
+    command: list[str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(command) == 2
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1

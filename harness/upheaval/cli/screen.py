@@ -26,7 +26,6 @@ class Paint(StrEnum):
     BAD = "\x1b[1;31m"
     DOUBTFUL = "\x1b[33m"
     STRONG = "\x1b[1m"
-    FAINT = "\x1b[2m"
 
 
 @dataclass(frozen=True, slots=True)

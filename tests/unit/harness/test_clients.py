@@ -85,8 +85,8 @@ def left(session: int, ended_ns: int, cause: SessionCause = SessionCause.CLIENT)
     ("ends", "wrong"),
     [
         ([left(7, 20)], ""),
-        ([left(7, 19)], "was answered in session 7 after its client had left it at 0.000 s"),
-        ([left(7, 9)], "was invoked in session 7 after its client had left it at 0.000 s"),
+        ([left(7, 19)], "was answered in session 7 after its client had left it at 0.000 s of the machine's clock"),
+        ([left(7, 9)], "was invoked in session 7 after its client had left it at 0.000 s of the machine's clock"),
         ([left(7, 9, SessionCause.SILENT)], "was invoked in session 7"),
         ([left(8, 9)], ""),
         # The opening of the first one was not committed, so that another one got its id.

@@ -329,6 +329,16 @@ def test_two_promises_with_one_sentence_are_an_error() -> None:
         promise(kept)  # type: ignore[arg-type]
 
 
+def test_a_module_of_promises_may_be_imported_by_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "promised.py"
+    path.write_text("from upheaval.model import promise\n@promise('imported twice')\ndef one(run): pass\n")
+    for name in ("promised", "package.promised"):
+        exec(compile(path.read_text(), path, "exec"), {"__name__": name})
+    path = tmp_path / "other.py"
+    with pytest.raises(ValueError, match=r"package.promised.one and other.one"):
+        exec(compile((tmp_path / "promised.py").read_text(), path, "exec"), {"__name__": "other"})
+
+
 # --- the whole, with the code in a process of its own ---
 
 

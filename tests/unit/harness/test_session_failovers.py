@@ -153,9 +153,8 @@ def test_a_leader_is_given_time_to_reach_its_clients(busy: tuple[tuple[int, int]
 def test_a_client_that_hears_of_no_new_leader_is_found() -> None:
     found = judged(log(), LOST)
     assert (found.verdict, found.position, found.members, found.late_ms) == (Verdict.INVALID, 30_000, (2,), 9_000)
-    assert "the client of session 7 found no leader up to 40.000 s, where member 2 had led term 1 for 10000 ms" in (
-        found.detail
-    )
+    assert "the client of session 7 found no leader up to 40.000 s of the machine's clock, where " in found.detail
+    assert "member 2 had led term 1 for 10000 ms" in found.detail
 
 
 @pytest.mark.parametrize(

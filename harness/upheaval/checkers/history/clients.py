@@ -190,7 +190,8 @@ def judge_clients(clients: Clients) -> list[Result]:
     if clients.afterwards is not None:
         operation, end = clients.afterwards
         what = "was invoked" if operation.invoke_ns > end.ended_ns else "was answered"
-        detail = f"{operation} {what} in session {end.session} after its client had left it at {end.ended_ns / S:.3f} s"
+        left = f"{end.ended_ns / S:.3f} s of the machine's clock"
+        detail = f"{operation} {what} in session {end.session} after its client had left it at {left}"
         return [_invalid(detail, operation, operation.position)]
     if clients.unwritten is not None:
         operation = clients.unwritten

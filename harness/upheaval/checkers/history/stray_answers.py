@@ -33,7 +33,7 @@ def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]
 
 def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
     """It answers an operation that was sent in its session and given up, for the first time. Raises `Broken`."""
-    where = f"session {stray.session} received at {stray.received_ns / S:.3f} s"
+    where = f"session {stray.session} received at {stray.received_ns / S:.3f} s of the machine's clock"
     if stray.operation is None:
         raise Broken(Verdict.INVALID, f"{where} a message that answers nothing")
     operation, index = placed.history.get(stray.operation), placed.index_of(stray.operation)

@@ -102,7 +102,7 @@ class _Judge:
         detail = (
             f"session {end.session} closed at position {position} by time-out, {(closed_ns - said_ns) // MS} ms after "
             f"member {clock.member_id} began to lead term {clock.leadership_term_id} or had its last message, at "
-            f"{closed_ns / S:.3f} s (time-out: {known.session_ns // MS} ms)"
+            f"{closed_ns / S:.3f} s of the machine's clock (time-out: {known.session_ns // MS} ms)"
         )
         self._miss(detail, clock, early_ns, position)
 
@@ -138,8 +138,8 @@ class _Judge:
         if not is_led or late_ns <= 0 or self._is_troubled(clock, clock.ready_ns, end.ended_ns):
             return
         detail = (
-            f"the client of session {end.session} found no leader up to {end.ended_ns / S:.3f} s, where member "
-            f"{clock.member_id} had led term {term} for {waited_ns // MS} ms with the session "
+            f"the client of session {end.session} found no leader up to {end.ended_ns / S:.3f} s of the machine's "
+            f"clock, where member {clock.member_id} had led term {term} for {waited_ns // MS} ms with the session "
             f"open (allowed: {INFORM_NS // MS} ms)"
         )
         self._miss(detail, clock, late_ns, self._times[term].earliest[1])
