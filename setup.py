@@ -1,7 +1,8 @@
 """What `pyproject.toml` cannot say: files of the repository that go into the package, and the text for an index.
 
-A wheel has the files of images and compose files below `upheaval/_repository`, where `upheaval.repository` finds them,
-and the classes of Aeron's members that `tools/member_classes.py` made, where it was run before.
+A wheel has the files of images, of compose files and of `upheaval init` below `upheaval/_repository`, where
+`upheaval.repository` finds them, and the classes of Aeron's members that `tools/member_classes.py` made,
+where it was run before.
 """
 
 import re
@@ -13,8 +14,8 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-FOLDERS = ("images", "compose", "requirements", "member-classes")
-NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "target", "*.in")
+FOLDERS = ("images", "compose", "requirements", "member-classes", "examples/locks")
+NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "runs", "target", "*.in")
 RELATIVE_LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?://|#|mailto:)([^)\s]+)\)")
 
 

@@ -18,6 +18,8 @@ from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.programs import printed
 
 _TIMEOUT_S: Final = 10.0
+_NO_PROXIES: Final = {"http": None, "all": None}
+"""For `requests`: the API is on this machine or the engine's, and `HTTP_PROXY` is for other places."""
 _SENT: Final = re.compile(r"^toxiproxy_proxy_sent_bytes_total\{([^}]*)\} ([0-9.e+]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 
@@ -120,8 +122,9 @@ class PythonToxiproxy(ToxiproxyApi):
         from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
         arguments = {} if fields is None else {"json": fields}
+        options = {"timeout": _TIMEOUT_S, "proxies": _NO_PROXIES}
         try:
-            response = getattr(self._consumer, method.lower())(path, timeout=_TIMEOUT_S, **arguments)
+            response = getattr(self._consumer, method.lower())(path, **options, **arguments)
         except (InvalidToxic, NotFound, ProxyExists) as error:
             text = printed(error.args[0]) if error.args else ""
             raise EnvironmentFault(f"Toxiproxy refused {method} {path}: {text.strip()}") from error

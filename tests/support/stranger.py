@@ -21,7 +21,8 @@ from upheaval.waits import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("node", "harness", "chaos", "pipeline")
-_SOURCES = (*_PACKAGES, "images", "compose", "requirements", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+_FOLDERS = (*_PACKAGES, "images", "compose", "requirements", "examples")
+_SOURCES = (*_FOLDERS, "pyproject.toml", "setup.py", "README.md", "LICENSE")
 _WANTED = ("pytest", "pytest-xdist")
 FOR_CONTAINERS = ("docker", "testcontainers", "toxiproxy-python")
 """What the extra `docker` brings."""
@@ -109,11 +110,14 @@ def pytest_in(
     *options: str,
     timeout_s: float = 120,
     variables: Mapping[str, str] = MappingProxyType({}),
+    pass_fds: tuple[int, ...] = (),
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the tests of a folder as its owner would."""
+    """Run the tests of a folder as its owner would; it inherits the descriptors `pass_fds`."""
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
     surroundings = {**environment(), **variables}
-    return subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=timeout_s)
+    return subprocess.run(
+        command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=timeout_s, pass_fds=pass_fds
+    )
 
 
 @contextmanager

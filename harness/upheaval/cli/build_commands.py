@@ -1,4 +1,4 @@
-"""The commands that prepare machines and clusters: `images`, `compose`, `certificates`, `credentials`, `doctor`."""
+"""The commands that prepare machines, clusters and repositories: `images`, `certificates`, `doctor`, `init`, .."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,12 @@ class ComposeOptions:
 
 
 @dataclass(frozen=True)
+class InitOptions:
+    folder: Path = option(metavar="FOLDER", help="a new or empty folder")
+    json: bool = json_option("print the folder and its files as JSON")
+
+
+@dataclass(frozen=True)
 class DoctorOptions:
     area: str | None = option(
         nargs="?", metavar="AREA", help="docker, aeron, links, host, spark or load (default: all)"
@@ -98,6 +104,12 @@ def add_commands(commands: Commands) -> None:
         "print a compose file, or list them: `upheaval compose NAME > compose.yaml`",
         ComposeOptions,
         "compose:compose",
+    )
+    commands.add(
+        "init",
+        "make a repository of your own: a service, its model, tests, load and CI",
+        InitOptions,
+        "init:init",
     )
     certificates = commands.add_several("certificates", "make a certificate authority and certificates, or reload them")
     certificates.add(

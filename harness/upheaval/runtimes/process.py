@@ -327,6 +327,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                         (os.POSIX_SPAWN_DUP2, stream.fileno(), 1),
                         (os.POSIX_SPAWN_DUP2, stream.fileno(), 2),
+                        *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _descriptors_of_the_caller()),
                     ],
                     setsid=True,
                 )
@@ -364,6 +365,14 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                     f"{spawned.who} ended with status {status}: "
                     f"{last_line(spawned.log, spawned.log_start)} (see {spawned.log})"
                 )
+
+
+def _descriptors_of_the_caller() -> list[int]:
+    """All that are open but for the standard streams. A member that lived on with the end of a pipe would have its
+    reader wait for ever.
+    """
+    # One that is closed by now is no error: C libraries pass over it.
+    return [number for path in Path("/proc/self/fd").iterdir() if (number := int(path.name)) > 2]
 
 
 def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode], component: str) -> None:

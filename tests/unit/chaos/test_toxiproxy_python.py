@@ -113,6 +113,17 @@ def test_errors_of_the_server_and_silence_are_errors(kind: type[ToxiproxyApi], a
         kind("127.0.0.1:1").version()
 
 
+@pytest.mark.parametrize("kind", [StandardToxiproxy, PythonToxiproxy])
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+def test_no_proxy_for_the_web_is_asked(
+    kind: type[ToxiproxyApi], variable: str, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    assert "2.12.0" in kind(api).version()
+
+
 def test_two_of_ours_drive_two_servers(api: str) -> None:
     with ProxyServer() as other:
         first, second = PythonToxiproxy(api), PythonToxiproxy(other.address)

@@ -1,11 +1,16 @@
 """Whether the log has what a service asked for: right logs, and each with one thing changed."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from support.built_runs import good_run
 from upheaval.checkers.own.asked_of_log import CROSSING_MS, LATE_MS, Unasked, log_against_asked
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
+from upheaval.checkers.own.own_replay import is_timed
+from upheaval.records import RunFolder
+from upheaval_chaos.record import FaultRecord
 
 QUIET = Effects()
 
@@ -126,6 +131,35 @@ def test_an_unknown_timer_may_be_that_of_another_service() -> None:
     assert Log().fires(7).judged(has_other_services=True) is None
 
 
+@pytest.mark.parametrize(
+    "log",
+    [
+        Log().sets(7, 1020).goes_on(5000).fires(7),
+        Log().sets(7, 1020).goes_on(5000).sets(7, None).goes_on(5000).fires(7),
+        Log().offers(b"a").goes_on(5000).has(b"a"),
+    ],
+)
+def test_what_a_stopped_service_asks_late_is_right(log: Log) -> None:
+    assert log.judged() is not None
+    assert log.judged(is_timed=False) is None
+
+
+def test_a_log_without_bounds_on_time_still_has_each_message_once_and_in_order() -> None:
+    for log in (Log().offers(b"a", b"b").has(b"b"), Log().offers(b"a").has(b"a").has(b"a"), Log().fires(7)):
+        assert log.judged(is_timed=False) is not None
+
+
 def test_bounds_are_in_the_unit_of_the_log() -> None:
     log = Log().sets(7, 1020).goes_on(5000)
     assert log_against_asked(log.entries, log.effects, units_per_ms=1000) is None
+
+
+@pytest.mark.parametrize(("component", "expected"), [("service", False), ("consensus", True), (None, True)])
+def test_a_run_has_bounds_unless_a_service_was_stopped_alone(
+    component: str | None, expected: bool, tmp_path: Path
+) -> None:
+    good_run(1).write(tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    assert is_timed(run)
+    run.add_fault(FaultRecord("pause", "member-0", 1, 2, 3, 4, members=(0,), component=component))
+    assert is_timed(run) is expected

@@ -479,7 +479,7 @@ def _check(evidence: Evidence) -> list[Finding]:
             require_described(evidence.manifest, evidence.operations, evidence.traces, has_one_load=is_scenario)
             if evidence.has_all_of_clients and evidence.finals and evidence.whole_log is not None:
                 opened = evidence.whole_log.events.sessions
-                require_sessions(evidence.operations, evidence.session_ends, opened)
+                require_sessions(evidence.operations, evidence.session_ends, opened, evidence.traces)
         except Broken as broken:
             return [broken.finding(Promise.EVIDENCE_BOUND)]
     return found

@@ -5,9 +5,10 @@ A part of the promise that the files of a run belong together.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Verdict
@@ -68,13 +69,43 @@ def _require_load(manifest: Manifest, operations: Iterable[Operation], keys: Jso
             raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
 
 
-def require_sessions(operations: Iterable[Operation], ends: Iterable[SessionEnd], opened: Collection[int]) -> None:
-    """Where clients wrote down all sessions: each answer came in one, each that has an end is in `opened`."""
+def require_sessions(
+    operations: Iterable[Operation],
+    ends: Iterable[SessionEnd],
+    opened: Mapping[int, SessionFacts],
+    traces: Sequence[TraceFacts],
+) -> None:
+    """Where clients wrote down all sessions: each answer came in one, each that has an end is in `opened`.
+
+    A leader tells a client of its session when it has appended the opening, before that is committed. An election may
+    throw the entry away, so a session of a deposed leader need not be in the log.
+    """
+    answered = set[int]()
     for operation in operations:
-        if operation.outcome is Outcome.OK and operation.session is None and operation.f is not Function.CALL:
+        if operation.outcome is not Outcome.OK:
+            continue
+        if operation.session is not None:
+            answered.add(operation.session)
+        elif operation.f is not Function.CALL:
             detail = f"history.jsonl has operation id={operation.id}, which was answered, without its session"
             raise Broken(Verdict.UNKNOWN, detail, position=operation.position, operation=operation.id)
     for end in ends:
-        if end.session not in opened:
+        is_known = end.session in opened
+        if not is_known and (end.session in answered or not _may_be_uncommitted(end, opened.values(), traces)):
             detail = f"sessions.jsonl has the end of session {end.session}, which the log never opened"
             raise Broken(Verdict.INVALID, detail)
+
+
+def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces: Sequence[TraceFacts]) -> bool:
+    """Whether its leader may have appended the opening and lost the entry to a later leader.
+
+    A leader numbers sessions upwards and commits in order: the id is past all that the log opened up to that term. A
+    later leader does not know the session, so its client followed none.
+    """
+    term = end.leadership_term_id
+    leads = [lead for facts in traces if term in facts.terms for lead in facts.terms[term].leads]
+    has_led = any(lead.begin_ns <= end.ended_ns for lead in leads)
+    is_deposed = any(known.leads for facts in traces for later, known in facts.terms.items() if later > term)
+    up_to_term = (facts for facts in opened if facts.open_term is not None and facts.open_term <= term)
+    is_past_committed = all(facts.session_id < end.session for facts in up_to_term)
+    return has_led and is_deposed and is_past_committed and end.followed_term_id == term

@@ -2,7 +2,8 @@
 
 A copy of the service reads the log. What it offers and schedules by an entry is what the members' services asked for
 there; what of it the log has further on is the cluster's work. Bounds are on time in which the log went on: a pause
-between two entries counts as at most `PAUSE_MS`, so that a stopped leader is not taken for a late timer.
+between two entries counts as at most `PAUSE_MS`, so that a stopped leader is not taken for a late timer. A service that
+is stopped alone asks late while the log goes on: in a run with that nothing is late.
 
 This module knows no language, no process and no file: it takes the values of `effects`.
 """
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from upheaval.checkers.own.cuts import shown
@@ -40,14 +42,22 @@ class _Broken(Exception):
 
 
 def log_against_asked(
-    entries: Sequence[Entry], effects: Sequence[Effects], units_per_ms: int = 1, *, has_other_services: bool = False
+    entries: Sequence[Entry],
+    effects: Sequence[Effects],
+    units_per_ms: int = 1,
+    *,
+    has_other_services: bool = False,
+    is_timed: bool = True,
 ) -> Unasked | None:
     """What the log lacks or has beyond what a copy asked for; None where it is right.
 
     `effects` are those of a copy that reads all of `entries`. `units_per_ms` is how many units of cluster time a
-    millisecond has. Timers of other services have ids of the same kind: an id that is unknown may be theirs.
+    millisecond has. Timers of other services have ids of the same kind: an id that is unknown may be theirs. Unless
+    `is_timed`, the log may have everything as late as it likes.
     """
-    messages, timers = _Messages(), _Timers(units_per_ms, has_other_services=has_other_services)
+    late, crossing = (LATE_MS * units_per_ms, CROSSING_MS * units_per_ms) if is_timed else (inf, inf)
+    messages = _Messages(late)
+    timers = _Timers(units_per_ms, late, crossing, has_other_services=has_other_services)
     gone_on, last = 0, entries[0].timestamp if entries else 0
     try:
         for entry, effect in zip(entries, effects, strict=True):
@@ -60,8 +70,8 @@ def log_against_asked(
             timers.read(entry, gone_on)
             messages.ask(entry, effect, gone_on)
             timers.ask(entry, effect, gone_on)
-            messages.require_in_time(entry, gone_on, LATE_MS * units_per_ms)
-            timers.require_in_time(entry, gone_on, LATE_MS * units_per_ms)
+            messages.require_in_time(entry, gone_on)
+            timers.require_in_time(entry, gone_on)
     except _Broken as broken:
         return broken.unasked
     return None
@@ -77,7 +87,8 @@ class _Offer:
 class _Messages:
     """What was offered and is not in the log yet, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, late: float) -> None:
+        self._late = late
         self._offers: deque[_Offer] = deque()
         self._last: bytes | None = None
 
@@ -105,8 +116,8 @@ class _Messages:
     def ask(self, entry: Entry, effects: Effects, gone_on: int) -> None:
         self._offers.extend(_Offer(message, entry.position, gone_on) for message in effects.offers)
 
-    def require_in_time(self, entry: Entry, gone_on: int, bound: int) -> None:
-        if self._offers and gone_on - self._offers[0].waited_from > bound:
+    def require_in_time(self, entry: Entry, gone_on: int) -> None:
+        if self._offers and gone_on - self._offers[0].waited_from > self._late:
             offer = self._offers[0]
             detail = f"a replay offers {shown(offer.message)} at position {offer.position}"
             raise _Broken(entry.position, f"{detail}, and the log does not have it by position {entry.position}")
@@ -125,8 +136,10 @@ class _Setting:
 class _Timers:
     """Which timers are set, and which may still fire because their expiry was on its way."""
 
-    def __init__(self, units_per_ms: int, *, has_other_services: bool) -> None:
+    def __init__(self, units_per_ms: int, late: float, crossing: float, *, has_other_services: bool) -> None:
         self._units_per_ms = units_per_ms
+        self._late = late
+        self._crossing = crossing
         self._has_other_services = has_other_services
         self._set: dict[int, _Setting] = {}
         self._replaced: dict[int, _Setting] = {}
@@ -172,7 +185,7 @@ class _Timers:
 
     def _require_punctual(self, entry: Entry, setting: _Setting, gone_on: int) -> None:
         late = 0 if setting.due_at is None else gone_on - setting.due_at
-        if late > LATE_MS * self._units_per_ms:
+        if late > self._late:
             after = (entry.timestamp - setting.deadline) / self._units_per_ms
             detail = f"timer {entry.subject} fires at position {entry.position}, {after:g} ms after its deadline"
             raise _Broken(entry.position, f"{detail} {setting.deadline}")
@@ -181,7 +194,7 @@ class _Timers:
         setting = self._replaced.get(timer)
         if setting is None or setting.ended_at is None or now < setting.deadline:
             return False
-        return gone_on - setting.ended_at <= CROSSING_MS * self._units_per_ms
+        return gone_on - setting.ended_at <= self._crossing
 
     def ask(self, entry: Entry, effects: Effects, gone_on: int) -> None:
         for timer, deadline in effects.timers:
@@ -199,12 +212,12 @@ class _Timers:
                 self._set[timer] = replace(setting, due_at=gone_on)
                 self._due.add(timer)
 
-    def require_in_time(self, entry: Entry, gone_on: int, bound: int) -> None:
+    def require_in_time(self, entry: Entry, gone_on: int) -> None:
         for timer in sorted(self._due):
             setting = self._set.get(timer)
             if setting is None or setting.due_at is None:
                 self._due.discard(timer)
-            elif gone_on - setting.due_at > bound and timer not in self._uncertain:
+            elif gone_on - setting.due_at > self._late and timer not in self._uncertain:
                 detail = f"timer {timer}, which a replay sets at position {setting.position}"
                 when = f"for {setting.deadline}, has not fired by position {entry.position}"
                 raise _Broken(entry.position, f"{detail} {when}")

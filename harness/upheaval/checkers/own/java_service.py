@@ -25,6 +25,7 @@ from upheaval.checkers.own.java_copies import (
     TakenState,
 )
 from upheaval.checkers.own.java_trails import Difference, first_difference
+from upheaval.checkers.own.own_replay import is_timed
 from upheaval.checkers.own.played import entries_of
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
@@ -83,7 +84,7 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
     service = JavaService(manifest.service, str(Path(manifest.source).absolute()), manifest.system.partition(":")[2])
     log = read_log(str(run.path), log_member, log_end)
     try:
-        return _Judge(service, log, entries_of(log), is_alone=not manifest.more_services).judged()
+        return _Judge(service, log, entries_of(log), not manifest.more_services, is_timed(run)).judged()
     except CannotReplayJava as error:
         return JavaReplay(why_not=str(error))
 
@@ -117,6 +118,7 @@ class _Judge:
     log: Sequence[LoggedMessage]
     entries: Sequence[Entry]
     is_alone: bool
+    is_timed: bool
 
     def judged(self) -> JavaReplay:
         entries, log = self.entries, self.log
@@ -149,7 +151,9 @@ class _Judge:
                 text = f"a copy that begins with its own snapshot at position {place} {found.text}"
                 return Difference(f"{text}: the snapshot does not hold all of the state", found.position)
         effects, units = whole.effects_of(len(self.log)), units_per_ms(self.log, self.entries)
-        unasked = log_against_asked(self.entries, effects, units, has_other_services=not self.is_alone)
+        unasked = log_against_asked(
+            self.entries, effects, units, has_other_services=not self.is_alone, is_timed=self.is_timed
+        )
         return None if unasked is None else Difference(unasked.detail, unasked.position)
 
     def _conditions(self, whole: CopyTrail) -> str:

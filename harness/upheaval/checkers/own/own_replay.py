@@ -19,6 +19,10 @@ COMPARED: Final = 16
 """States of two replays that are compared, evenly over the log: by the end two may have come to the same one again."""
 
 
+_SERVICE: Final = "service"
+"""The component of a member."""
+
+
 class CannotReplay(HarnessError):
     """The code of the service does not run in a process of its own, and why."""
 
@@ -85,6 +89,7 @@ def replay_own(
         CONDITIONS,
         count=COMPARED,
         has_other_services=others,
+        is_timed=is_timed(run),
     )
     try:
         return _judge(order, states)
@@ -123,6 +128,11 @@ def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float =
     if isinstance(told, str):
         raise CannotReplay(told)
     return told
+
+
+def is_timed(run: RunFolder) -> bool:
+    """Whether what services ask for comes in time: no fault hit the service of a member alone."""
+    return all(fault.component != _SERVICE for fault in run.read_faults())
 
 
 def why_no_service(run: RunFolder, manifest: Manifest) -> str:

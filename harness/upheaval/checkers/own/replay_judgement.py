@@ -83,19 +83,22 @@ class _Control:
     states: list[tuple[int, ExpectedState]]
 
 
-def judge_replays(service: str, log: Sequence[LoggedMessage], *, has_other_services: bool = False) -> Judgement:
+def judge_replays(
+    service: str, log: Sequence[LoggedMessage], *, has_other_services: bool = False, is_timed: bool = True
+) -> Judgement:
     """Of the service by that name. Ends this process when its code raises where a member would not start."""
-    return _Copies(service, log, has_other_services=has_other_services).judged()
+    return _Copies(service, log, has_other_services=has_other_services, is_timed=is_timed).judged()
 
 
 class _Copies:
     """The copies of one service, and the log that they read."""
 
-    def __init__(self, service: str, log: Sequence[LoggedMessage], *, has_other_services: bool) -> None:
+    def __init__(self, service: str, log: Sequence[LoggedMessage], *, has_other_services: bool, is_timed: bool) -> None:
         self._service = service
         self._log = log
         self._entries = entries_of(log)
         self._has_other_services = has_other_services
+        self._is_timed = is_timed
         self._requests = [message for message in log if is_request(message)][-PROBES:]
         self._deadline_s = monotonic() + BUDGET_S
         self._refused = ""
@@ -260,7 +263,13 @@ class _Copies:
     # --- the log ---
 
     def _unasked(self, effects: Sequence[Effects], units_per_ms: int) -> Unasked | None:
-        return log_against_asked(self._entries, effects, units_per_ms, has_other_services=self._has_other_services)
+        return log_against_asked(
+            self._entries,
+            effects,
+            units_per_ms,
+            has_other_services=self._has_other_services,
+            is_timed=self._is_timed,
+        )
 
     def _asked_by_leader(self, units_per_ms: int) -> str:
         """Whether a copy that leads asks for what the log has."""

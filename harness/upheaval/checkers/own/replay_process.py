@@ -59,6 +59,8 @@ class Order:
     high: int = -1
     count: int = 0
     has_other_services: bool = False
+    is_timed: bool = True
+    """False in a run in which a service was stopped alone: it asks late."""
     has_form: bool = True
     """False for states as they are, whatever canonical form the service names."""
 
@@ -74,7 +76,7 @@ def decode_state(state: Sequence[str]) -> list[bytes]:
 
 
 def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
-    judgement = judge_replays(order.service, log, has_other_services=order.has_other_services)
+    judgement = judge_replays(order.service, log, has_other_services=order.has_other_services, is_timed=order.is_timed)
     as_judged = replace(order, has_form=judgement.has_form)
     return asdict(judgement) | apart(lambda: _samples(as_judged, log))
 
