@@ -51,7 +51,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, kinds: set[str
     shop = RunFolder(tmp_path / "shop")
     assert all(control.proof.holds for control in shop.read_controls())
     assert all(fault.is_proved and fault.heal_end_ns is not None for fault in shop.read_faults())
-    assert [control.what for control in shop.read_controls()][-2:] == ["shutdown", "abort"]
+    assert [control.what for control in shop.read_controls()][-3:] == ["shutdown", "abort", "snapshot"]
 
 
 def clusters_in(folder: Path) -> list[ProcessCluster]:

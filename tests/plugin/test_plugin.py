@@ -110,7 +110,8 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path: Path, python: P
     done = pytest_in(tmp_path, python)
     assert done.returncode == 1
     assert "service 'no.such:Service': no module 'no' on the Python path" in done.stdout
-    assert "marker upheaval: unknown color: use service, source, image, model, client, system, members" in done.stdout
+    names = "service, source, image, model, schema, client, system, members"
+    assert f"marker upheaval: unknown color: use {names}" in done.stdout
     assert not (tmp_path / "runs").exists()
 
 
