@@ -1,4 +1,4 @@
-"""Which message that a session hears answers which request: a function of one's own, or a rule over bytes of both.
+"""Which message that a session hears answers which request: a function of yours, or a rule over bytes of both.
 
 A service may send a session more than answers. `request` and `call` take the first message that `accepts` takes.
 """

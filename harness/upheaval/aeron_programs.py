@@ -170,9 +170,9 @@ def _put(source: Path, path: Path) -> None:
 
 def _fetch(version: str, path: Path) -> None:
     """Put the jar into the cache."""
-    own = Path.home() / ".m2/repository/io/aeron/aeron-all" / version / path.name
-    if own.is_file() and _digest(own) == SHA256[version]:
-        _put(own, path)
+    in_repository = Path.home() / ".m2/repository/io/aeron/aeron-all" / version / path.name
+    if in_repository.is_file() and _digest(in_repository) == SHA256[version]:
+        _put(in_repository, path)
         return
     if shutil.which("mvn") is None:
         raise EnvironmentFault(

@@ -9,8 +9,8 @@ _OF_EXTRA = re.compile(r"""(?P<name>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[^'
 def install_line(extra: str) -> str:
     """The command, such as `pip install 'locust>=2.20'`; it names the extra where the package has no metadata."""
     try:
-        found = [match for text in requires("upheaval") or () if (match := _OF_EXTRA.fullmatch(text))]
+        requirements = [match for text in requires("upheaval") or () if (match := _OF_EXTRA.fullmatch(text))]
     except PackageNotFoundError:
-        found = []
-    packages = [match["name"] for match in found if match["extra"] == extra] or [f"upheaval[{extra}]"]
+        requirements = []
+    packages = [match["name"] for match in requirements if match["extra"] == extra] or [f"upheaval[{extra}]"]
     return " ".join(["pip install", *(f"'{package}'" for package in packages)])

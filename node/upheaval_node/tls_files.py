@@ -23,7 +23,7 @@ _FIELDS: Final = ("authority", "certificate", "key")
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths of PEM files: the certificates of the authority, one's own certificate (and what leads up to the
+    """Paths of PEM files: the certificates of the authority, the member's own certificate (and what leads up to the
     authority), and its key."""
 
     authority: str

@@ -1,4 +1,4 @@
-"""The model of a service of one's own judges loads, scenarios and campaigns alike."""
+"""The model of a custom service judges loads, scenarios and campaigns alike."""
 
 import json
 import os

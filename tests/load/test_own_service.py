@@ -1,4 +1,4 @@
-"""A service of one's own and its locust users in scenarios and campaigns, simulated and on processes."""
+"""A custom service and its locust users in scenarios and campaigns, simulated and on processes."""
 
 import json
 import os

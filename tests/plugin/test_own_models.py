@@ -1,4 +1,4 @@
-"""A service of one's own with a bug that its answers alone show: its model and its promises find it."""
+"""A custom service with a bug that its answers alone show: its model and its promises find it."""
 
 import json
 from contextlib import suppress
@@ -76,7 +76,7 @@ def test_a_promise_of_ones_own_is_broken_by_its_name(tmp_path: Path) -> None:
         ("fenced:Fenced", "fenced_model:Nobody", "module fenced_model has no class 'Nobody'"),
         ("fenced:Fenced", "nowhere", "No module named 'nowhere'"),
         ("fenced:Fenced", "fenced:json", "json is not a class"),
-        ("workbench", "fenced_model:Locks", "a model is for a service of one's own"),
+        ("workbench", "fenced_model:Locks", "a model is for a custom service"),
     ],
 )
 def test_a_model_that_is_not_there_is_refused_before_anything_starts(

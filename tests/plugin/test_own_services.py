@@ -1,4 +1,4 @@
-"""A service of one's own with a bug: the verdict names the promise, the line of the code, and what was not checked."""
+"""A custom service with a bug: the verdict names the promise, the line of the code, and what was not checked."""
 
 import json
 import logging

@@ -118,7 +118,7 @@ def test_a_schema_that_cannot_be_used_is_one_line(tmp_path: Path, capsys: pytest
 
 
 def test_a_schema_is_for_a_service_of_ones_own(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a schema is for a service of one's own, ledger has its own"):
+    with pytest.raises(UsageError, match=r"a schema is for a custom service, ledger has its own"):
         Cluster("ledger", runtime="simulated", schema=SCHEMA, folder=tmp_path / "run")
 
 

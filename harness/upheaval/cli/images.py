@@ -50,7 +50,7 @@ def build(options: BuildOptions) -> int:
 
 
 def own(options: OwnImageOptions) -> int:
-    """Build an image of a service of one's own."""
+    """Build an image of a custom service."""
     with connected() as client:
         count, size_mb = images.build_own(
             client, options.folder, options.tag, ignored=options.ignore, offline=options.offline, say=note

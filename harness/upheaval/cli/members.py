@@ -157,8 +157,8 @@ def _converge(cluster: AnyCluster) -> None:
     """So that the run can be judged. What keeps the members from it must not keep them from ending."""
     ended = [member_id for member_id in cluster.member_ids if not cluster.member(member_id).is_running()]
     if ended:
-        shown = ", ".join(map(str, ended))
-        note(f"members not running: {shown}; a run that ends so is never valid, see `upheaval start`")
+        ids = ", ".join(map(str, ended))
+        note(f"members not running: {ids}; a run that ends so is never valid, see `upheaval start`")
         return
     needs = needs_closing_snapshot(cluster.config.service, has_commands=any(cluster.run.read_controls()))
     with contextlib.suppress(HarnessError):

@@ -1,4 +1,4 @@
-"""An image of a service of one's own: its folder and the packages of its `requirements.txt`, on the node's image.
+"""An image of a custom service: its folder and the packages of its `requirements.txt`, on the node's image.
 
 What goes in of the folder is what containers would get of it; no step of the build uses a network.
 """

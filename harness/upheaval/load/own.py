@@ -1,4 +1,4 @@
-"""Which load asks a cluster: a drawn one of the shipped services, or users of one's own, which need locust."""
+"""Which load asks a cluster: a drawn one of the shipped services, or custom users, which need locust."""
 
 import contextlib
 import importlib.util

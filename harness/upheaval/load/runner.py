@@ -208,7 +208,7 @@ def main() -> None:
     settings = LoadSettings.from_json(sys.argv[1])
     # Locust's page parses what is left as options of its own.
     del sys.argv[1:]
-    # For users of one's own; last, because a queue.py there is not the one of Python.
+    # For custom users; last, because a queue.py there is not the one of Python.
     sys.path.append(str(Path.cwd()))
     messages = _messages()
 

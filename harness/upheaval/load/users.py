@@ -1,4 +1,4 @@
-"""Locust users of a cluster: a base for one's own, and one for each shipped service.
+"""Locust users of a cluster: a base for custom ones, and one for each shipped service.
 
 Users are open-loop: each operation has an intended start on the user's schedule, and its latency counts from there, so
 that an operation that had to wait for a slow one before it shows the wait. Each operation goes into the history.
@@ -171,7 +171,7 @@ class _Attempt:
 
 
 class ClusterUser(User):  # type: ignore[misc]
-    """A user with a session of its own. Give it tasks that call `perform`, or `call` for a service of one's own."""
+    """A user with a session of its own. Give it tasks that call `perform`, or `call` for a custom service."""
 
     abstract = True
     context_of_load: ClassVar[LoadContext]
@@ -230,7 +230,7 @@ class ClusterUser(User):  # type: ignore[misc]
         return attempt.result
 
     def call(self, name: str, payload: bytes, accepts: Accepts | None = None) -> bytes | None:
-        """One request to a service of one's own, into the history and locust's statistics as `name`; None unanswered.
+        """One request to a custom service, into the history and locust's statistics as `name`; None unanswered.
 
         The answer is the first message that `accepts` takes, without one the first that the service sends to this
         session: then it may send nothing else, or no call without `accepts` counts as acknowledged. An acknowledged
@@ -344,7 +344,7 @@ class ClusterUser(User):  # type: ignore[misc]
         self.load.add_stray(Stray(self._session.session_id, self.load.clock_ns(), operation_id, position))
 
     def _hear_news(self, session_id: int, payload: Buffer) -> None:
-        """A service of one's own may send what it likes: the first of each session shows that it does."""
+        """A custom service may send what it likes: the first of each session shows that it does."""
         if self._session_with_news != session_id:
             self._session_with_news = session_id
             self.load.add_stray(Stray(session_id, self.load.clock_ns(), text=answer_text(payload)))

@@ -1,6 +1,6 @@
 """Answers that no operation of their client waited for: a line of `strays.jsonl` each.
 
-Most are late: the client had given the operation up. A second answer is a stray, too, and one to somebody else. What a
+Most are late: the client had given the operation up. A second answer is a stray, too, and one to another client. What a
 service of a user's own sends besides its answers is one with its text.
 """
 

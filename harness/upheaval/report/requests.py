@@ -72,7 +72,7 @@ def _payload_fields(payload: bytes, payloads: Payloads) -> dict[str, Json]:
 def logged_requests(run: RunFolder, manifest: Manifest) -> Iterator[LoggedRequest]:
     """Raises `UsageError` for a run without a log, and for one of a shipped service."""
     if ":" not in manifest.service:
-        raise UsageError(f"{run.path} is a run of {manifest.service}: --requests is for a service of one's own")
+        raise UsageError(f"{run.path} is a run of {manifest.service}: --requests is for a custom service")
     witness = compare_logs(run, finals_of(manifest), manifest.members, None).witness
     if witness is None:
         raise UsageError(f"{run.path} has no log that can be read")

@@ -57,13 +57,13 @@ def check(spec: ClusterSpec, runtime: str) -> None:
 
 def _check_schema(spec: ClusterSpec) -> None:
     if ":" not in spec.service:
-        raise UsageError(f"schema {spec.schema}: a schema is for a service of one's own, {spec.service} has its own")
+        raise UsageError(f"schema {spec.schema}: a schema is for a custom service, {spec.service} has its own")
     read_schema(spec.schema)
 
 
 def _check_model(spec: ClusterSpec) -> None:
     if ":" not in spec.service:
-        raise UsageError(f"model {spec.model!r}: a model is for a service of one's own, {spec.service} has its own")
+        raise UsageError(f"model {spec.model!r}: a model is for a custom service, {spec.service} has its own")
     if not spec.source:
         # The image brings the service: where the model lies is known when it is needed.
         return

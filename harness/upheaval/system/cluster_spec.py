@@ -25,7 +25,7 @@ class ClusterSpec:
     more_services: tuple[str, ...] = ()
     """What runs beside it in each member, as shipped services, in order of their service ids from 1 on."""
     source: str = ""
-    """The folder with the code of a service of one's own, which containers get a copy of; empty for the current one."""
+    """The folder with the code of a custom service, which containers get a copy of; empty for the current one."""
     model: str = ""
     """`module:Class` of a model of that service, or a module with promises, in the same folder; empty for none."""
     schema: str = ""
@@ -55,7 +55,7 @@ class ClusterSpec:
     """What the members are, as `system_named` takes it."""
     run_id: str = ""
     python_path: tuple[str, ...] = ()
-    """Where the members find the code of a service of one's own; nowhere when it is shipped or the image brings it."""
+    """Where the members find the code of a custom service; nowhere when it is shipped or the image brings it."""
     version: str = __version__
 
     def made(self, run_id: str) -> Self:

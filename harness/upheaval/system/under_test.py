@@ -171,7 +171,7 @@ class SystemInContainers(SystemUnderTest, Protocol):
 
     @property
     def image_labels(self) -> Mapping[str, str]:
-        """What images of its members are labelled with, those of one's own that stand on ours, too."""
+        """What images of its members are labelled with, and images built on ours, too."""
 
     @property
     def test_image(self) -> str:

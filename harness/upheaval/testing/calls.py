@@ -38,7 +38,7 @@ class Call:
 class Client(ABC):
     """A client of the cluster: `request` sends bytes to the service and waits for its answer.
 
-    Each request to a service of one's own is a call of the history. `accepts` is that of requests without one.
+    Each request to a custom service is a call of the history. `accepts` is that of requests without one.
     """
 
     def __init__(self, calls: "CallLog", accepts: Accepts | None = None) -> None:

@@ -86,12 +86,12 @@ class Cluster:
 
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, without what the patterns in `ignored` name, unless an
-    `image` of one's own brings the service. `model` is what its answers are judged by (`upheaval.Model`), `schema` the
+    A custom `image` brings the service. `model` is what its answers are judged by (`upheaval.Model`), `schema` the
     file of the SBE schema of its messages.
     `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
-    faults of links need; simulated ones always do. `witnesses`: a service of one's own takes snapshots before the first
+    faults of links need; simulated ones always do. `witnesses`: a custom service takes snapshots before the first
     fault and after each heal, without being asked to. Everything the run leaves lies in `folder`. `restore_from` is the
     folder of a backup or a standby, or of a member that is down, which the members begin with.
     """
@@ -253,7 +253,7 @@ class Cluster:
         return self._backend.wait_until_ended(self._known(member_id), names, timeout_s)
 
     def client(self, timeout_s: float = CLIENT_TIMEOUT_S, accepts: Accepts | None = None) -> Client:
-        """A client for requests to a service of one's own, each in the history; it is closed with the cluster.
+        """A client for requests to a custom service, each in the history; it is closed with the cluster.
 
         `accepts` is that of each request that has none of its own.
         """

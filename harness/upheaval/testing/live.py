@@ -95,7 +95,7 @@ class LiveBackend:
     # --- clients and the end ---
 
     def client(self, timeout_s: float, accepts: Accepts | None = None) -> Client:
-        """Its calls go into the history where the service is one's own."""
+        """Its calls go into the history where the service is custom."""
         if self._clients is None:
             target = self.target
             options: ClientOptions = {"client_name": "upheaval test", "tls": target.client_tls()}

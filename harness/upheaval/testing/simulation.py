@@ -99,7 +99,7 @@ class SimulatedBackend(SimulatedTarget):
     # --- clients and the end ---
 
     def client(self, timeout_s: float, accepts: Accepts | None = None) -> "SimulatedClient":
-        """On a host of its own; its calls go into the history where the service is one's own."""
+        """On a host of its own; its calls go into the history where the service is custom."""
         self._clients += 1
         return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, self._calls, accepts)
 

@@ -90,7 +90,7 @@ class WorkloadSettings:
     silent_every_ns: int = 6 * S
     """When one of them begins after the other."""
     user: str = ""
-    """`module:Class` of the users, one for each slot, that ask a service of one's own; empty for a drawn load."""
+    """`module:Class` of the users, one for each slot, that ask a custom service; empty for a drawn load."""
 
     def to_json(self) -> dict[str, Json]:
         """As it stands in the manifest's field `workload`."""

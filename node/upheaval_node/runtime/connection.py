@@ -220,7 +220,7 @@ class SelectorConnection:
             handler.on_writable()
 
     def _is_connected_to_itself(self) -> bool:
-        """Dialling a free port of the ephemeral range on one's own host can connect a socket to itself."""
+        """Dialling a free port of the ephemeral range on the same host can connect a socket to itself."""
         assert self._socket is not None
         if self._socket.family == socket.AF_UNIX:
             return False

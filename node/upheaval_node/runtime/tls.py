@@ -178,7 +178,7 @@ def _names(tls: ssl.SSLObject) -> list[str]:
 
 
 def _read(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, _Own]:
-    """Contexts for both ends, and what one's own certificate says. Raises `UsageError`."""
+    """Contexts for both ends, and what the member's certificate says. Raises `UsageError`."""
     client = _context(files, ssl.PROTOCOL_TLS_CLIENT)
     server = _context(files, ssl.PROTOCOL_TLS_SERVER)
     # A ticket would let a later connection begin without the certificate being looked at.

@@ -1,4 +1,4 @@
-"""What goes into an image of a service of one's own: its folder without runs, its packages, and no network."""
+"""What goes into an image of a custom service: its folder without runs, its packages, and no network."""
 
 import io
 import tarfile

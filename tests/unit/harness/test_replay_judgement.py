@@ -1,4 +1,4 @@
-"""Copies of a service of one's own that begin with snapshots, on logs made by hand: no cluster and no time."""
+"""Copies of a custom service that begin with snapshots, on logs made by hand: no cluster and no time."""
 
 import json
 from collections.abc import Callable
@@ -180,4 +180,4 @@ def test_what_the_nodes_lost_of_a_services_own_is_found(options: dict[str, Chang
 def test_what_the_leader_alone_offers_is_found_with_its_cause() -> None:
     judgement = judged("OffersAsLeader")
     assert "and a replay has offered none by then" in judgement.unasked
-    assert "a copy that is told that it leads asks for all of it" in judgement.unasked
+    assert "a copy that leads asks for all of it" in judgement.unasked

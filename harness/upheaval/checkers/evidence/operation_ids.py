@@ -1,7 +1,7 @@
 """The ids that are missing from a history: who gives them out gives one after the other, and writes each one down.
 
 The load of a scenario or a campaign begins at 0, and that of a restored run after what that was restored with. Each
-`upheaval load` begins somewhere of its own. Ids of calls are given when these are written down. A user of one's own
+`upheaval load` begins somewhere of its own. Ids of calls are given when these are written down. A custom user
 may take ids for other ends, and a script writes down what was answered: nothing is said of theirs. This module knows
 no promise.
 """

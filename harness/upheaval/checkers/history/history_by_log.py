@@ -36,12 +36,12 @@ def _judged(
         log, why = _log(evidence)
         if log is None:
             return [_unjudgeable(promise, why, evidence)]
-        found = []
+        findings = []
         if _has_shipped(evidence, log):
-            found.append(of_shipped(evidence))
+            findings.append(of_shipped(evidence))
         if evidence.calls:
-            found.extend(of_calls_too(evidence))
-        return [_worse(found)]
+            findings.extend(of_calls_too(evidence))
+        return [_worse(findings)]
 
     return Checker(promise, (promise,), needs, check)
 
@@ -100,17 +100,17 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     promised = [finding for finding in own if finding.promise != Promise.LINEARIZABLE]
     lost = witness.lost_rows(evidence.placed)
     if lost:
-        found = [_not_explained(len(lost), evidence.operations.at(lost[0])), *by_model]
+        findings = [_not_explained(len(lost), evidence.operations.at(lost[0])), *by_model]
     elif _has_shipped(evidence, log):
-        found = [witness.linearizable(evidence.placed), *by_model]
+        findings = [witness.linearizable(evidence.placed), *by_model]
     else:
-        found = by_model
-    if not found:
+        findings = by_model
+    if not findings:
         by_service = check_own_answers(evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
         if isinstance(by_service, str):
             return [NotApplicable(Promise.LINEARIZABLE, f"no answer of calls was judged: {by_service}"), *promised]
-        found = [by_service, *_doubted(Promise.LINEARIZABLE, evidence)]
-    return [_worse(found), *promised]
+        findings = [by_service, *_doubted(Promise.LINEARIZABLE, evidence)]
+    return [_worse(findings), *promised]
 
 
 def _not_explained(lost: int, first: Operation) -> Finding:

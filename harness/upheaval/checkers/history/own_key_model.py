@@ -49,7 +49,7 @@ class OwnKeyModel:
     def checked(self, operation: Operation) -> Operation:
         """The operation, with the key that the model gives it. Raises `FieldError` for what is no call."""
         if operation.f is not Function.CALL:
-            raise FieldError(f"unknown operation {operation.f.value!r} of a model of one's own: expected call")
+            raise FieldError(f"unknown operation {operation.f.value!r} of a custom model: expected call")
         if not isinstance(operation.value, str):
             raise FieldError(f"expected a text as what was asked, got {json.dumps(operation.value)}")
         if _DIGEST.fullmatch(operation.value):

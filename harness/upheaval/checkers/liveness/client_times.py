@@ -72,7 +72,7 @@ def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
 
 
 def is_slow(operation: Operation, known: ClientTimes) -> bool:
-    """Whether its answer took too long; that of a service of one's own may take what it likes."""
+    """Whether its answer took too long; that of a custom service may take what it likes."""
     if operation.f is Function.CALL or operation.outcome is not Outcome.OK or operation.complete_ns is None:
         return False
     return operation.complete_ns - operation.invoke_ns > known.answer_ns

@@ -162,7 +162,7 @@ class _Judge:
 
 
 def _may_have_ended(earlier: LeaderClock, end: SessionEnd, facts: SessionFacts, successor: LeaderClock) -> bool:
-    """Whether a leader of a term before may have told the client that its session is closed.
+    """Whether a leader of a term before may have informed the client that its session is closed.
 
     One that does not know of its successor yet goes on to close sessions by its own clock: a paused one, when it
     wakes up. One that an election takes the term from ends the sessions whose opening was not committed: the log of

@@ -1,6 +1,6 @@
 """What a copy of a service does at each entry of a log, as plain values.
 
-Whoever plays a log to a service, in whatever language it is written, makes one `Entry` of each entry of the log and one
+A player of a log to a service, in whatever language, makes one `Entry` of each entry of the log and one
 `Effects` of what the service did there. `cuts` compares the effects of two copies, `asked_of_log` those of one with the
 log itself. This module reads no files and runs no code.
 """

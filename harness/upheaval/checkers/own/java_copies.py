@@ -181,8 +181,8 @@ def _read(output: bytes, plans: Sequence[Plan]) -> list[CopyTrail]:
 
 
 def _state(fields: Mapping[str, Any]) -> TakenState:
-    told = fields["snapshot"]
-    messages = None if told is None else tuple(b64decode(each) for each in told)
+    encoded = fields["snapshot"]
+    messages = None if encoded is None else tuple(b64decode(each) for each in encoded)
     return TakenState(fields["entries"], fields["position"], fields["digest"], messages, fields["asked"])
 
 

@@ -138,18 +138,20 @@ class _Judge:
         self, whole: CopyTrail, leader: CopyTrail, other: CopyTrail, begun: Sequence[CopyTrail]
     ) -> Difference | None:
         """The first of all kinds that shows: one kind makes those after it differ, too."""
-        found = first_difference(self.entries, whole, other)
-        if found is not None:
-            return Difference(f"a copy under other conditions {found.text}; {self._conditions(whole)}", found.position)
-        found = first_difference(self.entries, whole, leader, hears=False)
-        if found is not None:
-            return Difference(f"a copy that leads {found.text}; {self._roles(whole)}", found.position)
+        difference = first_difference(self.entries, whole, other)
+        if difference is not None:
+            return Difference(
+                f"a copy under other conditions {difference.text}; {self._conditions(whole)}", difference.position
+            )
+        difference = first_difference(self.entries, whole, leader, hears=False)
+        if difference is not None:
+            return Difference(f"a copy that leads {difference.text}; {self._roles(whole)}", difference.position)
         for copy in begun:
-            found = first_difference(self.entries, whole, copy)
-            if found is not None:
+            difference = first_difference(self.entries, whole, copy)
+            if difference is not None:
                 place = self.entries[copy.plan.begin - 1].position
-                text = f"a copy that begins with its own snapshot at position {place} {found.text}"
-                return Difference(f"{text}: the snapshot does not hold all of the state", found.position)
+                text = f"a copy that begins with its own snapshot at position {place} {difference.text}"
+                return Difference(f"{text}: the snapshot does not hold all of the state", difference.position)
         effects, units = whole.effects_of(len(self.log)), units_per_ms(self.log, self.entries)
         unasked = log_against_asked(
             self.entries, effects, units, has_other_services=not self.is_alone, is_timed=self.is_timed

@@ -103,31 +103,31 @@ def replay_own(
 
 
 def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
-    told = ask(order)
-    hashes = {int(position): each for position, each in told["hashes"].items()}
-    forms = told["forms"]
-    if told["has_form"]:
+    answer = ask(order)
+    hashes = {int(position): each for position, each in answer["hashes"].items()}
+    forms = answer["forms"]
+    if answer["has_form"]:
         forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
     names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked")
-    values = {name: told[name] for name in (*names, "unasked_position", "compared", "chosen")}
-    found = OwnReplay(hashes, forms, order=replace(order, has_form=told["has_form"]), **values)
-    if found.difference:
-        return found
+    values = {name: answer[name] for name in (*names, "unasked_position", "compared", "chosen")}
+    replayed = OwnReplay(hashes, forms, order=replace(order, has_form=answer["has_form"]), **values)
+    if replayed.difference:
+        return replayed
     try:
-        other = ask(replace(found.order or order, task=Task.SAMPLES, changed=()))
+        other = ask(replace(replayed.order or order, task=Task.SAMPLES, changed=()))
     except CannotReplay as error:
-        return replace(found, why_not_parted=str(error))
-    differing = (index for index, state in told["samples"].items() if state != other["samples"][index])
-    return replace(found, parted=min((other["positions"][index] for index in differing), default=-1))
+        return replace(replayed, why_not_parted=str(error))
+    differing = (index for index, state in answer["samples"].items() if state != other["samples"][index])
+    return replace(replayed, parted=min((other["positions"][index] for index in differing), default=-1))
 
 
 def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     """What the process tells. Raises `CannotReplay`."""
     given = {**asdict(order), "states": [encode_state(state) for state in states]}
-    told = ask_own_code(MODULE, given, order.changed, timeout_s)
-    if isinstance(told, str):
-        raise CannotReplay(told)
-    return told
+    answer = ask_own_code(MODULE, given, order.changed, timeout_s)
+    if isinstance(answer, str):
+        raise CannotReplay(answer)
+    return answer
 
 
 def is_timed(run: RunFolder) -> bool:

@@ -207,10 +207,10 @@ class _Copies:
             difference = first_difference(whole.effects, effects, cut, with_egress=with_egress)
             return difference, self._form(replay, replay.state().messages)
 
-        found = apart(begun)
-        if isinstance(found, str):
-            return found
-        difference, end = found
+        outcome = apart(begun)
+        if isinstance(outcome, str):
+            return outcome
+        difference, end = outcome
         if difference is not None:
             return f"{difference.other} where one that read the whole log {difference.whole}, {self._where(difference)}"
         if control.has_equal_end and end != whole.end:
@@ -281,7 +281,7 @@ class _Copies:
 
         if self._unasked(apart(led), units_per_ms) is not None:
             return ""
-        return "; a copy that is told that it leads asks for all of it: cluster.role or on_role_change?"
+        return "; a copy that leads asks for all of it: cluster.role or on_role_change?"
 
     # --- for people ---
 

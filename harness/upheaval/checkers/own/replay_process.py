@@ -115,8 +115,7 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     state = replay.state().messages
     state = replay.form(state) if order.has_form else state
     result = _shown(heard) if error is None else raised_text(error)
-    told = {"entry": entry_text(last), "result": result, "position": last.position}
-    return {**told, "state": encode_state(state)}
+    return {"entry": entry_text(last), "result": result, "position": last.position, "state": encode_state(state)}
 
 
 def _begun(order: Order, log: Sequence[LoggedMessage]) -> Replay:

@@ -232,7 +232,7 @@ class DockerCluster(LiveCluster[DockerMember]):
     ) -> "DockerCluster":
         """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
 
-        A service of one's own is copied in from its source, or is in the image already. What killed harnesses have left
+        A custom service is copied in from its source, or is in the image already. What killed harnesses have left
         in the engine is removed first. With a planted bug the members are a test build of the node. Raises
         `HarnessError` with one clear line.
         """

@@ -72,7 +72,7 @@ def collect_output(container: Any, target: Path) -> None:
 
 
 def _unpack(stream: Any, target: Path) -> None:
-    """Files and folders that say something of a run, none outside of the target, owned by whoever runs this.
+    """Files and folders that say something of a run, none outside of the target, owned by the user that runs this.
 
     The filters of `tarfile` come with Python 3.11.4 only. Links are left out, so a name without `..` stays inside.
     """

@@ -1,4 +1,4 @@
-"""Which files of the folder with a service of one's own go into containers.
+"""Which files of the folder with a custom service go into containers.
 
 Never runs, environments, caches, packages and what begins with a dot, nor what the user wants left out.
 

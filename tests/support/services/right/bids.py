@@ -1,4 +1,4 @@
-"""An auction that answers each bid and sends the highest one to every session, whoever asked, before the answer.
+"""An auction that answers each bid and sends the highest one to every session before the answer.
 
 A request is an id and an amount, 8 bytes each; the answer repeats the id, and news has zero in its place.
 """
