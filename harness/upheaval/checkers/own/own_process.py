@@ -14,7 +14,8 @@ from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.causes import Cause
 from upheaval_chaos.programs import ENCODING, ERRORS
 
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 180.0
+"""Of the clock on the wall: the machine may do other things meanwhile."""
 _SHOWN: Final = 200
 
 
