@@ -78,8 +78,8 @@ def block(finding: Finding, run: str, screen: Screen) -> list[str]:
     for sentence in (finding.detail, *finding.explained):
         lines += screen.folded(sentence, first=_INDENT, indent=_INDENT)
     moment = moment_of(finding, run)
-    about = [*finding.about, *([] if moment is None else [str(moment)])]
-    return lines + (screen.folded(", ".join(about), first=_INDENT, indent=_INDENT) if about else [])
+    places = [*finding.about, *([] if moment is None else [str(moment)])]
+    return lines + (screen.folded(", ".join(places), first=_INDENT, indent=_INDENT) if places else [])
 
 
 def promise_lines(verdict: Verdict, promise: AnyPromise, screen: Screen) -> list[str]:

@@ -102,12 +102,12 @@ class Operation:
 
     def to_json(self) -> str:
         """The line of the history file, without its newline."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.session is None:
-            del told["session"]
+            del values["session"]
         if self.matched is None:
-            del told["matched"]
-        return _ENCODER.encode(told)
+            del values["matched"]
+        return _ENCODER.encode(values)
 
     def __str__(self) -> str:
         shown = {"id": self.id, "f": self.f.value, "key": self.key, "value": self.value, "result": self.result}

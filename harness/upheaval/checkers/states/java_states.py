@@ -41,15 +41,15 @@ class MemberState(Protocol):
         """Of them."""
 
 
-def judge_java(found: Iterable[MemberState], replay: JavaReplay, finding: Finding) -> Result:
+def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Finding) -> Result:
     """`finding` is what is valid without the state of the service: alone it says nothing about the promise."""
     if replay.why_not:
         return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {replay.why_not}")
     if replay.difference is not None:
-        found_at = replay.difference
-        return replace(finding, verdict=Verdict.INVALID, detail=found_at.text, position=found_at.position)
+        first = replay.difference
+        return replace(finding, verdict=Verdict.INVALID, detail=first.text, position=first.position)
     compared = 0
-    for snapshot in sorted(found, key=lambda each: each.position):
+    for snapshot in sorted(recorded, key=lambda each: each.position):
         right = replay.states.get(snapshot.position)
         if snapshot.service_id != REPLAYED_SERVICE or right is None:
             continue
