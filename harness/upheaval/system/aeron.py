@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from upheaval.aeron_jars import canonical_version, jar, jar_digest
 from upheaval.aeron_programs import (
     AERON_LABEL,
     CONFIGURATION_VARIABLE,
     INSIDE,
-    USUAL_VERSION,
-    jar,
+    classes_note,
+    image_tag,
     java_command,
-    require_version,
 )
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
@@ -106,14 +106,23 @@ class AeronSystem(AnswersAsJson):
     has_streams = False
 
     def __init__(self, version: str = "") -> None:
-        self.version = version or USUAL_VERSION
-        require_version(self.version)
+        self.version = canonical_version(version)
         self.companions: Companions = AeronCompanions(self.version)
 
     @property
     def text(self) -> str:
         """With the version, also where it was not asked for."""
         return f"{AERON}:{self.version}"
+
+    @property
+    def digest(self) -> str:
+        """Of the jar."""
+        return jar_digest(self.version)
+
+    @property
+    def note(self) -> str:
+        """Where the member program was compiled for another version."""
+        return classes_note(self.version)
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `HarnessError` for what members of Aeron are not made to be, and without Java or the jar."""
@@ -147,7 +156,7 @@ class AeronSystem(AnswersAsJson):
     @property
     def image(self) -> str:
         """Of its version."""
-        return f"upheaval/{AERON}:{self.version}"
+        return image_tag(AERON, self.version)
 
     @property
     def image_labels(self) -> Mapping[str, str]:

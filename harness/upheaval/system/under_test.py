@@ -74,6 +74,14 @@ class SystemUnderTest(Protocol):
         """Its name, and its version where it has several, as `system_named` takes it."""
 
     @property
+    def digest(self) -> str:
+        """The SHA-256 of the file that its members run; empty where they run what is installed here."""
+
+    @property
+    def note(self) -> str:
+        """A sentence for whoever starts a cluster of it; empty when there is nothing to say."""
+
+    @property
     def runtimes(self) -> Sequence[str]:
         """Where it runs."""
 
@@ -248,6 +256,8 @@ class UpheavalNode(AnswersAsJson):
     """The node of this repository. Implements `SystemInContainers`."""
 
     text = OWN_SYSTEM
+    digest = ""
+    note = ""
     runtimes = RUNTIMES
     split_runtimes = LIVE_RUNTIMES
     configuration_file = "config.json"
