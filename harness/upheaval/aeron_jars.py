@@ -62,6 +62,11 @@ def canonical_version(text: str = "") -> str:
     return take_jar(Path(text))
 
 
+def versions_of(text: str) -> tuple[str, ...]:
+    """The canonical versions that a text with commas names, one a member; a single one is that of all members."""
+    return tuple(map(canonical_version, text.split(",")))
+
+
 def order_of(version: str) -> tuple[int, int, int]:
     """By which versions are older and newer: major, minor and patch."""
     match = _VERSION.fullmatch(version)

@@ -36,6 +36,7 @@ _SOURCES: Final = "images/aeron"
 READY_MADE: Final = "member-classes"
 """The folder with the classes for each version as zip files, which `tools/member_classes.py` fills for a wheel."""
 _COMPILED_FOR: Final = re.compile(r"aeron-member-(.+)-[0-9a-f]{16}")
+_DIGEST_IN_TAG: Final = re.compile(r"-(?=[0-9a-f]{16}$)")
 _ERROR: Final = ": error: "
 _SYMBOL: Final = re.compile(r"^ *symbol: *(.+?) *$", re.MULTILINE)
 # The second option is for `sun.misc.Signal`, of which javac warns otherwise.
@@ -77,6 +78,11 @@ def classes_note(version: str) -> str:
 def image_tag(name: str, version: str) -> str:
     """The tag of an image of ours with that version of Aeron: tags have no `@`."""
     return f"upheaval/{name}:{version.replace('@', '-')}"
+
+
+def version_of_tag(tag: str) -> str:
+    """The version of Aeron in such a tag."""
+    return _DIGEST_IN_TAG.sub("@", tag.rpartition(":")[2])
 
 
 def classes_name(version: str, *, tests: bool = False, repository: Repository = REPOSITORY) -> str:

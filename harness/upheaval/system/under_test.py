@@ -124,6 +124,18 @@ class SystemUnderTest(Protocol):
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """With which status a process ended, as its trace in the run folder has it; None when it does not say."""
 
+    def upgraded_to(self, text: str) -> str:
+        """The text of the system that members are after an upgrade to what `text` names, which is made ready.
+
+        Raises `UsageError` for another system and for an older version, and `HarnessError` when it cannot be had.
+        """
+
+    def with_member(self, member_id: int, text: str, members: int) -> str:
+        """The text of this system in a cluster of that size, of which one member is of the system `text`."""
+
+    def require_app_version(self) -> None:
+        """Raises `UsageError` where the harness does not set the application's version of members."""
+
     # --- in processes ---
 
     @property
@@ -275,6 +287,17 @@ class UpheavalNode(AnswersAsJson):
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json", "--repeat")
     tool_command: Sequence[str] = ("python3", "-m", "upheaval_node.tool")
+
+    def upgraded_to(self, text: str) -> str:
+        """Raises `UsageError`: members run what is installed."""
+        raise UsageError(f"--to {text}: members of {self.text} run what is installed: leave out --to")
+
+    def with_member(self, member_id: int, text: str, members: int) -> str:  # noqa: ARG002 - all are of one
+        """There is one version of it here."""
+        return text
+
+    def require_app_version(self) -> None:
+        """It has one."""
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""

@@ -248,7 +248,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_compiler_the_nearest_classes_that_fit_run_and_it_is_noted(tmp_path: Path) -> None:
     version = take_jar(aeron(tmp_path / "a.jar", "1.50.9"))
     classes = member_classes(version)
-    assert classes.name == classes_name("1.49.3", repository=aeron_programs.REPOSITORY)
+    assert classes.name == classes_name("1.49.3", repository=Repository(tmp_path / "installed" / "upheaval"))
     assert (classes / "upheaval/Member.class").read_bytes() == member()
     note = f"members of Aeron {version} run classes compiled for 1.49.3: javac is missing, and their API is equal"
     assert classes_note(version) == note
@@ -256,7 +256,7 @@ def test_without_a_compiler_the_nearest_classes_that_fit_run_and_it_is_noted(tmp
 
 def test_classes_of_the_very_version_need_no_note(tmp_path: Path, installed: Path) -> None:
     version = take_jar(aeron(tmp_path / "a.jar", "1.50.9"))
-    name = classes_name(version, repository=aeron_programs.REPOSITORY)
+    name = classes_name(version, repository=Repository(tmp_path / "installed" / "upheaval"))
     with zipfile.ZipFile(installed / f"{name}.zip", "w") as archive:
         archive.writestr("upheaval/Member.class", member())
     assert member_classes(version).name == name
