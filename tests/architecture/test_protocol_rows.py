@@ -1,4 +1,4 @@
-"""The rows of the protocol, `protocol_rows.md`: what they name exists; at night, each is noticed when its code does nothing."""
+"""`protocol_rows.md`: what its rows name exists; at night, each is noticed when its code does nothing."""
 
 import re
 
