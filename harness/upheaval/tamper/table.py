@@ -1,4 +1,4 @@
-"""All edits, in the order in which they are tried and shown."""
+"""All edits, in the order in which they are tried."""
 
 from typing import Final
 
