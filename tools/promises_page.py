@@ -90,9 +90,18 @@ def facts(entry: Entry, tests: str) -> str:
 
 
 def index(everything: list[Entry]) -> str:
-    """A table of all promises, with links."""
-    rows = [f"| [`{promise.value}`](#{promise.value}) | {promise.sentence} |" for promise, _, _ in everything]
-    return "\n".join(["| id | promise |", "|---|---|", *rows])
+    """A table of all promises by group, with links."""
+    rows = [
+        f"| [{title}](#{title.lower().replace(' ', '-')}) | {', '.join(links)} |"
+        for group, title in GROUPS.items()
+        if (links := [f"[{promise.value}](#{promise.value})" for promise, _, _ in of_group(everything, group)])
+    ]
+    return "\n".join(["| about | promises |", "|---|---|", *rows])
+
+
+def of_group(everything: list[Entry], group: str) -> list[Entry]:
+    """Those with a checker in that package."""
+    return [entry for entry in everything if entry.group == group]
 
 
 def sections(text: str) -> Iterator[tuple[str, str, str]]:
