@@ -191,7 +191,10 @@ class OwnCode:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario. `promises` are those of which it demands that they can be checked."""
+    """One scenario. `promises` are those of which it demands that they can be checked.
+
+    `witnesses`: a custom service takes snapshots before the first fault and after each heal, without a statement.
+    """
 
     name: str
     title: str
@@ -200,6 +203,7 @@ class Scenario:
     workload: WorkloadSettings
     steps: tuple[Step, ...]
     promises: tuple[str, ...] = ()
+    witnesses: bool = True
 
     def run_by(self, own: OwnCode | None) -> "Scenario":
         """The same with that service and its users, or as it is."""
