@@ -375,7 +375,7 @@ def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
 
 def _write_origin(origin: SeedOrigin, run: SeedRun) -> None:
     played = replace(origin, digest=run.stage.digest())
-    write_atomically(run.cluster.run.path / SEED_FILE, json.dumps(asdict(played), indent=2) + "\n")
+    write_atomically(run.cluster.run.path / SEED_FILE, jsonfields.to_json(asdict(played)) + "\n")
 
 
 def seed_of_run(folder: Path) -> SeedOrigin | None:

@@ -3,7 +3,6 @@
 The scenario and the result are in the folder, too, so that the run can be replayed.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -106,7 +105,7 @@ class ScenarioResult:
             **self.report.to_fields(),
             "digest": self.digest,
         }
-        return json.dumps(fields, indent=2) + "\n"
+        return jsonfields.to_json(fields) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

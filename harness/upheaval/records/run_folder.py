@@ -16,7 +16,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, parse_connect_attempt
 from upheaval.records.history import HistoryWriter, Operation, read_history
-from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
+from upheaval.records.jsonfields import FieldError, FilePath, Json, OneOf, T, Within
 from upheaval.records.session_ends import SessionEnd, parse_session_end
 from upheaval.records.strays import STRAYS_NAME, Stray, parse_stray
 from upheaval.records.trace_events import TraceEvent, read_trace_events
@@ -101,11 +101,11 @@ class Manifest:
     components: Components = TOGETHER
     service: str = ""
     more_services: tuple[str, ...] = ()
-    source: str = ""
+    source: FilePath = ""
     """The folder with the code of a user's service, on the machine that made the run."""
     model: str = ""
     """What the user says of his service: `module:Class`, or a module with promises."""
-    model_source: str = ""
+    model_source: FilePath = ""
     """The folder with that code."""
     source_digest: str = ""
     """Of that code when the run began, see `own_source`."""
@@ -144,7 +144,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """As it stands in `manifest.json`, with the format version."""
-        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"
+        return jsonfields.to_json({"format": FORMAT_VERSION, **asdict(self)}) + "\n"
 
 
 class AdminCommand(StrEnum):
