@@ -117,6 +117,11 @@ def test_a_right_service_does_the_same_from_every_snapshot(service: str, unit: C
     assert judgement.compared == judgement.chosen == 9
 
 
+def test_a_log_without_entries_compares_nothing() -> None:
+    judgement = judge_replays("accounts:Accounts", [])
+    assert (judgement.compared, judgement.chosen) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("service", "says"),
     [

@@ -23,6 +23,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.states import snapshot_fields
 from upheaval.checkers.states.divergence import first_divergence
 from upheaval.checkers.states.java_states import judge_java
+from upheaval.checkers.states.own_states import judge_own
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.states.state_diff import state_difference
@@ -78,17 +79,18 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     """
     found = read_snapshots(run, manifest)
     is_java = manifest.system != OWN_SYSTEM and not can_replay(manifest.service or "")
+    can_run = can_replay(manifest.service or "")
+    own = None if can_run or is_java else _Own(run, manifest, log_member, log_end, found.services)
     if not found.services and not found.modules and not found.unreadable:
         why = "no recording log names a snapshot"
-        if not is_java:
-            return [NotApplicable(promise, why) for promise in _PROMISES]
+        agree, replayed = NotApplicable(Promise.STATES_AGREE, why), NotApplicable(Promise.SNAPSHOT_IS_REPLAY, why)
         valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, why)
-        replayed_java = judge_java(found.services, replay_java(run, manifest, log_member, log_end), valid)
-        return [NotApplicable(Promise.STATES_AGREE, why), replayed_java]
+        if is_java:
+            return [agree, judge_java(found.services, replay_java(run, manifest, log_member, log_end), valid)]
+        has_code = own is not None and not own.replay.why_not
+        return [agree, judge_own((), own.replay, valid, own.explained) if own is not None and has_code else replayed]
     log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
-    can_run = can_replay(manifest.service or "")
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
-    own = None if can_run or is_java or not found.services else _Own(run, manifest, log_member, log_end, found.services)
     agree = _states_agree(found, expected, log, manifest.service, own)
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
@@ -97,7 +99,8 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
         return [agree, judge_java(found.services, replay_java(run, manifest, log_member, log_end), replayed)]
     if own is not None and replayed.verdict is Verdict.VALID:
         is_explained = isinstance(agree, Finding) and agree.explanation is not None
-        return [agree, _own_state(found, own, replayed, is_explained=is_explained)]
+        explained = None if is_explained else own.explained
+        return [agree, judge_own(found.services, own.replay, replayed, explained)]
     return [agree, replayed]
 
 
@@ -260,49 +263,6 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     rest = f", of {others} recordings of other services the sessions" if others else ""
     return Finding(
         Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}"
-    )
-
-
-def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explained: bool) -> Result:
-    """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
-    own = service.replay
-    as_is = f"; states are compared as they are: the canonical form {own.form_error}" if own.form_error else ""
-    changes = ", ".join(each.changed for each in own.changed)
-    if own.why_not:
-        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {own.why_not}")
-    for snapshot in sorted(found.services, key=lambda each: each.position):
-        right = own.hashes.get(snapshot.position)
-        if snapshot.service_id == REPLAYED_SERVICE and right is not None and own.form(snapshot.hash) != own.form(right):
-            detail = (
-                f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
-                f"reads the whole log, with another {changes}, comes to {right[:_SHOWN_DIGITS]}: "
-                f"a replay of the log gives another state{as_is}"
-            )
-            members, position = _members([snapshot]), snapshot.position
-            broken = replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=position)
-            return broken if is_explained else service.explained(broken)
-    if own.difference:
-        detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
-        what = "the snapshot does not hold all of the state"
-        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
-    if own.unsteady:
-        what = f"two replays of the log with another clock, random numbers and addresses differ: {own.unsteady}"
-        return replace(finding, verdict=Verdict.INVALID, detail=what, position=own.unsteady_position)
-    if own.parted >= 0:
-        what = f"two replays of the log, one of them with another {changes}, differ after position {own.parted}"
-        broken = replace(finding, verdict=Verdict.INVALID, detail=what + as_is, position=own.parted)
-        return broken if is_explained else service.explained(broken)
-    if own.unasked:
-        return replace(finding, verdict=Verdict.INVALID, detail=own.unasked, position=own.unasked_position)
-    as_is += f"; states between them are not compared: {own.why_not_parted}" if own.why_not_parted else ""
-    usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
-    tried = f"; copies that begin with a snapshot at {own.compared} places do what a replay does"
-    if own.compared < own.chosen:
-        tried += f", of {own.chosen} that were chosen: its time or memory was up"
-    if own.answers:
-        tried += f"; answers are not compared, because two replays answer otherwise: {own.answers}"
-    return replace(
-        finding, detail=f"{finding.detail}{tried}; {len(own.hashes)} states are those of a replay{usual}{as_is}"
     )
 
 
