@@ -33,6 +33,7 @@ from upheaval_node.errors import DecodeError
 
 _MODULE_ID: Final = -1
 _SHOWN_DIGITS: Final = 12
+_NO_SNAPSHOT: Final = "no recording log names a snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,14 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     can_run = can_replay(manifest.service or "")
     own = None if can_run or is_java else _Own(run, manifest, log_member, log_end, found.services)
     if not found.services and not found.modules and not found.unreadable:
-        why = "no recording log names a snapshot"
-        agree, replayed = NotApplicable(Promise.STATES_AGREE, why), NotApplicable(Promise.SNAPSHOT_IS_REPLAY, why)
-        valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, why)
+        valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, _NO_SNAPSHOT)
         if is_java:
-            return [agree, judge_java(found.services, replay_java(run, manifest, log_member, log_end), valid)]
-        has_code = own is not None and not own.replay.why_not
-        return [agree, judge_own((), own.replay, valid, own.explained) if own is not None and has_code else replayed]
+            replayed_alone = judge_java((), replay_java(run, manifest, log_member, log_end), valid)
+        elif own is not None and not own.replay.why_not:
+            replayed_alone = judge_own((), own.replay, valid, own.explained)
+        else:
+            replayed_alone = NotApplicable(Promise.SNAPSHOT_IS_REPLAY, _NO_SNAPSHOT)
+        return [NotApplicable(Promise.STATES_AGREE, _NO_SNAPSHOT), replayed_alone]
     log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
     agree = _states_agree(found, expected, log, manifest.service, own)
