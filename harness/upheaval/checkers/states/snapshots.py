@@ -16,7 +16,7 @@ from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.own.explanation import explain
+from upheaval.checkers.own.explanation import RecordedState, explain
 from upheaval.checkers.own.java_service import replay_java
 from upheaval.checkers.own.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
@@ -125,7 +125,14 @@ class _Own:
     def explained(self, finding: Finding) -> Finding:
         """With the reason why states differ at its position."""
         assert finding.position is not None
-        return replace(finding, explanation=explain(self.replay, finding.position))
+        states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
+        recorded = [
+            RecordedState(each.owner, each.member_id, self.replay.form(each.hash), each.state)
+            for each in states
+            if each.position == finding.position
+        ]
+        snapshots = {each.position for each in states}
+        return replace(finding, explanation=explain(self.replay, finding.position, recorded, snapshots))
 
 
 # --- reading ---
