@@ -239,7 +239,7 @@ def test_the_first_sentence_says_what_broke_when_and_beside_which_fault(tmp_path
     text = write_report(tmp_path).read_text()
     answer = text[text.index('<p class="answer invalid">') : text.index('<section id="verdict">')]
     assert Promise.ACKNOWLEDGED_NOT_LOST.sentence in answer
-    assert re.search(r'broken <a href="#t=0.\d{6}">0.\d{3} s into the run</a>, [\d.]+ µs after kill member-0', answer)
+    assert re.search(r'broken <a href="#t=0.\d{6}">0.\d{3} s into the run</a>, \S+ \S+ after kill member-0', answer)
     assert f"operation id={lost} " in answer
     assert f'<a href="#op-{lost}">operation {lost}</a>' in text
     assert "planted bug commit-without-a-quorum" in text

@@ -341,7 +341,7 @@ def lost_operation(path: Path) -> int:
     index = operation_index(built, lambda o: o.outcome is Outcome.OK, after=150)
     lost = built.operations[index]
     for member_id, payloads in enumerate(built.payloads):
-        built.payloads[member_id] = [each for each in payloads if lost.id.to_bytes(8, "little") not in each]
+        built.payloads[member_id] = [entry for entry in payloads if lost.id.to_bytes(8, "little") not in entry]
     kill, pause = lost.invoke_ns - 2_000, lost.invoke_ns + 90_000
     built.faults = [
         FaultRecord("kill", "member-0", kill, kill + 10, kill + 9_000, kill + 9_010, Proof(True, "gone")),
