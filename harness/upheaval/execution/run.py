@@ -3,7 +3,6 @@
 The scenario and the result are in the folder, too, so that the run can be replayed.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -84,8 +83,7 @@ class ScenarioResult:
         planted: str | None = None,
         own: OwnCode | None = None,
     ) -> "ScenarioResult":
-        """What the folder of a run is judged to be, as `upheaval verify` does; scenario and result are added to it."""
-        write_atomically(run.scenario_file, scenario.text)
+        """What the folder of a run is judged to be, as `upheaval verify` does; the result is added to it."""
         result = cls(scenario.name, runtime, seed, verify_run(run.path), digest, planted, own)
         write_atomically(run.path / RESULT_FILE, result.to_json())
         return result
@@ -106,7 +104,7 @@ class ScenarioResult:
             **self.report.to_fields(),
             "digest": self.digest,
         }
-        return json.dumps(fields, indent=2) + "\n"
+        return jsonfields.to_json(fields) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from upheaval.cluster import needs_closing_snapshot
 from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
+from upheaval.records.jsonfields import FilePath
 from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
@@ -184,9 +185,9 @@ class OwnCode:
 
     service: str
     user: str = ""
-    source: str = ""
+    source: FilePath = ""
     model: str = ""
-    schema: str = ""
+    schema: FilePath = ""
 
 
 @dataclass(frozen=True, slots=True)
