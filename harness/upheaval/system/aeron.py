@@ -157,7 +157,7 @@ class AeronSystem(AnswersAsJson):
 
     def with_member(self, member_id: int, text: str, members: int) -> str:
         """See `SystemUnderTest`."""
-        versions = [self.version_of(each) for each in range(members)]
+        versions = [self.version_of(number) for number in range(members)]
         versions[member_id] = AeronSystem(text.partition(":")[2]).version
         return AeronSystem(",".join(versions)).text
 
