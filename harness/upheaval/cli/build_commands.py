@@ -52,6 +52,7 @@ class ComposeOptions:
 @dataclass(frozen=True)
 class InitOptions:
     folder: Path = option(metavar="FOLDER", help="a new or empty folder")
+    java: bool = option("--java", help="a service in Java on members of Aeron Cluster, built by Maven")
     json: bool = json_option("print the folder and its files as JSON")
 
 
