@@ -118,8 +118,8 @@ def restore(options: NewClusterOptions) -> int:
             return 0
         if not options.json:
             print(text, flush=True)
-        if cluster.note:
-            note(f"containers: {cluster.note}")
+        for sentence in cluster.notes:
+            note(sentence)
         leader = cluster.up(options.timeout)
         term = cluster.status()[leader].leadership_term_id
         answer(f"leader: member {leader}, term {term}", facts | {"leader": leader, "term": term}, as_json=options.json)

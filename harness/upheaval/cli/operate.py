@@ -8,6 +8,7 @@ from upheaval.operations.maintenance import Hosts
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.renewal import Renewal
 
 
 def stop(options: MemberOptions) -> int:
@@ -25,10 +26,8 @@ def upgrade(options: UpgradeOptions) -> int:
     """Members one after the other, of a new version or just anew."""
     version = None if options.app_version is None else maintenance.parse_app_version(options.app_version)
     with open_cluster(options.dir) as cluster:
-        hosts = hosts_of(cluster)
-        if options.image is not None:
-            hosts.require_image(options.image)
-        renewed = maintenance.upgrade(cluster, hosts, version, note if options.json else print)
+        renewal = Renewal(version, options.image or "", options.to or "")
+        renewed = maintenance.upgrade(cluster, hosts_of(cluster), renewal, note if options.json else print)
     if options.json:
         answer("", {"members": renewed}, as_json=True)
     return 0
