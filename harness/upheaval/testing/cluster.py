@@ -92,7 +92,8 @@ class Cluster:
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `witnesses`: a custom service takes snapshots before the first
-    fault and after each heal, without being asked to. Everything the run leaves lies in `folder`. `restore_from` is the
+    fault and after each heal, without being asked to. `planted`: the members have that bug (`upheaval planted`), to
+    see that a test finds it. Everything the run leaves lies in `folder`. `restore_from` is the
     folder of a backup or a standby, or of a member that is down, which the members begin with.
     """
 
@@ -115,6 +116,7 @@ class Cluster:
         ignored: Sequence[str] = (),
         links: bool = False,
         witnesses: bool = False,
+        planted: str | None = None,
         folder: str | os.PathLike[str] | None = None,
         restore_from: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -142,6 +144,7 @@ class Cluster:
             schema=os.fspath(schema),
             client=client,
             ignored=tuple(ignored),
+            planted=planted,
             system=system,
         )
         make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
