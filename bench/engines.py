@@ -103,7 +103,7 @@ def copies(folder: Path, make: Callable[[Path], None], count: int) -> list[Path]
     """Of a run, under their own names."""
     first = folder / "0"
     make(first)
-    told = json.loads((first / "manifest.json").read_text())
+    told = json.loads((first / "manifest.json").read_text(encoding="utf-8"))
     for number in range(1, count):
         copy = folder / str(number)
         shutil.copytree(first, copy, copy_function=os.link)
@@ -140,7 +140,7 @@ def peak_mb() -> int:
     found = 0
     for each in processes():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            lines = Path(f"/proc/{each.pid}/status").read_text().splitlines()
+            lines = Path(f"/proc/{each.pid}/status").read_text(encoding="utf-8").splitlines()
             found += sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
     return found // 1024
 

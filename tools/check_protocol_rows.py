@@ -1,4 +1,4 @@
-"""`python tools/check_protocol_rows.py`: the rows of docs/protocol.md hold what they say.
+"""`python tools/check_protocol_rows.py`: the rows of tests/architecture/protocol_rows.md hold what they say.
 
 Quick part (`--quick`, also `tests/architecture/test_protocol_rows.py`): functions and tests that rows name exist, every
 message and field of the documents has its row. Long part: for each row of a message, circumstance or interval its
@@ -25,8 +25,8 @@ from upheaval_node.protocol.describe import camel_case
 from upheaval_node.protocol.message import Message
 
 ROOT: Final = Path(__file__).parents[1]
-PAGE: Final = ROOT / "docs" / "protocol.md"
 TESTS: Final = ROOT / "tests"
+PAGE: Final = TESTS / "architecture" / "protocol_rows.md"
 KINDS: Final = ("message", "circumstance", "field", "interval")
 TIMEOUT_S: Final = 600
 

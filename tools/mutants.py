@@ -199,7 +199,7 @@ class Judge:
         """Run the budget on the node as it is, unless `file` has that. Ends the command when it is not valid."""
         sources = b"".join(path.read_bytes() for path in sorted((NODE / "upheaval_node").rglob("*.py")))
         of = hashlib.sha256(sources).hexdigest()
-        known = json.loads(file.read_text()) if file.exists() else {}
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         if known.get("of") == of:
             self.parts = known["parts"]
             return
@@ -207,7 +207,7 @@ class Judge:
         wrong = [part["by"] for part in self.parts if part["by"]]
         if wrong or not self.parts:
             raise SystemExit(f"without a mutant the budget is not valid: {wrong or 'nothing was said'}")
-        file.write_text(json.dumps({"of": of, "parts": self.parts}))
+        file.write_text(json.dumps({"of": of, "parts": self.parts}), encoding="utf-8")
 
     def judge(self, mutant: Mutant) -> dict[str, Any]:
         reaching = [part for part in self.parts if mutant.is_executed_in(part["lines"])]
@@ -292,7 +292,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     drawn = draw(options.seed, options.count)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    told = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    told = (
+        [json.loads(line) for line in options.out.read_text(encoding="utf-8").splitlines()]
+        if options.out.exists()
+        else []
+    )
     known = {tuple(line[name] for name in ("file", "start", "before", "after")): line for line in told}
     missing = [mutant for mutant in drawn if mutant.key not in known]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:

@@ -1,7 +1,8 @@
 """A pytest plugin: functions of the node that UPHEAVAL_NOOP names do nothing, as if nobody had written them.
 
-Names are those of docs/protocol.md, with commas between them. `module.Class.function[Message]` does nothing only when
-it is called with such a message. What does nothing returns the plainest value of its type. Used by check_protocol_rows.
+Names are those of tests/architecture/protocol_rows.md, with commas between them. `module.Class.function[Message]` does
+nothing only when it is called with such a message. What does nothing returns the plainest value of its type. Used by
+check_protocol_rows.
 """
 
 import functools

@@ -79,6 +79,15 @@ SUITES = (
 )
 
 
+def environment() -> dict[str, str]:
+    """That of this process, in which Python may cache bytecode.
+
+    Suites start thousands of interpreters. One that compiles a member's modules needs 0.3 s of a processor to begin,
+    one that reads them compiled 0.17 s. Images of containers often have the cache switched off.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
     marks = "" if nightly else "not nightly"
     begin = time.monotonic()
@@ -96,6 +105,7 @@ def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
             f"--durations={SLOWEST}",
         ],
         cwd=ROOT,
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -5,6 +5,7 @@ python tools/tamper_table.py writes the part between the two marks; tests tell w
 
 import contextlib
 import io
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,8 +14,7 @@ from typing import Final
 
 from upheaval.cli.main import main
 from upheaval.cli.progress import ProgressLine
-from upheaval.tamper.edit import Edit
-from upheaval.tamper.table import EDITS, KINDS
+from upheaval.tamper.table import EDITS
 from upheaval.tamper.trial import Outcome, Score, Trial, refuse_unfit, try_edits
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tamper.md"
@@ -30,6 +30,7 @@ RUNS: Final = {
     "leader-isolated-blackhole": "run leader-isolated-blackhole --runtime simulated --seed 1",
     "leader-killed-on-processes": "run leader-killed --runtime process --seed 1",
     "standby-and-credentials": "campaign --seeds 142..142",
+    "follower-offline": "run follower-offline --runtime simulated",
 }
 """The commands that make them, without `upheaval` and `--dir`. An edit is tried on the first one that has what it
 changes.
@@ -50,31 +51,42 @@ def make_runs(folder: Path, say: Callable[[str], None]) -> list[Path]:
 
 
 def table(trials: Iterable[Trial]) -> str:
-    """The edits by kind, and the score."""
-    by_edit = {trial.edit.name: trial for trial in trials}
-    lines = [Score.of(list(by_edit.values())).text + "."]
-    for kind, edits in KINDS.items():
-        lines += ["", f"**{kind[0].upper()}{kind[1:]}**", ""]
-        lines += ["| edit | what it forges | must be noticed by | outcome |", "|---|---|---|---|"]
-        lines += [f"{row_without_outcome(edit)} {_outcome(by_edit[edit.name])} |" for edit in edits]
-    return "\n".join(lines)
+    """The score, and the edits by what became of them: the worst outcome first, then by promise."""
+    everything = list(trials)
+    return f"{Score.of(everything).text}.\n\n{rows([(trial.edit.name, _outcome(trial)) for trial in everything])}"
 
 
-def row_without_outcome(edit: Edit) -> str:
-    """What the table has of an edit wherever it is tried."""
-    return f"| `{edit.name}` | {edit.forges} | {', '.join(f'`{promise}`' for promise in edit.promises)} |"
+def rows(outcomes: Sequence[tuple[str, str]]) -> str:
+    """A table of names of edits with their outcomes, one row for each outcome."""
+    by_outcome: dict[str, list[str]] = {}
+    for name, outcome in outcomes:
+        by_outcome.setdefault(outcome, []).append(f"`{name}`")
+    order = sorted(by_outcome, key=lambda outcome: (not outcome.startswith("**"), outcome))
+    return "\n".join(
+        [
+            "| outcome | edits |",
+            "|---|---|",
+            *(f"| {outcome} | {', '.join(by_outcome[outcome])} |" for outcome in order),
+        ]
+    )
+
+
+def names_on(text: str) -> list[str]:
+    """The edits in the table of a page."""
+    written = text.partition(BEGIN)[2].partition(END)[0]
+    cells = [line.rpartition(" | ")[2] for line in written.splitlines() if line.startswith("| ")]
+    return [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
 
 
 def _outcome(trial: Trial) -> str:
-    if trial.outcome is Outcome.WRONG:
-        return f"**{trial.outcome}**"
-    if trial.finding is None:
-        return f"{trial.outcome}: {'a file is refused' if trial.outcome is Outcome.NOTICED else trial.why}"
-    return f"{trial.outcome}: `{trial.finding.promise}` {trial.finding.verdict.text}"
+    if trial.outcome is Outcome.NOTICED:
+        finding = trial.finding
+        return "a file is refused" if finding is None else f"`{finding.promise}` {finding.verdict.text}"
+    return f"**{trial.outcome}**"
 
 
 def page_with_table(text: str, trials: Sequence[Trial]) -> str:
-    """The page with what came of all edits."""
+    """The page with the outcome of each edit."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -207,7 +207,7 @@ def _require_workers(spark: Any, master: str) -> None:
 @contextmanager
 def _quiet_start(scratch: Path) -> Iterator[None]:
     """While the JVM starts, stderr is a file, and stays one for it; what is wrong is said by us."""
-    (scratch / "log4j2.properties").write_text(_LOG_SETTINGS)
+    (scratch / "log4j2.properties").write_text(_LOG_SETTINGS, encoding="utf-8")
     os.environ.setdefault("SPARK_CONF_DIR", str(scratch))
     sys.stderr.flush()
     standard_error = os.dup(2)

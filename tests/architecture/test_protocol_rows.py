@@ -1,4 +1,4 @@
-"""The rows of docs/protocol.md: what they name exists; at night, each is noticed when its code does nothing."""
+"""`protocol_rows.md`: what its rows name exists; at night, each is noticed when its code does nothing."""
 
 import re
 
@@ -13,10 +13,16 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.entries import EntryApplier
 
 TEXT = rows.PAGE.read_text(encoding="utf-8")
+DOC = (rows.ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 
 
 def test_every_row_names_what_is_there_and_nothing_of_the_documents_is_left_out() -> None:
     assert rows.quick_problems(TEXT) == []
+
+
+def test_the_page_has_every_message_of_the_documents() -> None:
+    names = {message for messages in rows.DOCUMENTED.values() for message in messages}
+    assert {name for name in names if not re.search(rf"^\| {name}\b", DOC, re.MULTILINE)} == set()
 
 
 def test_code_and_page_agree_on_the_election_rules_that_differ_from_aeron() -> None:
@@ -25,7 +31,7 @@ def test_code_and_page_agree_on_the_election_rules_that_differ_from_aeron() -> N
         for file in python_files("node/upheaval_node")
         for row in re.findall(r"# Differs from Aeron \(docs/protocol\.md, (\w+)\)", file.text)
     }
-    assert named == set(re.findall(r"^\| (E\d+) \|", TEXT, re.MULTILINE)) != set()
+    assert named == set(re.findall(r"^\| (E\d+) \|", DOC, re.MULTILINE)) != set()
 
 
 @pytest.mark.parametrize(

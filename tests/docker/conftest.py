@@ -2,10 +2,12 @@
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support.docker_runs import left_of, require_whole
+from support.stranger import FOR_CONTAINERS, make_environment
 from upheaval import images
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client, connected
@@ -17,6 +19,12 @@ def nothing_left_open() -> Iterator[None]:
     """A connection that nobody closed is a warning, and with that a failure, of the test that made it."""
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel of this tree and what its extra for containers brings."""
+    return make_environment(tmp_path_factory.mktemp("stranger"), FOR_CONTAINERS)
 
 
 @pytest.fixture(scope="session")

@@ -81,6 +81,18 @@ def old_engine(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def old_engine_at_tcp() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _OldEngine) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"tcp://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def said(done: "subprocess.CompletedProcess[str]") -> str:
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
@@ -92,6 +104,16 @@ def test_an_engine_that_is_too_old(tmp_path: Path, old_engine: str) -> None:
     line = said(upheaval("up", "--runtime", "docker", "--dir", str(folder), DOCKER_HOST=old_engine))
     assert "the Docker engine is too old: it has API 1.24, 1.41 (engine 20.10) is needed" in line
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("exempt", ["", "example.org"])
+def test_an_engine_at_tcp_is_reached_past_a_proxy_of_the_caller(
+    tmp_path: Path, old_engine_at_tcp: str, exempt: str
+) -> None:
+    proxy = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"), "http://127.0.0.1:9")
+    surroundings = {**proxy, "DOCKER_HOST": old_engine_at_tcp, "NO_PROXY": exempt, "no_proxy": exempt}
+    line = said(upheaval("up", "--runtime", "docker", "--dir", str(tmp_path / "run"), **surroundings))
+    assert "the Docker engine is too old" in line
 
 
 @pytest.mark.parametrize(("means", "image"), [("proxy", "toxiproxy"), ("packets", "netfault")])

@@ -14,9 +14,7 @@ from support.built_images import output_of
 from support.docker_runs import left_of, upheaval
 from support.stranger import (
     BANK,
-    FOR_CONTAINERS,
     copy_of_the_bank,
-    make_environment,
     pytest_in,
     run_ids,
     waiting_pytest,
@@ -53,12 +51,6 @@ def test_sizes(cluster):
                 with Path(name).open("ab") as file:
                     file.write(output)
 """
-
-
-@pytest.fixture(scope="session")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that has the wheel of this tree and what its extra for containers brings."""
-    return make_environment(tmp_path_factory.mktemp("stranger"), FOR_CONTAINERS)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.checkers.promises import Promise
+from upheaval.records import RunFolder
 
 SERVICE = """
 import json
@@ -89,6 +90,17 @@ def upheaval(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
 
 
+def snapshots_of(folder: Path) -> list[str]:
+    """When each was taken, by the one fault of the run."""
+    (fault,) = RunFolder(folder).read_faults()
+    assert fault.heal_end_ns is not None
+    times = [control.begin_ns for control in RunFolder(folder).read_controls()]
+    before = sum(ns < fault.inject_begin_ns for ns in times)
+    after = sum(ns > fault.heal_end_ns for ns in times)
+    assert before + after == len(times)
+    return ["before the first fault"] * before + ["after its heal"] * (after - 1) + ["at the end"]
+
+
 @pytest.mark.parametrize("runtime", ["simulated", "process"])
 def test_a_scenario_runs_with_a_service_of_ones_own_and_is_replayed(runtime: str, folder: Path) -> None:
     done = upheaval(folder, "run", "leader-killed", *RIGHT, "--runtime", runtime, "--dir", "run", "--json")
@@ -97,11 +109,23 @@ def test_a_scenario_runs_with_a_service_of_ones_own_and_is_replayed(runtime: str
     promises = {each["promise"]: each["detail"] for each in result["promises"]}
     assert "acknowledged calls found in the log" in promises[Promise.ACKNOWLEDGED_NOT_LOST]
     assert "of service 0" in promises[Promise.STATES_AGREE]
+    if runtime == "simulated":
+        assert snapshots_of(folder / "run") == ["before the first fault", "after its heal", "at the end"]
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     again = upheaval(elsewhere, "replay", "../run", "--runtime", "simulated", "--json")
     assert again.returncode == 0, again
     assert (json.loads(again.stdout)["digest"] == result["digest"]) is (runtime == "simulated")
+
+
+def test_a_scenario_says_that_it_wants_no_snapshots_but_that_at_the_end(folder: Path) -> None:
+    text = "title A follower dies\nwitnesses off\nwait operations 50\ninject dead kill follower\n"
+    (folder / "off.scenario").write_text(
+        f"{text}wait operations 50\nheal dead\nwait caught-up dead\nwait operations 9\n"
+    )
+    done = upheaval(folder, "run", "off.scenario", *RIGHT, "--runtime", "simulated", "--dir", "run", "--json")
+    assert done.returncode == 0, done
+    assert snapshots_of(folder / "run") == ["at the end"]
 
 
 def test_the_order_of_a_set_is_seen_though_simulated_members_share_a_hash_seed(folder: Path) -> None:

@@ -195,7 +195,7 @@ def test_paper_is_light_and_has_everything_open(browser: Browser, tmp_path: Path
 
 def with_many_operations(page: Path) -> None:
     """The page with an even stream of so many answered operations in the place of its own."""
-    before, begin, rest = page.read_text().partition('<script type="application/json" id="data">')
+    before, begin, rest = page.read_text(encoding="utf-8").partition('<script type="application/json" id="data">')
     text, end, after = rest.partition("</script>")
     scene = json.loads(text)
     length = scene["length"] = MANY * 50_000
@@ -209,7 +209,7 @@ def with_many_operations(page: Path) -> None:
         scene["operations"][name] = [scene["operations"][name][0]] * MANY
     assert scene["operations"]["outcome"][0] == "ok"
     assert length > scene["operations"]["begin"][-1]
-    page.write_text(before + begin + json.dumps(scene) + end + after)
+    page.write_text(before + begin + json.dumps(scene) + end + after, encoding="utf-8")
 
 
 def test_many_points_cost_no_more_than_there_are_places(browser: Browser, tmp_path: Path) -> None:

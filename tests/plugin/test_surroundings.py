@@ -1,4 +1,6 @@
-"""The README's first test passes whatever its caller has: dead proxies, an ASCII locale, open descriptors."""
+"""The README's first test passes whatever its caller has: dead proxies, an ASCII locale, a folder whose name is not
+ASCII, open descriptors.
+"""
 
 import json
 import tempfile
@@ -46,7 +48,7 @@ def members_files(cluster):
 
 @pytest.mark.heavy
 def test_the_first_test_passes_and_members_inherit_no_descriptor(tmp_path: Path, python: Path) -> None:
-    folder = tmp_path / "tests"
+    folder = tmp_path / "b\u00fccher"
     folder.mkdir()
     blocks = [block.block.text for block in page_blocks("python") if block.page == "README.md"]
     (first,) = (text for text in blocks if FIRST_TEST in text)

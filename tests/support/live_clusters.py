@@ -48,7 +48,7 @@ def _open_files(pid: int) -> set[str]:
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             found.add(str(entry.readlink()))
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
             parts = line.split(maxsplit=5)
             if len(parts) == 6:
                 found.add(parts[5])

@@ -16,7 +16,7 @@ from typing import Final
 
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
 from upheaval.checkers.verdict import Verdict, worst
-from upheaval.records import Json, owned_folder
+from upheaval.records import Json, jsonfields, owned_folder
 from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
 
@@ -133,7 +133,7 @@ def run_campaign(
         for outcome in _outcomes([SeedOrigin(seed, planted, own) for seed in seeds], workers, keep):
             if out is not None:
                 with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
+                    stream.write(jsonfields.to_json(outcome.to_fields(), indent=None) + "\n")
             # After its line: of a campaign that is interrupted here, the summary counts no seed that has none.
             summary.add(outcome)
             show(outcome)

@@ -175,6 +175,7 @@ class _Stage(SimulatedStage):
             settings=settings,
             gate=swarm.gate(),
             traces_protocol=traces_protocol,
+            writes_scenario=False,
             make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
         self.taken: Counter[str] = Counter()
@@ -323,6 +324,7 @@ class SeedRun:
                 settings=self.swarm.settings(),
                 gate=self.swarm.gate(),
                 traces_protocol=False,
+                writes_scenario=False,
             )
             restore_into(stage.cluster, origin)
             play(scenario, stage, lambda _: None)
@@ -375,7 +377,7 @@ def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
 
 def _write_origin(origin: SeedOrigin, run: SeedRun) -> None:
     played = replace(origin, digest=run.stage.digest())
-    write_atomically(run.cluster.run.path / SEED_FILE, json.dumps(asdict(played), indent=2) + "\n")
+    write_atomically(run.cluster.run.path / SEED_FILE, jsonfields.to_json(asdict(played)) + "\n")
 
 
 def seed_of_run(folder: Path) -> SeedOrigin | None:

@@ -306,6 +306,8 @@ class Swarm:
             ),
             self.workload(),
             (*steps, *last),
+            # Snapshots are drawn.
+            witnesses=False,
         ).run_by(self.own)
 
 

@@ -7,3 +7,4 @@ from upheaval.cluster.ending import (
     end_run as end_run,
     needs_closing_snapshot as needs_closing_snapshot,
 )
+from upheaval.cluster.witnesses import Witnesses as Witnesses

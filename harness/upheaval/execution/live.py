@@ -72,6 +72,7 @@ class LiveStage:
             demanded=self._scenario.promises,
         )
         self.run.write_manifest(manifest)
+        self.run.write_scenario(self._scenario.text)
         if self._means is None:
             watch_consensus(cluster, self._seed)
         else:

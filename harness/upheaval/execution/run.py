@@ -3,7 +3,6 @@
 The scenario and the result are in the folder, too, so that the run can be replayed.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Final
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.cluster import companion_control, end_run, perform
+from upheaval.cluster import Witnesses, companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.sent_messages import SentMessage, SentMessages
 from upheaval.execution.stage import Stage, Steered
@@ -84,8 +83,7 @@ class ScenarioResult:
         planted: str | None = None,
         own: OwnCode | None = None,
     ) -> "ScenarioResult":
-        """What the folder of a run is judged to be, as `upheaval verify` does; scenario and result are added to it."""
-        write_atomically(run.scenario_file, scenario.text)
+        """What the folder of a run is judged to be, as `upheaval verify` does; the result is added to it."""
         result = cls(scenario.name, runtime, seed, verify_run(run.path), digest, planted, own)
         write_atomically(run.path / RESULT_FILE, result.to_json())
         return result
@@ -106,7 +104,7 @@ class ScenarioResult:
             **self.report.to_fields(),
             "digest": self.digest,
         }
-        return json.dumps(fields, indent=2) + "\n"
+        return jsonfields.to_json(fields) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +168,18 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
     stage.open(say)
     target = stage.target
     driver = driver or FaultDriver(target, stage.record_fault)
+    faults = _Faults(Witnesses(target, scenario.cluster.service, is_on=scenario.witnesses))
     try:
         driver.last_event_ns = target.now_ns()
         say(f"member {target.leader()} leads; load begins")
         begin_ns = driver.last_event_ns
         for step in scenario.steps:
+            faults.take_witness_before(step)
             if isinstance(step, WaitTime):
                 target.let_pass(max(begin_ns + step.since_load_ns - target.now_ns(), 0) / S)
             else:
                 _do(step, target, driver, say)
+            faults.note(step)
         driver.heal_all()
         _wait_leader(target, None)
         counts = stage.end_load()
@@ -186,6 +187,30 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
         end_run(target, takes_snapshot=scenario.has_closing_snapshot, say=say)
     finally:
         driver.give_up()
+
+
+class _Faults:
+    """Which faults there are after each step, so that witnesses are taken where there is none."""
+
+    def __init__(self, witnesses: Witnesses) -> None:
+        self._witnesses = witnesses
+        self._active: set[str] = set()
+        self._had_any = False
+
+    def take_witness_before(self, step: Step) -> None:
+        """Before the first fault, and once the members are well after one."""
+        if not self._active and (self._had_any or isinstance(step, Inject | Begin)):
+            self._witnesses.take_if_due()
+
+    def note(self, step: Step) -> None:
+        """What the step changed."""
+        match step:
+            case Inject(name) | Begin(name):
+                self._had_any = True
+                self._active.add(name)
+            case Heal(name) | End(name):
+                self._active.discard(name)
+                self._witnesses.note_heal()
 
 
 def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:

@@ -87,7 +87,7 @@ def _host(area: str) -> Iterator[Need]:
         free_mb = shutil.disk_usage(place).free // _MB if place.is_dir() else 0
         yield Need(area, name, free_mb >= least_mb, f"{free_mb} MB free in {place}", used_by, remedy)
     sources = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    clock = sources.read_text().strip() if sources.is_file() else "unknown"
+    clock = sources.read_text(encoding="utf-8").strip() if sources.is_file() else "unknown"
     yield Need(area, "clock", True, clock, "times of live runs")
     processors = len(os.sched_getaffinity(0))
     yield Need(area, "processors", True, str(processors), "live clusters")

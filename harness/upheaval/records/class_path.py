@@ -4,6 +4,7 @@ The class path is one of Java's, relative to the folder with the user's code. Th
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
@@ -23,9 +24,9 @@ def class_path_digest(source: str, service: str) -> str:
     """SHA-256 over names and contents of all files of the class path in the folder `source`; empty without any."""
     whole, count = hashlib.sha256(), 0
     for number, entry in enumerate(class_path_of(service, [source])):
-        for name, path in sorted(_files(Path(entry))):
+        for name, path in sorted(_files(Path(entry)), key=lambda file: os.fsencode(file[0])):
             content = path.read_bytes()
-            whole.update(b"%d %d %d " % (number, len(name), len(content)) + name.encode() + content)
+            whole.update(b"%d %d %d " % (number, len(name), len(content)) + os.fsencode(name) + content)
             count += 1
     return whole.hexdigest() if count else ""
 

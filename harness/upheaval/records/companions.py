@@ -7,7 +7,6 @@ it starts nothing.
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Annotated, Final
 
 from upheaval.errors import UsageError
 from upheaval.records import jsonfields
-from upheaval.records.jsonfields import Within
+from upheaval.records.jsonfields import FilePath, Within
 from upheaval.records.run_folder import RunFolder, write_atomically
 from upheaval_node.suggestions import did_you_mean
 
@@ -50,7 +49,7 @@ class CompanionConfig:
     replay_start: str = "BEGINNING"
     base_port: Annotated[int, Within(0, 65535)] = 0
     position: int = -1
-    credentials: str = ""
+    credentials: FilePath = ""
 
     @property
     def kind(self) -> str:
@@ -159,7 +158,7 @@ def _keep(folder: Path, config: CompanionConfig) -> None:
     others = [each for each in known if each.name != config.name]
     entries = [asdict(each) for each in sorted([*others, config], key=lambda each: each.name)]
     RunFolder(folder).unseal()
-    write_atomically(folder / COMPANIONS_FILE, json.dumps({"companions": entries}, indent=2) + "\n")
+    write_atomically(folder / COMPANIONS_FILE, jsonfields.to_json({"companions": entries}) + "\n")
 
 
 def companion_folders(run: Path) -> list[Path]:

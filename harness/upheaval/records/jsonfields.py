@@ -5,6 +5,7 @@ This module knows nothing of what the fields mean.
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
@@ -72,6 +73,13 @@ class Called:
 
     noun: str
 
+
+@dataclass(frozen=True, slots=True)
+class OfFile:
+    """Of a text, in `Annotated`: it has names of files, which in JSON are UTF-8 whatever the locale."""
+
+
+FilePath = Annotated[str, OfFile()]
 
 T = TypeVar("T")
 _Reader = Callable[[str, object], Any]
@@ -177,12 +185,14 @@ def _reader(hint: Any) -> _Reader:
         rule = args[1]
         if isinstance(rule, Within):
             return _within(rule)
+        if isinstance(rule, OfFile):
+            return lambda name, value: os.fsdecode(_SCALARS[str](name, value).encode())
         return _one_of(rule.choices) if isinstance(rule, OneOf) else _enum(args[0], rule.noun)
     if origin in (Union, UnionType):
         inner = _reader(next(each for each in args if each is not type(None)))
         return lambda name, value: None if value is None or value is MISSING else inner(name, value)
     if origin is tuple:
-        return _items(args[0])
+        return _paths if args[0] == FilePath else _items(args[0])
     if is_dataclass(hint):
         return lambda name, value: decode(hint, _OBJECT(name, value))  # type: ignore[arg-type]
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -250,6 +260,42 @@ def _items(kind: Any) -> _Reader:
         return tuple(value) if is_plain else tuple(decode(kind, item) for item in value)
 
     return read
+
+
+def _paths(name: str, value: object) -> tuple[str, ...]:
+    return tuple(os.fsdecode(each.encode()) for each in _items(str)(name, value))
+
+
+def to_json(value: object, *, indent: int | None = 2) -> str:
+    """JSON that `parse_object` reads under any locale.
+
+    Where the locale's encoding lacks a character, names of files have it as surrogates: here they are UTF-8 again.
+    Raises `UsageError` for a name that is not UTF-8.
+    """
+    text = json.dumps(value, indent=indent)
+    return json.dumps(_without_surrogates(value), indent=indent) if "\\udc" in text else text
+
+
+def is_utf8(name: str) -> bool:
+    """Whether the name of a file is UTF-8."""
+    try:
+        os.fsencode(name).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_surrogates(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", "surrogateescape").decode("utf-8")
+        except UnicodeError:
+            raise UsageError(f"{value!a} is not UTF-8: rename it") from None
+    if isinstance(value, Mapping):
+        return {key: _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(item) for item in value]
+    return value
 
 
 def read_text(path: Path) -> str:

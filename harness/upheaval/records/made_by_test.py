@@ -1,12 +1,12 @@
 """The pytest test that made a run: by which command it is made again, and where that is to be given."""
 
-import json
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from upheaval.records import jsonfields
+from upheaval.records.jsonfields import FilePath
 from upheaval.records.run_folder import write_atomically
 
 TEST_FILE: Final = "test.json"
@@ -16,7 +16,7 @@ TEST_FILE: Final = "test.json"
 class MadeByTest:
     """`command` has the same test with the same seed, `folder` is where pytest was started."""
 
-    folder: str
+    folder: FilePath
     command: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -26,7 +26,7 @@ class MadeByTest:
 
 def write_made_by_test(run: Path, made: MadeByTest) -> None:
     """Write `test.json` in one step. Raises `EnvironmentFault` when that is not possible."""
-    write_atomically(run / TEST_FILE, json.dumps(asdict(made), indent=2) + "\n")
+    write_atomically(run / TEST_FILE, jsonfields.to_json(asdict(made)) + "\n")
 
 
 def read_made_by_test(run: Path) -> MadeByTest | None:

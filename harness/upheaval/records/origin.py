@@ -3,12 +3,12 @@
 This module knows one file of the run folder, `origin.json`; it starts and copies nothing.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from upheaval.records import jsonfields
+from upheaval.records.jsonfields import FilePath
 from upheaval.records.run_folder import write_atomically
 
 ORIGIN_FILE: Final = "origin.json"
@@ -24,7 +24,7 @@ class Origin:
     `position` the history of the restored run begins with.
     """
 
-    folder: str
+    folder: FilePath
     run_id: str
     start_position: int
     position: int
@@ -40,7 +40,7 @@ class Origin:
 
 def write_origin(run: Path, origin: Origin) -> None:
     """Write `origin.json` in one step. Raises `EnvironmentFault` when that is not possible."""
-    write_atomically(run / ORIGIN_FILE, json.dumps(asdict(origin), indent=2) + "\n")
+    write_atomically(run / ORIGIN_FILE, jsonfields.to_json(asdict(origin)) + "\n")
 
 
 def read_origin(run: Path) -> Origin | None:

@@ -6,6 +6,7 @@ folder. Modules that are named only while the program runs are not found. Of a s
 
 import ast
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,10 +24,10 @@ def source_digest(source: str, service: str) -> str:
     if not source or ":" not in service:
         return ""
     folder = Path(source)
-    files = sorted(_files(folder, service.partition(":")[0]))
+    files = sorted(_files(folder, service.partition(":")[0]), key=lambda path: [*map(os.fsencode, path.parts)])
     whole = hashlib.sha256()
     for path in files:
-        name, content = path.relative_to(folder).as_posix().encode(), path.read_bytes()
+        name, content = os.fsencode(path.relative_to(folder)), path.read_bytes()
         whole.update(b"%d %d " % (len(name), len(content)) + name + content)
     return whole.hexdigest() if files else ""
 
@@ -37,7 +38,7 @@ def _files(folder: Path, module: str) -> set[Path]:
     while left:
         parts = left.pop()
         for number in range(1, len(parts) + 1):
-            base = folder.joinpath(*parts[:number])
+            base = folder.joinpath(*(os.fsdecode(part.encode()) for part in parts[:number]))
             for path in (base.with_name(f"{base.name}.py"), base / "__init__.py"):
                 if path not in found and path.is_file():
                     found.add(path)

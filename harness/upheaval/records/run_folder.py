@@ -16,7 +16,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, parse_connect_attempt
 from upheaval.records.history import HistoryWriter, Operation, read_history
-from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
+from upheaval.records.jsonfields import FieldError, FilePath, Json, OneOf, T, Within
 from upheaval.records.session_ends import SessionEnd, parse_session_end
 from upheaval.records.strays import STRAYS_NAME, Stray, parse_stray
 from upheaval.records.trace_events import TraceEvent, read_trace_events
@@ -25,6 +25,7 @@ from upheaval_chaos.record import FaultRecord, Proof
 FORMAT_VERSION = 2
 SESSIONS_NAME: Final = "sessions.jsonl"
 CONSENSUS_NAME: Final = "consensus.jsonl"
+SCENARIO_NAME: Final = "run.scenario"
 RECORD_FILES: Final = ("history.jsonl", SESSIONS_NAME, STRAYS_NAME, ATTEMPTS_NAME, "faults.jsonl", "controls.jsonl")
 """What the harness appends to while a run goes on, whatever the members are."""
 MEMBERS_MAX: Final = 9
@@ -101,11 +102,11 @@ class Manifest:
     components: Components = TOGETHER
     service: str = ""
     more_services: tuple[str, ...] = ()
-    source: str = ""
+    source: FilePath = ""
     """The folder with the code of a user's service, on the machine that made the run."""
     model: str = ""
     """What the user says of his service: `module:Class`, or a module with promises."""
-    model_source: str = ""
+    model_source: FilePath = ""
     """The folder with that code."""
     source_digest: str = ""
     """Of that code when the run began, see `own_source`."""
@@ -133,7 +134,7 @@ class Manifest:
     failures: tuple[Failure, ...] = ()
     """What no other file of the run shows."""
     written: tuple[str, ...] = ()
-    """Files of records that the run began with, empty: without one of them evidence is missing."""
+    """Files that the run began with, those of records empty: without one of them evidence is missing."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
 
@@ -144,7 +145,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """As it stands in `manifest.json`, with the format version."""
-        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"
+        return jsonfields.to_json({"format": FORMAT_VERSION, **asdict(self)}) + "\n"
 
 
 class AdminCommand(StrEnum):
@@ -232,7 +233,7 @@ class RunFolder:
         self.path = Path(path)
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
-        self.scenario_file = self.path / "run.scenario"
+        self.scenario_file = self.path / SCENARIO_NAME
         self.sessions_file = self.path / SESSIONS_NAME
         self.strays_file = self.path / STRAYS_NAME
         self.attempts_file = self.path / ATTEMPTS_NAME
@@ -270,6 +271,12 @@ class RunFolder:
             raise EnvironmentFault(f"cannot make the folder {self.path}: {error.strerror}") from error
         named = tuple(dict.fromkeys((*written, *manifest.written)))
         self.write_manifest(replace(manifest, written=named))
+
+    def write_scenario(self, text: str) -> None:
+        """Add the scenario of a run that begins, and name its file in the manifest. Raises `EnvironmentFault`."""
+        write_atomically(self.scenario_file, text)
+        manifest = self.read_manifest()
+        self.write_manifest(replace(manifest, written=(*manifest.written, SCENARIO_NAME)))
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, so that a reader never sees half of it. A seal is broken by that."""

@@ -211,7 +211,7 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
 
 def duration(ns: float) -> str:
     """A time for people, with the unit that suits it."""
-    for unit, length in (("s", S), ("ms", MS), ("µs", US)):
+    for unit, length in (("s", S), ("ms", MS), ("µs", US)):  # noqa: RUF001 - the micro sign of units
         if ns >= length:
             return f"{ns / length:.3g} {unit}"
     return "0" if ns == 0 else f"{ns:.0f} ns"

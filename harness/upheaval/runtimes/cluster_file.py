@@ -3,7 +3,6 @@
 This module knows files; it starts nothing.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -79,7 +78,7 @@ def _check_model(spec: ClusterSpec) -> None:
 def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
     """Write `cluster.json`."""
     fields = {"format": FORMAT, "runtime": runtime, **asdict(spec)}
-    write_atomically(folder / CLUSTER_FILE, json.dumps(fields, indent=2) + "\n")
+    write_atomically(folder / CLUSTER_FILE, jsonfields.to_json(fields) + "\n")
 
 
 def runtime_of(folder: Path) -> str:
@@ -138,6 +137,9 @@ def require_usable(folder: Path) -> None:
 
 def require_room(folder: Path) -> None:
     """Raises `EnvironmentFault` where a run could not be written: what it did would be lost at its end."""
+    name = str(folder.absolute())
+    if not jsonfields.is_utf8(name):
+        raise UsageError(f"the name of {name!a} is not UTF-8: give another folder")
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not os.access(place, os.W_OK | os.X_OK):
         raise EnvironmentFault(f"no permission to write in {place}")

@@ -16,6 +16,8 @@ from upheaval_node.types import MS
 
 _HEAD: Final = ("title", "cluster", "workload")
 """What stands above the steps of a recorded schedule, as in the scenario that it comes from; its promises are below."""
+_NO_WITNESSES: Final = "witnesses off"
+"""Those of a custom service are among the recorded commands."""
 
 
 class _Event(NamedTuple):
@@ -29,6 +31,8 @@ def recorded_scenario(origin: Scenario, run: RunFolder) -> Scenario:
     statements = list(Text(origin.text, origin.name).statements())
     head = [statement.code for statement in statements if statement.first in _HEAD]
     promises = [statement.code for statement in statements if statement.first == "promise"]
+    if ":" in (run.read_manifest().service or ""):
+        head.append(_NO_WITNESSES)
     text = "\n".join([*head, *_steps(run), *promises, ""])
     return parse_scenario(text, name=origin.name, where=f"the recorded schedule of {run.path}")
 

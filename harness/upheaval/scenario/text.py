@@ -64,6 +64,7 @@ class _Reader:
         self._workload = DEFAULT_WORKLOAD
         self._steps: list[Step] = []
         self._promises: list[str] = []
+        self._witnesses = True
         self._active: set[str] = set()
         self._known: set[str] = set()
         self._means: Means | None = None
@@ -81,6 +82,7 @@ class _Reader:
             "promise": lambda line: self._promises.append(line.take_promise()),
             **dict.fromkeys(ADMIN_COMMANDS, self._read_command),
             "ask": self._read_ask,
+            "witnesses": self._read_witnesses,
             BACKUP: self._read_backup,
         }
         self._conditions: Mapping[str, Callable[[Statement], Step]] = {
@@ -115,6 +117,7 @@ class _Reader:
             replace(self._workload, service=self._cluster.service),
             tuple(self._steps),
             tuple(self._promises),
+            self._witnesses,
         )
 
     def _read_title(self, line: Statement) -> None:
@@ -270,6 +273,9 @@ class _Reader:
 
     def _read_ask(self, line: Statement) -> None:
         self._steps.append(AskFor(AdminCommand(line.take_one_of("command", _ASKED))))
+
+    def _read_witnesses(self, line: Statement) -> None:
+        self._witnesses = line.take_one_of("choice", ("on", "off")) == "on"
 
     def _read_backup(self, line: Statement) -> None:
         action = line.take_one_of("action", companion_control.ACTIONS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from upheaval.cluster import needs_closing_snapshot
 from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
+from upheaval.records.jsonfields import FilePath
 from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
@@ -184,14 +185,17 @@ class OwnCode:
 
     service: str
     user: str = ""
-    source: str = ""
+    source: FilePath = ""
     model: str = ""
-    schema: str = ""
+    schema: FilePath = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario. `promises` are those of which it demands that they can be checked."""
+    """One scenario. `promises` are those of which it demands that they can be checked.
+
+    `witnesses`: a custom service takes snapshots before the first fault and after each heal, without a statement.
+    """
 
     name: str
     title: str
@@ -200,6 +204,7 @@ class Scenario:
     workload: WorkloadSettings
     steps: tuple[Step, ...]
     promises: tuple[str, ...] = ()
+    witnesses: bool = True
 
     def run_by(self, own: OwnCode | None) -> "Scenario":
         """The same with that service and its users, or as it is."""

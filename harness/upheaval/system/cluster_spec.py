@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from upheaval.records import OWN_SYSTEM, TOGETHER, Components, MemberCount, Profile, SyncLevel
+from upheaval.records.jsonfields import FilePath
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node import __version__
 
@@ -24,13 +25,13 @@ class ClusterSpec:
     """A shipped one, or `module:Class`; of members in Java `CLASSPATH:Class`."""
     more_services: tuple[str, ...] = ()
     """What runs beside it in each member, as shipped services, in order of their service ids from 1 on."""
-    source: str = ""
+    source: FilePath = ""
     """The folder with the code of a custom service, which containers get a copy of; empty for the current one."""
     model: str = ""
     """`module:Class` of a model of that service, or a module with promises, in the same folder; empty for none."""
-    schema: str = ""
+    schema: FilePath = ""
     """The SBE schema of that service's requests and answers, an XML file; empty for none."""
-    client: str = ""
+    client: FilePath = ""
     """`CLASSPATH:Class` in that folder: a program that is the bridge of all clients; empty for the system's own."""
     ignored: tuple[str, ...] = ()
     """Patterns of names, and of paths below `source`, that containers do not get."""
@@ -45,16 +46,16 @@ class ClusterSpec:
     heartbeat time-out alone."""
     protocol_trace: int = 0
     """How many bytes the protocol trace of each process may take; 0 for no such trace."""
-    tls: str = ""
+    tls: FilePath = ""
     """The folder of the certificates of members and clients; empty without TLS."""
-    credentials: str = ""
+    credentials: FilePath = ""
     """The credentials file of those who may connect; empty for everyone."""
     planted: str | None = None
     """The bug of a test build of the node that the members are; None for the node of the product."""
     system: str = OWN_SYSTEM
     """What the members are, as `system_named` takes it."""
     run_id: str = ""
-    python_path: tuple[str, ...] = ()
+    python_path: tuple[FilePath, ...] = ()
     """Where the members find the code of a custom service; nowhere when it is shipped or the image brings it."""
     version: str = __version__
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from upheaval.records import STANDBY, CompanionConfig, CompanionStatus, Json
+from upheaval.records import STANDBY, CompanionConfig, CompanionStatus, Json, jsonfields
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.companion_status import status_in_folder
 from upheaval_node.runtime import backup_health
@@ -106,7 +106,7 @@ class NodeCompanions:
 
     def configuration_text(self, plan: CompanionPlan) -> str:
         """As JSON."""
-        return json.dumps(self.configuration(plan), indent=2) + "\n"
+        return jsonfields.to_json(self.configuration(plan)) + "\n"
 
     def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:
         """The node's own program for its kind."""

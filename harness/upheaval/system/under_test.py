@@ -307,7 +307,7 @@ class UpheavalNode(AnswersAsJson):
 
     def configuration_text(self, plan: MemberPlan) -> str:
         """As JSON."""
-        return json.dumps(self.configuration(plan), indent=2) + "\n"
+        return jsonfields.to_json(self.configuration(plan)) + "\n"
 
     def start_delay_s(self, folder: Path, component: str) -> float:  # noqa: ARG002 - a lock tells who is alive
         """None: its marks are locked while it lives."""

@@ -1,4 +1,4 @@
-"""All edits, in the order in which they are tried and shown."""
+"""All edits, in the order in which they are tried."""
 
 from typing import Final
 
@@ -12,15 +12,13 @@ from upheaval.tamper.process_edits import PROCESS_EDITS
 from upheaval.tamper.snapshot_edits import SNAPSHOT_EDITS
 from upheaval.tamper.trace_edits import TRACE_EDITS
 
-KINDS: Final[dict[str, tuple[Edit, ...]]] = {
-    "history": HISTORY_EDITS,
-    "log": LOG_EDITS,
-    "traces: messages and elections": TRACE_EDITS,
-    "traces: processes and time": PROCESS_EDITS,
-    "manifest and configurations": MANIFEST_EDITS,
-    "faults, commands, sessions": FAULT_EDITS,
-    "recordings and other files of members": FILE_EDITS,
-    "snapshots, backups, standbys": SNAPSHOT_EDITS,
-}
-"""By what they change."""
-EDITS: Final = tuple(edit for edits in KINDS.values() for edit in edits)
+EDITS: Final[tuple[Edit, ...]] = (
+    *HISTORY_EDITS,
+    *LOG_EDITS,
+    *TRACE_EDITS,
+    *PROCESS_EDITS,
+    *MANIFEST_EDITS,
+    *FAULT_EDITS,
+    *FILE_EDITS,
+    *SNAPSHOT_EDITS,
+)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
+from upheaval.cluster import Witnesses
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
     SPLIT,
@@ -17,7 +18,6 @@ from upheaval.records import (
 from upheaval.scenario import Inject, ScenarioError, parse_scenario
 from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
-from upheaval.testing.witnesses import Witnesses
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, roster_of
@@ -79,7 +79,7 @@ class Chaos:
     """Every fault has a name, chosen by the caller or after its kind (`kill-1`), by which it can be healed."""
 
     def __init__(self, backend: Backend, *, components: str, witnesses: Witnesses | None = None) -> None:
-        self._witnesses = witnesses or Witnesses(backend.target, is_on=False)
+        self._witnesses = witnesses or Witnesses(backend.target, "", is_on=False)
         self._target = backend.target
         self._components = components
         self._driver = FaultDriver(backend.target, backend.record_fault)

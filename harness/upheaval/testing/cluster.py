@@ -12,7 +12,7 @@ from typing import Final, Self
 from upheaval.accepts import Accepts
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.cluster import end_run, needs_closing_snapshot, perform
+from upheaval.cluster import Witnesses, end_run, needs_closing_snapshot, perform
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.operations.restore import Source, examine
 from upheaval.records import (
@@ -33,7 +33,6 @@ from upheaval.testing.backup import Backup
 from upheaval.testing.calls import RETRY_WAIT_S, Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.testing.together import Ask, ask_together
-from upheaval.testing.witnesses import Witnesses
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 from upheaval_node.sbe import SbeSchema
 from upheaval_node.suggestions import did_you_mean
@@ -149,8 +148,7 @@ class Cluster:
         )
         make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
         self._backend = make(path, spec, origin)
-        # The workbench and its parts tell their whole state in their answers.
-        taken = Witnesses(self._backend.target, is_on=witnesses and ":" in service)
+        taken = Witnesses(self._backend.target, service, is_on=witnesses)
         self.chaos = Chaos(self._backend, components=components, witnesses=taken)
         self.workload = Workload(self)
         self.backup = Backup(self._backend)

@@ -138,7 +138,7 @@ class ArchiveClient:
         """The earliest time-out of a call or of the connect."""
         if self.is_closed:
             return NEVER_NS
-        return min([call.deadline_ns for call in self._calls.values()]) if self._calls else self._deadline_ns
+        return min(call.deadline_ns for call in self._calls.values()) if self._calls else self._deadline_ns
 
     def close(self) -> None:
         """Say good-bye if that is possible without waiting, and end."""

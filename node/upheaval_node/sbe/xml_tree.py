@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from xml.parsers import expat
-from xml.sax.saxutils import escape, quoteattr
 
 from upheaval_node.sbe.errors import SchemaError
 
@@ -36,6 +35,9 @@ class Element:
 
     def to_xml(self) -> str:
         """The element as XML, without the prefixes of namespaces."""
+        # Imported here: it brings an HTTP client along, a fifth of the start of whatever reads a run folder.
+        from xml.sax.saxutils import escape, quoteattr
+
         attributes = "".join(f" {name}={quoteattr(value)}" for name, value in self.attributes.items())
         content = escape(self.text.strip()) + "".join(f"\n{child.to_xml()}" for child in self.children)
         return f"<{self.tag}{attributes}>{content}</{self.tag}>"

@@ -9,6 +9,7 @@ from support.bad_runs.answers import ANSWERS
 from support.bad_runs.backed_up import BACKED_UP
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
+from support.bad_runs.calls import CALLS
 from support.bad_runs.client_times import CLIENT_TIMES
 from support.bad_runs.clients import CLIENTS
 from support.bad_runs.committed import COMMITTED
@@ -38,6 +39,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *CLIENTS,
     *ANSWERS,
     *CLIENT_TIMES,
+    *CALLS,
     *SESSIONS,
     *ABSENT,
     *UNEXPLAINED,

@@ -20,7 +20,7 @@ _ENTRY = 64
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines(keepends=True)
+    return path.read_text(encoding="utf-8").splitlines(keepends=True)
 
 
 def _trace(run: Path, member: int) -> Path:
@@ -28,7 +28,9 @@ def _trace(run: Path, member: int) -> Path:
 
 
 def _keep(path: Path, is_kept: Callable[[int, str], bool]) -> None:
-    path.write_text("".join(line for number, line in enumerate(_lines(path)) if is_kept(number, line)))
+    path.write_text(
+        "".join(line for number, line in enumerate(_lines(path)) if is_kept(number, line)), encoding="utf-8"
+    )
 
 
 def _add(run: Path, member: int, before: str, **fields: object) -> None:

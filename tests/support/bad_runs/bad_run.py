@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+from support.flows import SERVICE, SOURCE
 from support.flows_standby import snapshots_under_load
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
@@ -18,6 +19,10 @@ from upheaval.testing.cluster import Cluster
 
 STANDBY_RUN = "standby"
 """No scenario: a standby takes a snapshot for the members, who fetch it, and is stopped while the cluster goes on."""
+
+CALLS_RUN = "calls"
+"""No scenario: two clients of the bank ask, nobody does for `QUIET_S`, and they ask again."""
+QUIET_S = 8
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,23 @@ def _good_run(name: str) -> Path:
             snapshots_under_load(cluster, deaths=False)
             assert cluster.verify().verdict is Verdict.VALID
         return folder
+    if name == CALLS_RUN:
+        with Cluster(SERVICE, SOURCE, runtime="simulated", folder=folder, seed=1) as cluster:
+            _ask_twice(cluster)
+            assert cluster.verify().verdict is Verdict.VALID
+        return folder
     scenario = load_scenario(name)
     stage = SimulatedStage(scenario, 1, folder)
     result = run_scenario(scenario, stage, runtime="simulated", seed=1, say=lambda _: None)
     assert result.verdict is Verdict.VALID, result.report.findings
     return folder
+
+
+def _ask_twice(cluster: Cluster) -> None:
+    """Of the bank, with a quiet time between."""
+    clients = cluster.client(), cluster.client()
+    for number in range(80):
+        deposits = [b'{"id": "%d", "do": "deposit", "to": "ann", "amount": 1}' % (2 * number + one) for one in (0, 1)]
+        cluster.together(*zip(clients, deposits, strict=True))
+        if number == 39:
+            clients[0].wait(QUIET_S)

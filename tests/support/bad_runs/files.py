@@ -11,21 +11,21 @@ TERM, SNAPSHOT, STANDBY_SNAPSHOT = 0, 1, 2
 
 def edit_lines(path: Path, change: Callable[[dict[str, object]], bool]) -> None:
     """`change` may change the object of a line, and says whether it stays; it must do something."""
-    before = path.read_text()
+    before = path.read_text(encoding="utf-8")
     lines = []
     for line in before.splitlines():
         fields = json.loads(line)
         if change(fields):
             lines.append(json.dumps(fields, separators=(",", ":")) + "\n")
     assert "".join(lines) != before, path
-    path.write_text("".join(lines))
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def edit_object(path: Path, change: Callable[[dict[str, object]], object]) -> None:
     """The same of a file with one object."""
-    fields = json.loads(path.read_text())
+    fields = json.loads(path.read_text(encoding="utf-8"))
     change(fields)
-    path.write_text(json.dumps(fields, indent=2) + "\n")
+    path.write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
 
 def records(path: Path) -> list[bytes]:

@@ -39,7 +39,7 @@ def _later(run: Path) -> None:
 
 
 def _write(trace: Path, lines: list[dict[str, Any]]) -> None:
-    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def a_member_that_returns_joins_much_later(run: Path) -> None:

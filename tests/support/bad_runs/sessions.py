@@ -23,11 +23,11 @@ _Line = dict[str, Any]
 
 
 def _read(path: Path) -> list[_Line]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _write(path: Path, lines: list[_Line]) -> None:
-    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8")
 
 
 def _ends(run: Path, change: Callable[[list[_Line]], None]) -> None:

@@ -34,8 +34,8 @@ def _move(run: Path, by_ms: int, *, templates: tuple[int, ...], term: int, after
 
 def _rewrite(trace: Path, change: Callable[[dict[str, Any]], bool]) -> None:
     """The lines that `change` says are to stay, as it has left them."""
-    events: Iterator[dict[str, Any]] = map(json.loads, trace.read_text().splitlines())
-    trace.write_text("".join(json.dumps(event) + "\n" for event in events if change(event)))
+    events: Iterator[dict[str, Any]] = map(json.loads, trace.read_text(encoding="utf-8").splitlines())
+    trace.write_text("".join(json.dumps(event) + "\n" for event in events if change(event)), encoding="utf-8")
 
 
 def an_entry_is_a_second_earlier_than_those_before_it(run: Path) -> None:

@@ -55,6 +55,11 @@ promise at most one leader per term
 """
 
 
+@pytest.mark.parametrize(("text", "witnesses"), [("", True), ("witnesses on\n", True), ("witnesses off\n", False)])
+def test_witnesses_are_taken_unless_a_statement_turns_them_off(text: str, *, witnesses: bool) -> None:
+    assert parse_scenario(f"{GOOD}{text}", name="x", where="test").witnesses is witnesses
+
+
 @pytest.mark.parametrize("promise", Promise)
 def test_every_promise_can_be_named_by_its_id_and_by_its_sentence(promise: Promise) -> None:
     for named in (promise, promise.sentence):
@@ -101,6 +106,7 @@ def test_every_statement_is_read() -> None:
     ("line", "message"),
     [
         ("wiat operations 10", "1:1: unknown statement 'wiat'"),
+        ("witnesses of", "1:11: unknown choice 'of': use one of on, off; did you mean 'off'?"),
         ("  wait  operation 10", "1:9: unknown condition 'operation'"),
         ("wait operations ten", "1:17: number of operations must be a number"),
         (f"wait operations {'9' * 5000}", "1:17: number of operations must be a number"),

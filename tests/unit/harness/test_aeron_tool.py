@@ -45,13 +45,13 @@ def test_values_are_read_for_json_alone(java: Path, tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_text_are_escaped(java: Path, tmp_path: Path) -> None:
-    java.write_text("#!/bin/sh\nprintf 'a\\377b\\n'\n")
+    java.write_text("#!/bin/sh\nprintf 'a\\377b\\n'\n", encoding="utf-8")
     assert aeron_tool.ask(parse([str(tmp_path), "list-members"]), java).lines == ["a\\xffb"]
 
 
 def test_a_tool_that_does_not_end_is_a_fault(java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aeron_tool, "_START_MS", -900)
-    java.write_text("#!/bin/sh\nexec sleep 600\n")
+    java.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     with pytest.raises(ToolFault, match=r"^Aeron's ClusterTool does not end within 0\.1 s$"):
         aeron_tool.ask(parse([str(tmp_path), "list-members"]), java)
 

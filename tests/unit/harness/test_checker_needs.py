@@ -89,7 +89,10 @@ def test_every_source_has_files_in_the_rich_runs(folders: dict[str, Path]) -> No
     assert without == []
 
 
-@pytest.mark.parametrize("source", [Source.HISTORY, Source.SESSIONS, Source.ATTEMPTS, Source.FAULTS, Source.CONTROLS])
+@pytest.mark.parametrize(
+    "source",
+    [Source.HISTORY, Source.SESSIONS, Source.ATTEMPTS, Source.FAULTS, Source.CONTROLS, Source.SCENARIO],
+)
 def test_a_file_that_was_there_when_the_run_began_and_is_gone_is_no_silence(source: Source, tmp_path: Path) -> None:
     copy_of_good_run(_SCENARIO, tmp_path)
     (name,) = FILES[source]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from upheaval.checkers.evidence.call_times import TakenCall
 from upheaval.checkers.evidence.events import LogEvents
 from upheaval.checkers.evidence.leader_clocks import LeaderClock
 from upheaval.checkers.evidence.troubles import Trouble
@@ -201,3 +202,16 @@ def test_a_late_answer_is_found_where_nothing_was_done_to_the_cluster() -> None:
     assert [type(each) for each in judge_client_times(faulty, [late], LogEvents(), ())] == [NotApplicable]
     short = replace(KNOWN, troubles=(Trouble(51 * S, 52 * S),))
     assert judge_client_times(short, [late], LogEvents(), ())[0].late_ms == 88 * S // MS
+
+
+def test_a_call_is_late_by_its_entry_and_not_by_its_answer() -> None:
+    call = operation(100 * S, Function.CALL)
+    in_time = TakenCall(call, 640, 60 * S, 60 * S + MS, 2)
+    assert [type(each) for each in judge_client_times(KNOWN, (), LogEvents(), (), [in_time])] == [NotApplicable]
+    late = replace(in_time, earliest_ns=62 * S)
+    (found,) = judge_client_times(KNOWN, (), LogEvents(), (), [late])
+    assert isinstance(found, Finding)
+    assert (found.verdict, found.operation, found.position, found.members) == (Verdict.INVALID, 1, 640, (2,))
+    assert found.late_ms == 2_000
+    excused = replace(late, busy=((51 * S, 53 * S),))
+    assert [type(each) for each in judge_client_times(KNOWN, (), LogEvents(), (), [excused])] == [NotApplicable]

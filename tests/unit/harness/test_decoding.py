@@ -1,7 +1,10 @@
 """Small JSON becomes dataclasses by the types of their fields; what does not fit is one line with file and field."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -13,7 +16,21 @@ from hypothesis import given, strategies as st
 
 from upheaval.errors import UsageError
 from upheaval.records import jsonfields
-from upheaval.records.jsonfields import Called, FieldError, Json, OneOf, Within, decode, parse, read_file, read_values
+from upheaval.records.jsonfields import (
+    Called,
+    FieldError,
+    FilePath,
+    Json,
+    OneOf,
+    Within,
+    decode,
+    is_utf8,
+    parse,
+    read_file,
+    read_object,
+    read_values,
+    to_json,
+)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
@@ -146,3 +163,52 @@ def test_text_is_parsed_as_the_library_does(text: str) -> None:
             parse(text)
     else:
         assert json.dumps(parse(text)) == json.dumps(expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    folder: FilePath
+    others: tuple[FilePath, ...] = ()
+
+
+def test_names_of_files_are_text_in_json(tmp_path: Path) -> None:
+    """A locale without their characters has them as surrogates, which no reader takes."""
+    name = "b\u00fccher"
+    as_ascii = os.fsencode(name).decode("ascii", "surrogateescape")
+    path = tmp_path / "places.json"
+    path.write_text(to_json({"folder": as_ascii, "others": (as_ascii, "a")}), encoding="utf-8")
+    assert read_object(path) == {"folder": name, "others": [name, "a"]}
+    assert read_file(Places, path) == Places(name, (name, "a"))
+
+
+def test_a_name_that_is_not_utf8_is_refused() -> None:
+    name = os.fsdecode(b"b\xfccher")
+    assert not is_utf8(name)
+    with pytest.raises(UsageError, match=re.escape(r"'b\udcfccher' is not UTF-8: rename it")):
+        to_json({"folder": name})
+
+
+OPEN_IN_ASCII = """
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from upheaval.records.jsonfields import FilePath, read_file
+
+@dataclass
+class Place:
+    folder: FilePath
+
+assert sys.getfilesystemencoding() == "ascii"
+assert Path(read_file(Place, Path(sys.argv[1])).folder).is_dir()
+"""
+
+
+def test_a_name_that_was_written_under_utf8_is_opened_under_ascii(tmp_path: Path) -> None:
+    folder, path = tmp_path / "b\u00fccher", tmp_path / "place.json"
+    folder.mkdir()
+    path.write_text(to_json({"folder": str(folder)}), encoding="utf-8")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = {**os.environ, **locale, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", OPEN_IN_ASCII, str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr

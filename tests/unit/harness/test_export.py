@@ -128,7 +128,7 @@ def test_knossos_is_given_all_but_compare_and_sets_that_answered_false(history: 
     known = [replace(each, outcome=Outcome.FAIL) if is_refused(each) else each for each in history]
     exported = knossos(history, "register")
     assert bool(exported.notes) == any(map(is_refused, history))
-    with tempfile.NamedTemporaryFile("w", suffix=".edn") as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".edn") as file:
         file.write("\n".join(exported.lines))
         file.flush()
         read = read_foreign(Path(file.name), model)

@@ -88,7 +88,9 @@ def test_a_process_is_there_until_its_last_thread_has_ended(start: Start, run_id
     process = start(_MAIN_THREAD_ENDS)
     found = FoundProcess(process.pid, -1, "")
     stat = Path(f"/proc/{process.pid}/stat")
-    wait_until(lambda: ") Z " in stat.read_text(), timeout_s=20, describe=lambda: "the main thread goes on")
+    wait_until(
+        lambda: ") Z " in stat.read_text(encoding="utf-8"), timeout_s=20, describe=lambda: "the main thread goes on"
+    )
     with pytest.raises(UnknownOutcome):
         wait_until_gone([found], run_id, timeout_s=0.2)
     assert process.stdin is not None

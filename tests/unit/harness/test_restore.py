@@ -76,7 +76,7 @@ def with_an_empty_log(backup: Path) -> None:
 
 def with_a_file_for_a_folder(backup: Path) -> None:
     backup.rename(backup.with_name("moved"))
-    backup.write_text("x")
+    backup.write_text("x", encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -163,12 +163,19 @@ def test_the_set_has_at_least_a_hundred_edits_with_names_of_their_own() -> None:
 
 
 def test_the_page_has_all_edits() -> None:
-    """What came of them is compared every night."""
-    text = tamper_table.PAGE.read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| `") and line.count(" | ") == 3]
-    assert [row.rpartition(" | ")[0] + " |" for row in rows] == [
-        tamper_table.row_without_outcome(each) for each in EDITS
+    """Their outcomes are compared every night."""
+    names = tamper_table.names_on(tamper_table.PAGE.read_text(encoding="utf-8"))
+    assert sorted(names) == sorted(edit.name for edit in EDITS)
+
+
+def test_the_table_has_one_row_for_each_outcome_and_what_was_not_noticed_first() -> None:
+    outcomes = [("one", "`logs-equal` invalid"), ("two", "**valid although wrong**"), ("three", "`logs-equal` invalid")]
+    table = tamper_table.rows(outcomes)
+    assert table.splitlines()[2:] == [
+        "| **valid although wrong** | `two` |",
+        "| `logs-equal` invalid | `one`, `three` |",
     ]
+    assert tamper_table.names_on(f"{tamper_table.BEGIN}\n{table}\n{tamper_table.END}") == ["two", "one", "three"]
 
 
 # --- the command ---

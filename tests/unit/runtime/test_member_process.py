@@ -129,7 +129,7 @@ def test_an_idle_member_uses_next_to_no_processor_time(members: Members) -> None
     members.wait_until_leader()
 
     def processor_ticks() -> int:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
     before = processor_ticks()

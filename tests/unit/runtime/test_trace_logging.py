@@ -35,7 +35,7 @@ def trace(tmp_path: Path) -> Iterator[Path]:
 
 
 def told(path: Path) -> list[tuple[str, str, str]]:
-    events = [json.loads(line) for line in path.read_text().splitlines()]
+    events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert {each["event"] for each in events} == {"log"}
     return [(each["level"], each["logger"], each["text"]) for each in events]
 
@@ -54,7 +54,7 @@ def test_levels_are_those_of_the_logs(trace: Path) -> None:
         ("warning", "locks", "taken"),
         ("error", "locks", "failed"),
     ]
-    assert "KeyError: 5" in json.loads(trace.read_text().splitlines()[-1])["traceback"]
+    assert "KeyError: 5" in json.loads(trace.read_text(encoding="utf-8").splitlines()[-1])["traceback"]
 
 
 def test_a_service_that_logs_each_message_fills_no_disk(trace: Path) -> None:

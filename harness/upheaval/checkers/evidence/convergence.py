@@ -6,7 +6,7 @@ traces and the history say of that position, the lives of the members' processes
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
@@ -15,7 +15,7 @@ from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import TraceFacts
-from upheaval.checkers.history.columns import ABSENT, KINDS, History
+from upheaval.checkers.history.columns import ABSENT, IS_CALL, IS_OK, KINDS, History
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import OWN_SYSTEM, Converge, Function, Manifest, Operation, Outcome
@@ -159,20 +159,26 @@ def _shown(evidence: Evidence) -> Shown:
     then = None
     if tells and not positions.replaced and not positions.is_lossy:
         then = -1 if positions.committed_in_run is None else positions.committed_in_run.position
-    return Shown(_placed_from(evidence.operations, completed_ns(manifest)), evidence.faults, traces, then)
+    return Shown(_placed_from(evidence, completed_ns(manifest)), evidence.faults, traces, then)
 
 
-def _placed_from(history: History, begin_ns: int) -> Iterator[Operation]:
-    """Those that were asked for from a time on and answered with a position."""
-    for row, (invoke_ns, position) in enumerate(zip(history.invoked, history.positions, strict=True)):
-        if invoke_ns >= begin_ns and position != ABSENT:
+def _placed_from(evidence: Evidence, begin_ns: int) -> Iterator[Operation]:
+    """Those that were asked for from a time on and answered, with their positions. A call has that of its entry."""
+    history = evidence.operations
+    rows = [row for row, invoke_ns in enumerate(history.invoked) if invoke_ns >= begin_ns and IS_OK[history.kinds[row]]]
+    calls = evidence.call_times if any(IS_CALL[history.kinds[row]] for row in rows) else None
+    for row in rows:
+        taken = None if calls is None else calls.taken.get(history.ids[row])
+        if taken is not None:
+            yield replace(taken.call, position=taken.position)
+        elif history.positions[row] != ABSENT:
             yield history.at(row)
 
 
 CONVERGENCE: Final = Checker(
     "convergence",
     (Promise.RUN_CONVERGED,),
-    frozenset((Source.HISTORY, Source.FAULTS, Source.TRACES)),
+    frozenset((Source.HISTORY, Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER)),
     lambda evidence: [converged_then(evidence.manifest, _shown(evidence))],
 )
 TRAFFIC: Final = Checker(

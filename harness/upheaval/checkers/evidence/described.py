@@ -1,5 +1,7 @@
-"""What the manifest says of members and load, held to what members and clients left: services, seed, load;
-and what clients wrote down of their sessions, held to the history and the log.
+"""What the manifest says of members and load, held to what members and clients left: services, seed, load.
+
+What it demands, held to the text of the scenario. What clients wrote down of their sessions, held to the history and
+the log.
 
 A part of the promise that the files of a run belong together.
 """
@@ -10,6 +12,7 @@ from typing import Final
 
 from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.promises import promise_named
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, Operation, Outcome, SessionEnd, history
@@ -21,6 +24,8 @@ _FUNCTIONS: Final = {
 }
 _REGISTER: Final = re.compile(r"r(\d+)")
 """The key of a register that a load asks for."""
+_DEMAND: Final = re.compile(r"\s*promise\s+(.*\S)")
+"""A statement of a scenario, without its comment."""
 _SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
 
 
@@ -35,6 +40,18 @@ def require_described(
     for facts in traces:
         _require_services(manifest, facts)
     _require_load(manifest, operations, manifest.workload.get("keys") if has_one_load else None)
+
+
+def require_demands(manifest: Manifest, scenario: str) -> None:
+    """Raises `Broken` when the manifest demands other promises than the text of the run's scenario."""
+    statements = (_DEMAND.match(line.partition("#")[0]) for line in scenario.split("\n"))
+    demanded = [promise_named(statement[1]) or statement[1] for statement in statements if statement]
+    for promise in demanded:
+        if promise not in manifest.demanded:
+            raise Broken(Verdict.INVALID, f"run.scenario demands {promise}, manifest.json does not")
+    for promise in manifest.demanded:
+        if promise not in demanded:
+            raise Broken(Verdict.INVALID, f"manifest.json demands {promise}, run.scenario does not")
 
 
 def _require_seed(manifest: Manifest) -> None:

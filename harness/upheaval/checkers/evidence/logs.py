@@ -431,6 +431,6 @@ def _read_operation(message: bytes, end: int, witness: WitnessLog) -> LogEntry |
     try:
         operation_id, function, key, value = decode_operation(payload)
     except DecodeError:
-        witness.calls.append(CallEntry(end, call_digest(payload), session_id))
+        witness.calls.append(CallEntry(end, call_digest(payload), session_id, term_id, timestamp))
         return None
     return LogEntry(end, operation_id, function, key, value, timestamp, session_id, term_id)

@@ -6,6 +6,7 @@ This module knows files and facts; it knows no promise and no verdict.
 from collections.abc import Sequence
 from functools import cached_property
 
+from upheaval.checkers.evidence.call_times import CallTimes, call_times
 from upheaval.checkers.evidence.leader_clocks import LeaderClock, leader_clocks
 from upheaval.checkers.evidence.logs import ComparedLogs, WitnessLog, compare_logs
 from upheaval.checkers.evidence.positions import TracedPositions, finals_of, traced_positions
@@ -62,15 +63,26 @@ class Evidence:
     @cached_property
     def attribution(self) -> Attribution:
         """Which calls are known to be answered."""
-        if not self.operations.has_calls():
-            return Attribution(())
-        calls = [operation for operation in self.operations if operation.f is Function.CALL]
-        return attributed(calls, self.strays)
+        return attributed(self.sent_calls, self.strays) if self.sent_calls else Attribution(())
+
+    @cached_property
+    def sent_calls(self) -> Sequence[Operation]:
+        """The same calls as the history has them."""
+        has_calls = self.operations.has_calls()
+        return [operation for operation in self.operations if operation.f is Function.CALL] if has_calls else ()
 
     @cached_property
     def counted_calls(self) -> CountedCalls:
         """The calls, and what the log has of them."""
         return count_calls(self.calls, () if self.whole_log is None else self.whole_log.calls)
+
+    @cached_property
+    def call_times(self) -> CallTimes | None:
+        """When the log took the calls; None where that is not known of every entry, or there is no whole log."""
+        if not self.sent_calls:
+            return CallTimes()
+        log = self.whole_log
+        return None if log is None else call_times(self.sent_calls, log.calls, self.clocks, log.events.time_unit)
 
     @cached_property
     def placed(self) -> PlacedHistory:

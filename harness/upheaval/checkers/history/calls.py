@@ -22,6 +22,10 @@ class CallEntry:
     digest: str
     session: int = field(default=-1, compare=False)
     """The cluster session that it came from, -1 where that is not looked at."""
+    term: int = field(default=-1, compare=False)
+    """The leadership term of the leader that took it, -1 where that is not looked at."""
+    timestamp: int = field(default=0, compare=False)
+    """The cluster's time."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.evidence.call_times import TakenCall
 from upheaval.checkers.evidence.events import LogEvents, SessionFacts, units_of_ms
 from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock, clocks_by_term
 from upheaval.checkers.evidence.logs import WitnessLog
@@ -72,17 +73,22 @@ def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
 
 
 def is_slow(operation: Operation, known: ClientTimes) -> bool:
-    """Whether its answer took too long; that of a custom service may take what it likes."""
+    """Whether its answer took too long. Calls are judged by their entries: a custom service answers when it likes."""
     if operation.f is Function.CALL or operation.outcome is not Outcome.OK or operation.complete_ns is None:
         return False
     return operation.complete_ns - operation.invoke_ns > known.answer_ns
 
 
 def judge_client_times(
-    known: ClientTimes, slow: Iterable[Operation], events: LogEvents, clocks: Iterable[LeaderClock]
+    known: ClientTimes,
+    slow: Iterable[Operation],
+    events: LogEvents,
+    clocks: Iterable[LeaderClock],
+    taken: Iterable[TakenCall] = (),
 ) -> list[Result]:
     """One result."""
     missed = [broken for each in slow if (broken := _late_answer(each, known))]
+    missed += [broken for each in taken if (broken := _late_entry(each, known))]
     judge = _Sessions(known, events, clocks)
     judged = 0
     try:
@@ -112,6 +118,23 @@ def _late_answer(operation: Operation, known: ClientTimes) -> Broken | None:
     )
     late_ms = -(-late_ns // MS)
     return Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id, late_ms=late_ms)
+
+
+def _late_entry(taken: TakenCall, known: ClientTimes) -> Broken | None:
+    call = taken.call
+    if taken.earliest_ns - call.invoke_ns <= known.answer_ns:
+        return None
+    late_ns = taken.earliest_ns - _due_ns(call.invoke_ns, known.answer_ns, sorted([*known.disturbances, *taken.busy]))
+    if late_ns <= 0:
+        return None
+    waited_ms = (taken.earliest_ns - call.invoke_ns) // MS
+    detail = (
+        f"call {call.key} (operation {call.id}) is in the log only {waited_ms} ms after it was sent, at position "
+        f"{taken.position} (allowed: {known.answer_ns // MS} ms from then, or from what was done to the cluster)"
+    )
+    late_ms = -(-late_ns // MS)
+    about = {"position": taken.position, "operation": call.id, "late_ms": late_ms}
+    return Broken(Verdict.INVALID, detail, members=(taken.member_id,), **about)
 
 
 def _due_ns(start_ns: int, allowed_ns: int, disturbances: Iterable[tuple[int, int]]) -> int:
@@ -219,7 +242,9 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     times = enumerate(zip(history.invoked, history.completed, strict=True))
     long = (history.at(row) for row, (invoke_ns, complete_ns) in times if complete_ns - invoke_ns > known.answer_ns)
     slow = [operation for operation in long if is_slow(operation, known)]
-    return excused(judge_client_times(known, slow, log.events, evidence.clocks), lambda: evidence.stall)
+    calls = evidence.call_times
+    taken = () if calls is None else calls.taken.values()
+    return excused(judge_client_times(known, slow, log.events, evidence.clocks, taken), lambda: evidence.stall)
 
 
 CLIENT_TIMES: Final = Checker(

@@ -1,7 +1,7 @@
 """The promise of progress: while a leader and a quorum with it are well, somebody who asks is answered in time.
 
 From the history, the members' traces and what was done to them. Members that had a fault are left out, and the others
-must do without them. This module knows nothing of logs.
+must do without them. A custom service answers when it likes: a call waits until the log has it.
 """
 
 from array import array
@@ -11,6 +11,7 @@ from itertools import chain, compress, pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.call_times import CallTimes
 from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.stalls import explained
 from upheaval.checkers.evidence.trace_facts import TraceFacts
@@ -26,6 +27,8 @@ _SERVES: Final = "CLOSED"
 """The state of an election that is over."""
 _LOST_MAX: Final = 2
 """So many answers of one session may be lost on their way without a word about the cluster."""
+_UNKNOWN: Final = -1
+"""In the place of the time at which a client stopped waiting."""
 _TAKES: Final = "ACTIVE"
 """The state of a module that takes what clients send."""
 
@@ -54,12 +57,19 @@ class _Silence:
     """When its session had been answered last before it."""
 
 
-def check_progress(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], history: History) -> list[Result]:
-    """One result."""
-    asked = _Asked(history, list(_fault_moments(run)))
+def check_progress(
+    run: RunFolder,
+    manifest: Manifest,
+    traces: Sequence[TraceFacts],
+    history: History,
+    calls: CallTimes | None = None,
+) -> list[Result]:
+    """One result. Without the times of calls, only operations of shipped services are judged."""
+    asked = _Asked(history, list(_fault_moments(run)), calls)
     services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
     if not asked.sessions:
-        return [NotApplicable(Promise.PROGRESS, "no session took an operation of a shipped service")]
+        why = "no session took an operation of a shipped service, or a call at a time that the log and a trace show"
+        return [NotApplicable(Promise.PROGRESS, why)]
     if not any(each.is_leader for each in services):
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
@@ -68,7 +78,7 @@ def check_progress(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
             judge.look_at_idle_leaders(begin_ns, asked.last_before(end_ns))
-            judge.look_at_lost_clients(begin_ns, asked.last_before(end_ns, of_shipped=True))
+            judge.look_at_lost_clients(begin_ns, asked.last_waiting_before(end_ns))
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -79,60 +89,80 @@ def check_progress(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
 
 
 class _Asked:
-    """What clients asked, and when they were answered."""
+    """What clients asked, and when each stopped waiting: at its answer, or where the log has its call."""
 
-    def __init__(self, history: History, fault_moments: Sequence[int]) -> None:
+    def __init__(self, history: History, fault_moments: Sequence[int], calls: CallTimes | None) -> None:
         self.sessions: dict[int, array[int]] = {}
-        """By session the rows of what it took of shipped services, where it was ever answered."""
+        """By session the rows of what it took, where it was ever answered."""
         self._history = history
         self._fault_moments = fault_moments
-        kinds = history.kinds
-        for row, (kind, session) in enumerate(zip(kinds, history.sessions, strict=True)):
-            if session is not None and not IS_FAIL[kind] and not IS_CALL[kind]:
+        self._entries_ns = () if calls is None else calls.entries_ns
+        self._released = self._releases(calls)
+        for row, (kind, session) in enumerate(zip(history.kinds, history.sessions, strict=True)):
+            if session is not None and not IS_FAIL[kind] and self._released[row] != _UNKNOWN:
                 self.sessions.setdefault(session, array("I")).append(row)
         for session, rows in list(self.sessions.items()):
-            if not any(IS_OK[kinds[row]] for row in rows):
+            if all(self._released[row] == NEVER_NS for row in rows):
                 del self.sessions[session]
-        self.answer_count = sum(map(IS_OK.__getitem__, kinds))
+        self.answer_count = sum(map(IS_OK.__getitem__, history.kinds))
+
+    def _releases(self, calls: CallTimes | None) -> "array[int]":
+        """By row, when it stopped waiting: `NEVER_NS` for never, `_UNKNOWN` where nothing says so."""
+        history = self._history
+        answered = zip(history.completed, history.kinds, strict=True)
+        released = array("q", (completed if IS_OK[kind] else NEVER_NS for completed, kind in answered))
+        if history.has_calls():
+            for row in compress(range(len(history)), map(IS_CALL.__getitem__, history.kinds)):
+                released[row] = _release_of(history.ids[row], calls)
+        return released
 
     def answers(self) -> Iterator[int]:
-        """When anybody was answered, in order."""
+        """When anybody was answered, or the log took a call, in order."""
         history = self._history
         times = array("q", compress(history.completed, map(IS_OK.__getitem__, history.kinds)))
+        times.extend(self._entries_ns)
         return map(times.__getitem__, in_order(times))
 
-    def last_before(self, end_ns: int, *, of_shipped: bool = False) -> int:
-        """When anybody asked last, in a session or for one: of anything, or of a shipped service. A service of the
-        user's own may take its time.
-        """
+    def last_before(self, end_ns: int) -> int:
+        """When anybody asked last, in a session or for one."""
+        return max(filter(end_ns.__gt__, self._history.invoked), default=0)
+
+    def last_waiting_before(self, end_ns: int) -> int:
+        """The same of those of whom it is known until when they waited, if only for a session."""
         history = self._history
-        moments: Iterable[int] = history.invoked
-        if of_shipped and history.has_calls():
-            moments = compress(moments, (not IS_CALL[kind] for kind in history.kinds))
-        return max(filter(end_ns.__gt__, moments), default=0)
+        columns = zip(history.kinds, self._released, strict=True)
+        is_known = (IS_FAIL[kind] or released != _UNKNOWN for kind, released in columns)
+        return max(filter(end_ns.__gt__, compress(history.invoked, is_known)), default=0)
 
     def silences(self, begin_ns: int, end_ns: int) -> Iterator[_Silence]:
         """Of each session in a time without any answer: from when to when its client is known to have waited for one.
 
         The process of the clients is known to have run when it asked: members go on while it is stopped.
         """
-        invoked, completed, kinds = self._history.invoked, self._history.completed, self._history.kinds
+        invoked, released = self._history.invoked, self._released
         moments = chain((invoked[row] for rows in self.sessions.values() for row in rows), self._fault_moments)
         last_ns = max(filter(end_ns.__gt__, moments), default=begin_ns)
         for rows in self.sessions.values():
-            answers = (completed[row] for row in rows if IS_OK[kinds[row]])
-            answered_ns = max((each for each in answers if each <= begin_ns), default=None)
+            answered_ns = max((released[row] for row in rows if released[row] <= begin_ns), default=None)
             if answered_ns is None:
                 continue
-            later = (row for row in rows if IS_OK[kinds[row]] and completed[row] >= end_ns)
+            later = (row for row in rows if end_ns <= released[row] < NEVER_NS)
             waited_ns = min((max(begin_ns, invoked[row]) for row in later), default=None)
             # Who was never answered may have given up at any time.
-            never = [invoked[row] for row in rows if not IS_OK[kinds[row]] and begin_ns < invoked[row] < end_ns]
+            never = [invoked[row] for row in rows if released[row] == NEVER_NS and begin_ns < invoked[row] < end_ns]
             begun = never if len(never) > _LOST_MAX else []
             if waited_ns is not None:
                 yield _Silence(min([waited_ns, *begun]), last_ns, answered_ns)
             elif begun:
                 yield _Silence(min(begun), max(never), answered_ns)
+
+
+def _release_of(call_id: int, calls: CallTimes | None) -> int:
+    if calls is None:
+        return _UNKNOWN
+    if call_id in calls.missing:
+        return NEVER_NS
+    return max(calls.taken[call_id].latest_ns, 0) if call_id in calls.taken else _UNKNOWN
 
 
 def _fault_moments(run: RunFolder) -> Iterator[int]:
@@ -258,6 +288,8 @@ class _Judge:
 PROGRESS: Final = Checker(
     "progress",
     (Promise.PROGRESS,),
-    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.CONTROLS)),
-    lambda evidence: check_progress(evidence.run, evidence.manifest, evidence.traces, evidence.operations),
+    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.CONTROLS)) | {Source.ARCHIVES, Source.CLUSTER},
+    lambda evidence: check_progress(
+        evidence.run, evidence.manifest, evidence.traces, evidence.operations, evidence.call_times
+    ),
 )

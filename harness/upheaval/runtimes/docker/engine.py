@@ -45,6 +45,7 @@ def connect() -> Client:
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
         raise EnvironmentFault("engines at ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
     try:
+        _keep_off_proxies()
         client = docker.from_env()
         with closed_on_failure(client):
             client.ping()
@@ -58,6 +59,19 @@ def connect() -> Client:
         wanted = ".".join(map(str, OLDEST_API))
         raise EnvironmentFault(f"the Docker engine is too old: it has API {version}, {wanted} (engine 20.10) is needed")
     return client
+
+
+def _keep_off_proxies() -> None:
+    """A proxy of the caller serves the way to the internet: an engine at tcp:// is reached directly.
+
+    The variables are those of the process, because testcontainers makes clients of its own.
+    """
+    host = urlsplit(os.environ.get("DOCKER_HOST", "")).hostname
+    if host is None:
+        return
+    exempt = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if host not in exempt.split(","):
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(filter(None, (exempt, host)))
 
 
 def context_problem() -> str | None:

@@ -1,27 +1,29 @@
-"""Snapshots that a test does not ask for: before the first fault and after each heal.
+"""Snapshots that no test and no scenario asks for: before the first fault and after each heal.
 
-What a snapshot leaves out shows when it is compared with a replay of the log, and a test that takes none shows nothing
-of it. One is only taken from a calm cluster, so that none fails by what the test does to the members.
+What a snapshot leaves out shows when it is compared with a replay of the log, and a run that takes none shows nothing
+of it. One is only taken from a calm cluster, so that none fails by what is done to the members.
 """
 
 from contextlib import suppress
 
-from upheaval.cluster import perform
+from upheaval.cluster.control import perform
+from upheaval.cluster.ending import Ending
 from upheaval.errors import UnknownOutcome
 from upheaval.records import AdminCommand
-from upheaval.testing.backend import Tested
 
 TIMEOUT_S = 30.0
 _ACTIVE = "ACTIVE"
 
 
 class Witnesses:
-    """Of one cluster. `is_on` is False where none are wanted."""
+    """Of one cluster. `is_on` is False where none are wanted.
 
-    def __init__(self, target: Tested, *, is_on: bool) -> None:
+    A shipped service takes none: its answers have its state.
+    """
+
+    def __init__(self, target: Ending, service: str, *, is_on: bool) -> None:
         self._target = target
-        self._is_due = is_on
-        self._is_on = is_on
+        self._is_on = self._is_due = is_on and ":" in service
 
     def take_if_due(self) -> None:
         """Take the one that is due, as soon as the cluster is calm; there must be no fault."""

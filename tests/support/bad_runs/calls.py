@@ -1,0 +1,134 @@
+"""Runs in which the log takes calls of clients too late, never, or at impossible times."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.bad_runs.bad_run import CALLS_RUN, QUIET_S, BadRun
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
+
+_MS = 10**6
+_Lines = list[dict[str, Any]]
+
+
+def _change(run: Path, change: Callable[[_Lines], None], **timeouts: int) -> None:
+    """Of the history; `timeouts` are those of the members, so that less than the quiet time is too long.
+
+    The code of the service is not looked for: what is judged here needs none.
+    """
+    path, manifest = run / "history.jsonl", run / "manifest.json"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    change(lines)
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    short = {"leader_heartbeat_ns": 200 * _MS, "election_ns": 20 * _MS, **timeouts}
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "timeouts": short, "source": ""}))
+
+
+def _around_quiet(lines: _Lines) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The last call before the quiet time, and the first after it, of one session."""
+    last = next(
+        number
+        for number, line in enumerate(lines[1:])
+        if line["invoke_ns"] - lines[number]["complete_ns"] > QUIET_S * 10**9 // 2
+    )
+    before = lines[last]
+    return before, next(line for line in lines[last + 1 :] if line["session"] == before["session"])
+
+
+def a_call_waits_through_the_quiet_time(run: Path) -> None:
+    def change(lines: _Lines) -> None:
+        before, after = _around_quiet(lines)
+        after["invoke_ns"] = before["complete_ns"] + 1
+
+    _change(run, change)
+
+
+def calls_in_the_quiet_time_are_never_taken(run: Path) -> None:
+    """They ask in the session that was answered before, whose client waits for none of them."""
+
+    def change(lines: _Lines) -> None:
+        _add_lost(lines, 4, session=_around_quiet(lines)[0]["session"], outcome="unknown")
+
+    _change(run, change)
+
+
+def nobody_gets_a_session_in_the_quiet_time(run: Path) -> None:
+    _change(run, lambda lines: _add_lost(lines, 4, session=None, outcome="fail"), session_ns=1 * _MS)
+
+
+def _add_lost(lines: _Lines, count: int, *, session: int | None, outcome: str) -> None:
+    before, after = _around_quiet(lines)
+    step_ns = (after["invoke_ns"] - before["complete_ns"]) // (count + 1)
+    lost = {"complete_ns": None, "result": None, "position": None, "session": session, "outcome": outcome}
+    lines += [
+        {
+            **before,
+            **lost,
+            "id": 10**6 + number,
+            "process": 10**6 + number,
+            "value": f"{number:064x}",
+            "invoke_ns": before["complete_ns"] + 1 + number * step_ns,
+        }
+        for number in range(count)
+    ]
+
+
+def a_call_is_asked_when_the_run_had_converged(run: Path) -> None:
+    def change(lines: _Lines) -> None:
+        for moment in ("invoke_ns", "complete_ns"):
+            lines[-1][moment] += 1000 * 10**9
+
+    _change(run, change)
+
+
+def a_call_is_asked_long_before_the_run_had_converged_and_answered_after_it(run: Path) -> None:
+    """What is judged is when it was asked: this one is good."""
+
+    def change(lines: _Lines) -> None:
+        lines[-1]["complete_ns"] += 1000 * 10**9
+
+    _change(run, change)
+
+
+CALLS = (
+    BadRun(
+        CALLS_RUN,
+        a_call_waits_through_the_quiet_time,
+        Promise.PROGRESS,
+        ("nobody was answered for 7", "and members 0, 1, 2 were well (allowed: 1320 ms)"),
+    ),
+    BadRun(
+        CALLS_RUN,
+        calls_in_the_quiet_time_are_never_taken,
+        Promise.PROGRESS,
+        ("nobody was answered for 6", "and members 0, 1, 2 were well (allowed: 1320 ms)"),
+    ),
+    BadRun(
+        CALLS_RUN,
+        nobody_gets_a_session_in_the_quiet_time,
+        Promise.PROGRESS,
+        ("nobody was answered for ", "and members 0, 1, 2 were well (allowed: 1322 ms)"),
+    ),
+    BadRun(
+        CALLS_RUN,
+        a_call_waits_through_the_quiet_time,
+        Promise.CLIENTS_IN_TIME,
+        ("call request (operation 81) is in the log only 7", "(allowed: 6320 ms from then"),
+    ),
+    BadRun(
+        CALLS_RUN,
+        a_call_is_asked_when_the_run_had_converged,
+        Promise.RUN_CONVERGED,
+        ("operation id=159, at position", "was asked for at 10"),
+        Verdict.UNKNOWN,
+    ),
+    BadRun(
+        CALLS_RUN,
+        a_call_is_asked_long_before_the_run_had_converged_and_answered_after_it,
+        Promise.RUN_CONVERGED,
+        ("3 members at position",),
+        Verdict.VALID,
+    ),
+)
