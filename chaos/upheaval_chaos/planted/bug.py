@@ -72,14 +72,14 @@ CATALOGUE: Final = (
     PlantedBug(
         requests_of_services.every_seventh_service_message_garbled,
         "each seventh message that a service offers to the log is changed",
-        "snapshot-is-replay",
-        1,
+        "money-conserved",
+        7,
     ),
     PlantedBug(
         requests_of_services.every_seventh_service_message_lost,
         "each seventh message that a service offers to the log is forgotten",
-        "snapshot-is-replay",
-        1,
+        "money-conserved",
+        7,
     ),
     PlantedBug(
         requests_of_services.every_seventh_timer_lost,

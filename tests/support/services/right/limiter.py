@@ -1,4 +1,4 @@
-"""A rate limiter: each key has a bucket of tokens, which a timer fills up again. Deadlines are in the cluster's unit."""
+"""A rate limiter: each key has a bucket of tokens that a timer refills. Deadlines are in the cluster's unit."""
 
 import json
 

@@ -66,7 +66,8 @@ def cells(sensor):
 
 def draw(random):
     do = random.choice(["measure", "measure", "measure", "read"])
-    return {"do": do, "sensor": f"s{random.randint(1, 12)}", "value": random.choice([0.1, -0.0, 1e300, random.random()])}
+    value = random.choice([0.1, -0.0, 1e300, random.random()])
+    return {"do": do, "sensor": f"s{random.randint(1, 12)}", "value": value}
 
 
 work = work_of_two(draw)
