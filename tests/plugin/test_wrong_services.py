@@ -65,7 +65,7 @@ def test_a_right_service_of_another_kind_is_valid_whatever_happens(name: str, se
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", (*RIGHT, *RIGHT_WITH_USERS))
+@pytest.mark.parametrize("name", [*RIGHT, *RIGHT_WITH_USERS])
 @pytest.mark.parametrize("seed", RUNS_OF_A_NIGHT)
 def test_a_right_service_is_valid_on_processes(name: str, seed: int, tmp_path: Path) -> None:
     require_valid(judged_right(name, tmp_path / "run", runtime="process", seed=seed))

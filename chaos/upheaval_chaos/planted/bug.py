@@ -123,9 +123,7 @@ CATALOGUE: Final = (
         "snapshot-is-replay",
         1,
     ),
-    PlantedBug(
-        requests_of_services.timer_fires_40_ms_early, "a leader fires a timer 40 ms early", "timers-kept", 19
-    ),
+    PlantedBug(requests_of_services.timer_fires_40_ms_early, "a leader fires a timer 40 ms early", "timers-kept", 19),
     PlantedBug(requests_of_services.timer_fires_5_s_late, "a leader fires a timer 5 s late", "timers-kept", 19),
     PlantedBug(
         services.timer_fires_again, "a timer that has expired is still there for the next leader", "timers-kept", 149

@@ -54,10 +54,15 @@ def test_a_session_that_was_lost_before_its_client_asked_anything_is_not_accused
         pytest.param(replace(LOST, ended_ns=2 * S), id="it ended before its leader led"),
         pytest.param(replace(LOST, followed_term_id=2), id="the next leader knew it"),
         pytest.param(replace(LOST, session=7), id="its leader committed one with a higher id"),
+        pytest.param(replace(LOST, session=8 + 1_000 + 2_000_001), id="its leader had no time for so many"),
     ],
 )
 def test_a_session_that_no_deposed_leader_can_have_opened_is_found(end: SessionEnd) -> None:
     assert found(end) == accused(end)
+
+
+def test_a_leader_takes_an_id_for_each_request_that_it_has_time_for() -> None:
+    assert found(replace(LOST, session=8 + 1_000 + 2_000_000)) is None
 
 
 def test_a_session_with_an_answer_was_committed() -> None:

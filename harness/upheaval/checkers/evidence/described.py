@@ -16,6 +16,7 @@ from upheaval.checkers.promises import promise_named
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, Operation, Outcome, SessionEnd, history
+from upheaval_node.types import S
 
 _FUNCTIONS: Final = {
     "ledger": frozenset(history.LEDGER),
@@ -26,6 +27,10 @@ _REGISTER: Final = re.compile(r"r(\d+)")
 """The key of a register that a load asks for."""
 _DEMAND: Final = re.compile(r"\s*promise\s+(.*\S)")
 """A statement of a scenario, without its comment."""
+_IDS_A_SECOND: Final = 100_000
+"""More requests for sessions than a member reads."""
+_IDS_AT_ONCE: Final = 1_000
+"""Those that wait when a leader begins, or come at one simulated moment."""
 _SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
 
 
@@ -116,13 +121,17 @@ def require_sessions(
 def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces: Sequence[TraceFacts]) -> bool:
     """Whether its leader may have appended the opening and lost the entry to a later leader.
 
-    A leader numbers sessions upwards and commits in order: the id is past all that the log opened up to that term. A
-    later leader does not know the session, so its client followed none.
+    A leader numbers sessions upwards and commits in order: the id is past all that the log opened up to that term. Each
+    request for a session takes an id, so time bounds how far past. A later leader does not know the session, so its
+    client followed none.
     """
     term = end.leadership_term_id
     leads = [lead for facts in traces if term in facts.terms for lead in facts.terms[term].leads]
     has_led = any(lead.begin_ns <= end.ended_ns for lead in leads)
     is_deposed = any(known.leads for facts in traces for later, known in facts.terms.items() if later > term)
-    up_to_term = (facts for facts in opened if facts.open_term is not None and facts.open_term <= term)
-    is_past_committed = all(facts.session_id < end.session for facts in up_to_term)
-    return has_led and is_deposed and is_past_committed and end.followed_term_id == term
+    up_to_term = (facts.session_id for facts in opened if facts.open_term is not None and facts.open_term <= term)
+    committed_id = max(up_to_term, default=0)
+    begins_ns = (lead.begin_ns for facts in traces for known in facts.terms.values() for lead in known.leads)
+    led_ns = end.ended_ns - min(begins_ns, default=end.ended_ns)
+    is_in_reach = committed_id < end.session <= committed_id + _IDS_AT_ONCE + led_ns * _IDS_A_SECOND // S
+    return has_led and is_deposed and is_in_reach and end.followed_term_id == term
