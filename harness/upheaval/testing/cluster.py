@@ -14,7 +14,7 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import Witnesses, end_run, needs_closing_snapshot, perform
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.operations.restore import Source, examine
+from upheaval.operations.restore import Source, examine, with_protocol_of
 from upheaval.records import (
     OWN_SYSTEM,
     STANDBY,
@@ -146,6 +146,8 @@ class Cluster:
             planted=planted,
             system=system,
         )
+        if origin is not None:
+            spec = with_protocol_of(origin, spec)
         make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
         self._backend = make(path, spec, origin)
         taken = Witnesses(self._backend.target, service, is_on=witnesses)
@@ -153,7 +155,7 @@ class Cluster:
         self.workload = Workload(self)
         self.backup = Backup(self._backend)
         self.standby = Backup(self._backend, f"{STANDBY}-0")
-        self._schema_file = os.fspath(schema)
+        self._schema_file = spec.schema
         self._clients: list[Client] = []
         self._is_down = False
         self._has_commands = False

@@ -8,6 +8,7 @@ from upheaval.checkers.evidence.described import require_sessions
 from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.term_facts import Lead, TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.columns import History
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
@@ -27,7 +28,7 @@ def found(
 ) -> Finding | None:
     opened = {facts.session_id: facts for facts in (COMMITTED, LATER)}
     try:
-        require_sessions(operations, ends, opened, traces)
+        require_sessions(History.of(operations), ends, opened, traces)
     except Broken as broken:
         return broken.finding(Promise.EVIDENCE_BOUND)
     return None

@@ -12,10 +12,11 @@ from typing import Final
 
 from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.columns import IS_CALL, IS_OK, KINDS, History
 from upheaval.checkers.promises import promise_named
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Verdict
-from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, Operation, Outcome, SessionEnd, history
+from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, SessionEnd, history
 from upheaval_node.types import S
 
 _FUNCTIONS: Final = {
@@ -35,7 +36,7 @@ _SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
 
 
 def require_described(
-    manifest: Manifest, operations: Iterable[Operation], traces: Sequence[TraceFacts], *, has_one_load: bool
+    manifest: Manifest, operations: History, traces: Sequence[TraceFacts], *, has_one_load: bool
 ) -> None:
     """Raises `Broken` for the first thing of which the manifest says otherwise.
 
@@ -77,22 +78,26 @@ def _require_services(manifest: Manifest, facts: TraceFacts) -> None:
     raise Broken(Verdict.INVALID, detail, members=(facts.member_id,))
 
 
-def _require_load(manifest: Manifest, operations: Iterable[Operation], keys: Json) -> None:
+def _require_load(manifest: Manifest, operations: History, keys: Json) -> None:
     """Clients ask for what a service of the run can do, and for keys of the load."""
     services = services_of(manifest)
     known = frozenset[Function]().union(*(_FUNCTIONS.get(service, ()) for service in services))
+    others = {code for code, (f, _) in enumerate(KINDS) if known and f is not Function.CALL and f not in known}
+    if others.intersection(operations.kinds):
+        operation = operations.at(next(row for row, kind in enumerate(operations.kinds) if kind in others))
+        detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
+        raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+    if type(keys) is not int:
+        return
     for operation in operations:
-        if known and operation.f is not Function.CALL and operation.f not in known:
-            detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
-            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
         key = _REGISTER.fullmatch(operation.key)
-        if key and type(keys) is int and int(key[1]) >= keys:
+        if key and int(key[1]) >= keys:
             detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
             raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
 
 
 def require_sessions(
-    operations: Iterable[Operation],
+    operations: History,
     ends: Iterable[SessionEnd],
     opened: Mapping[int, SessionFacts],
     traces: Sequence[TraceFacts],
@@ -103,12 +108,13 @@ def require_sessions(
     throw the entry away, so a session of a deposed leader need not be in the log.
     """
     answered = set[int]()
-    for operation in operations:
-        if operation.outcome is not Outcome.OK:
+    for row, (kind, session) in enumerate(zip(operations.kinds, operations.sessions, strict=True)):
+        if not IS_OK[kind]:
             continue
-        if operation.session is not None:
-            answered.add(operation.session)
-        elif operation.f is not Function.CALL:
+        if session is not None:
+            answered.add(session)
+        elif not IS_CALL[kind]:
+            operation = operations.at(row)
             detail = f"history.jsonl has operation id={operation.id}, which was answered, without its session"
             raise Broken(Verdict.UNKNOWN, detail, position=operation.position, operation=operation.id)
     for end in ends:
