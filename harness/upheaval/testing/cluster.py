@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from upheaval.accepts import Accepts
 from upheaval.checkers.judge import verify_run
@@ -32,10 +32,16 @@ from upheaval.testing.backend import Backend, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.calls import RETRY_WAIT_S, Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
+from upheaval.testing.drawn import drawn
 from upheaval.testing.together import Ask, ask_together
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 from upheaval_node.sbe import SbeSchema
 from upheaval_node.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+T = TypeVar("T")
 
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
@@ -263,6 +269,13 @@ class Cluster:
         client = self._backend.client(timeout_s, accepts)
         self._clients.append(client)
         return client
+
+    def drawn(self, strategy: "SearchStrategy[T]", count: int) -> list[T]:
+        """So many values of a strategy of hypothesis, by the seed of this cluster; they may repeat.
+
+        Raises `UsageError` where hypothesis is not installed.
+        """
+        return drawn(strategy, count, self.seed)
 
     def together(
         self,
