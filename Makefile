@@ -15,7 +15,7 @@ SEED ?= 1
 COUNT ?= 20
 AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench wheel docs clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench wheel workflows docs clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ check: $(VENV)/.dev ## Lint, formatting, types, import contracts, workflows and 
 	@$(BIN)/yamllint .github action.yml .pre-commit-config.yaml
 	@$(BIN)/zizmor --offline --quiet --no-progress .
 	@$(BIN)/hadolint images/*/Dockerfile
+
+workflows: ## Check the workflows with actionlint (needs Go; shellcheck too, where it is there)
+	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
 
 test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) ## The checks and everything that this machine can run, and what it could not
 	@$(BIN)/python tools/run_tests.py --require "$(REQUIRE)"

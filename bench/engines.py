@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import psutil
 
-from support.built_runs import good_run, new_term, session_message
+from support.built_runs import good_run, new_term, session_message, session_open
 from support.spark_master import spark_master
 from upheaval.checkers.history.model import Model
 from upheaval.checkers.judge import verify_run
@@ -78,7 +78,7 @@ def make_run(folder: Path, count: int) -> None:
         space = (REGISTER, REGISTER, LIST, ECHO)[key % 4]
         of_keys.append(list(key_operations(random, space, f"key-{key}", key * OPERATIONS_OF_A_KEY)))
     built = good_run(0)
-    messages, position = [new_term(0, 0)], 0
+    messages, position = [new_term(0, 0), session_open()], 0
     for turn in range(OPERATIONS_OF_A_KEY):
         for key, operations in enumerate(of_keys):
             number, f, value, result = operations[turn]

@@ -64,13 +64,17 @@ def entries() -> list[Entry]:
     return sorted(found, key=lambda entry: order.index(entry.group))
 
 
-def files_of(checker: Checker) -> str:
-    """The files that the checker reads, as patterns of paths in the run folder."""
+def evidence_of(checker: Checker) -> str:
+    """What the checker reads besides the manifest."""
     if len(checker.needs) == len(Source):
-        return "every file of the run folder"
-    patterns = [pattern for source in Source if source in checker.needs for pattern in FILES[source]]
-    code = [str(Source.CODE)] if Source.CODE in checker.needs else []
-    return ", ".join(["`manifest.json`", *(f"`{pattern}`" for pattern in patterns), *code])
+        return "everything"
+    return ", ".join(source for source in Source if source in checker.needs) or "manifest"
+
+
+def sources() -> str:
+    """A table of the files of each kind of evidence."""
+    rows = [f"| {source} | {', '.join(f'`{pattern}`' for pattern in FILES[source])} |" for source in Source]
+    return "\n".join(["| evidence | files |", "|---|---|", *(row for row in rows if "`" in row)])
 
 
 def facts(entry: Entry, tests: str) -> str:
@@ -82,7 +86,7 @@ def facts(entry: Entry, tests: str) -> str:
             "",
             f"**{entry.promise.sentence}**",
             "",
-            f"- Evidence: {files_of(entry.checker)}",
+            f"- Evidence: {evidence_of(entry.checker)}",
             f"- Checker: [`{path.relative_to('upheaval/checkers')}`](../harness/{path})",
             tests,
         ]
@@ -90,9 +94,18 @@ def facts(entry: Entry, tests: str) -> str:
 
 
 def index(everything: list[Entry]) -> str:
-    """A table of all promises, with links."""
-    rows = [f"| [`{promise.value}`](#{promise.value}) | {promise.sentence} |" for promise, _, _ in everything]
-    return "\n".join(["| id | promise |", "|---|---|", *rows])
+    """A table of all promises by group, with links."""
+    rows = [
+        f"| [{title}](#{title.lower().replace(' ', '-')}) | {', '.join(links)} |"
+        for group, title in GROUPS.items()
+        if (links := [f"[{promise.value}](#{promise.value})" for promise, _, _ in of_group(everything, group)])
+    ]
+    return "\n".join(["| about | promises |", "|---|---|", *rows])
+
+
+def of_group(everything: list[Entry], group: str) -> list[Entry]:
+    """Those with a checker in that package."""
+    return [entry for entry in everything if entry.group == group]
 
 
 def sections(text: str) -> Iterator[tuple[str, str, str]]:
@@ -111,7 +124,7 @@ def current(text: str) -> str:
         raise SystemExit(f"{PAGE} has no marks for the index")
     rules = {identifier: (tests, rule) for identifier, tests, rule in sections(text)}
     everything = entries()
-    parts = [f"{before}{BEGIN}\n\n{index(everything)}\n\n{END}"]
+    parts = [f"{before}{BEGIN}\n\n{index(everything)}\n\n{sources()}\n\n{END}"]
     for group, members in groupby(everything, key=lambda entry: entry.group):
         parts.append(f"## {GROUPS[group]}")
         for entry in members:

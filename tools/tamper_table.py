@@ -30,6 +30,7 @@ RUNS: Final = {
     "leader-isolated-blackhole": "run leader-isolated-blackhole --runtime simulated --seed 1",
     "leader-killed-on-processes": "run leader-killed --runtime process --seed 1",
     "standby-and-credentials": "campaign --seeds 142..142",
+    "follower-offline": "run follower-offline --runtime simulated",
 }
 """The commands that make them, without `upheaval` and `--dir`. An edit is tried on the first one that has what it
 changes.

@@ -369,6 +369,9 @@ class HostObserver(Protocol):
     def disk_work(self, member_id: int) -> DiskWork:
         """What the disk of the member has done and refused so far."""
 
+    def has_room(self, member_id: int) -> bool:
+        """Whether the disk of the member takes bytes of someone else; nothing of them is left."""
+
     def has_durable_log(self, member_id: int) -> bool:
         """Whether the log that the member records has bytes that were durable, by its own journal."""
 

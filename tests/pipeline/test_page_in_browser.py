@@ -1,6 +1,8 @@
 """The page of a run in a browser: it zooms, shows an operation and its frames, finds, prints, and bears many points."""
 
 import base64
+import csv
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.browser import Browser
-from support.built_runs import good_run, operation_index
+from support.built_runs import good_run, lost_operation, operation_index
 from upheaval.cli.report import write_report
 from upheaval.records import Outcome
 from upheaval_chaos.record import FaultRecord, Proof
@@ -139,6 +141,34 @@ def test_an_operation_that_was_lost_is_shown_as_not_in_the_log(browser: Browser,
     present = built.operations[index + 20]
     browser.value(f"pickOperation(run.operations.id.indexOf({present.id}))")
     assert "not in the log" not in browser.value("document.querySelector('#details').innerText")
+
+
+def test_an_address_opens_the_operation_and_the_broken_promise_that_it_names(browser: Browser, tmp_path: Path) -> None:
+    lost = lost_operation(tmp_path)
+    page = write_report(tmp_path)
+    browser.complaints.clear()
+    browser.open(page)
+    (mark,) = browser.value("timeLine.marks.filter(mark => mark.what === 'acknowledged operations are not lost')")
+    assert (mark["style"], mark["operation"]) == ("broken", lost)
+    browser.value(f"location.hash = '#op-{lost}'")
+    browser.settle()
+    assert browser.value("run.operations.id[timeLine.selected]") == lost
+    browser.value("clear()")
+    browser.value("document.querySelector('.answer a').click()")
+    browser.settle()
+    assert browser.value("document.querySelector('#details h3').textContent").startswith("broken at ")
+    begin, end = shown_window(browser)
+    assert begin <= mark["begin"] <= end
+    browser.value("document.querySelectorAll('.mark.fault')[0].click()")
+    assert browser.value("document.querySelector('#details h3').textContent") == "kill member-0"
+    assert browser.complaints == []
+
+
+def test_operations_are_saved_as_csv_with_every_quote_in_place(opened: Browser) -> None:
+    opened.value("run.operations.value[0] = 'a \"b\", c'")
+    rows = list(csv.DictReader(io.StringIO(opened.value("operationsAsCsv()"))))
+    assert [int(row["id"]) for row in rows] == opened.value("run.operations.id")
+    assert rows[0]["value"] == 'a "b", c'
 
 
 def test_what_is_searched_for_is_found_and_shown(opened: Browser) -> None:

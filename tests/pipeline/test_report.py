@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from support.built_runs import good_run, operation_index
+from support.built_runs import good_run, lost_operation, operation_index
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
@@ -34,6 +35,8 @@ from upheaval.report import (
     LEADER,
     SCRIPTS,
     STYLE,
+    FaultFigures,
+    Moment,
     catch_ups,
     measure_run,
     member_spans,
@@ -41,6 +44,7 @@ from upheaval.report import (
     positions_of,
     scene_of,
 )
+from upheaval.report.moments import beside_fault
 from upheaval_chaos.record import FaultRecord, Proof
 
 EVIL = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
@@ -55,8 +59,10 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
-        self.links += [name for name, _ in attrs if name in ("src", "href", "onerror")]
-        if tag not in ("meta", "line", "path", "input"):
+        # A link to a place in the page itself fetches nothing.
+        fetched = [(name, value) for name, value in attrs if name in ("src", "href", "onerror")]
+        self.links += [name for name, value in fetched if name != "href" or not str(value).startswith("#")]
+        if tag not in ("meta", "line", "path", "input", "br"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -195,7 +201,7 @@ def test_a_browser_draws_it_and_runs_and_fetches_nothing(tmp_path: Path, scheme:
             browse(control, tmp_path, scheme, f"--screenshot={tmp_path / 'control.png'}")
             fetched.result(timeout=60)
     rows = png_rows(picture.read_bytes())
-    assert "<title>Upheaval: invalid</title>" in document
+    assert "<title>✗ invalid: " in document
     assert document.count("<canvas") == 5
     by_name = colours(scheme)
     assert rows[0][:3] == by_name["page"]
@@ -226,6 +232,32 @@ def test_a_run_in_containers_with_faults_of_links_has_its_page(tmp_path: Path) -
     assert "not proved: no byte was late" in text
     assert "0 bytes; healed: 512 bytes" in text
     assert "unknown</td>" in text
+
+
+def test_the_first_sentence_says_what_broke_when_and_beside_which_fault(tmp_path: Path) -> None:
+    lost = lost_operation(tmp_path)
+    text = write_report(tmp_path).read_text()
+    answer = text[text.index('<p class="answer invalid">') : text.index('<section id="verdict">')]
+    assert Promise.ACKNOWLEDGED_NOT_LOST.sentence in answer
+    assert re.search(r'broken <a href="#t=0.\d{6}">0.\d{3} s into the run</a>, \S+ \S+ after kill member-0', answer)
+    assert f"operation id={lost} " in answer
+    assert f'<a href="#op-{lost}">operation {lost}</a>' in text
+    assert "planted bug commit-without-a-quorum" in text
+
+
+def test_a_valid_page_counts_and_folds_what_was_not_checked(tmp_path: Path) -> None:
+    good_run().write(tmp_path)
+    text = write_report(tmp_path).read_text()
+    (kept, unchecked) = map(int, re.findall(r'<p class="answer valid">(\d+) promises were kept, (\d+) were', text)[0])
+    assert kept > 10
+    assert f"<summary>{unchecked} not checked: reasons</summary>" in text
+
+
+@pytest.mark.parametrize(("seconds", "where"), [(0.5, "1.5 s before the first fault"), (2.25, "250 ms after kill")])
+def test_a_moment_is_placed_among_the_faults(seconds: float, where: str) -> None:
+    fault = FaultFigures("kill", "member-0", 2 * 10**9, 3 * 10**9, "gone", None, None, None, None, None)
+    assert beside_fault(Moment(int(seconds * 1e9), True), [fault]).startswith(where)
+    assert beside_fault(Moment(1, True), []) == ""
 
 
 def test_the_page_of_a_long_run_is_bounded_and_says_so(tmp_path: Path) -> None:

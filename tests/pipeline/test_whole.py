@@ -21,6 +21,7 @@ from upheaval.report import measure_run
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.measure import measure, measure_lake
+from upheaval_pipeline.sources import HistorySource, _options
 from upheaval_pipeline.verdicts import judged_by_this_version
 from upheaval_pipeline.verify import verify, verify_lake
 from upheaval_pipeline.whole import _shares
@@ -136,6 +137,12 @@ def test_runs_and_lakes_may_have_any_name(tmp_path: Path, spark: Any) -> None:
     lake = open_lake(where)
     assert verify_lake(spark, lake, list(ODD_NAMES)) == expected
     assert list(measure_lake(spark, lake, list(ODD_NAMES))) == figures
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1), max_size=8))
+def test_a_source_reads_the_folders_that_its_options_name_in_their_order(names: list[str]) -> None:
+    folders = [Path("/runs", name) for name in names]
+    assert HistorySource(_options(folders)).folders() == folders
 
 
 @given(st.lists(st.integers(0, 1 << 40), max_size=50), st.integers(1, 20))

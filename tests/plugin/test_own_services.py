@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from support.bad_runs.absent import without_snapshots
 from upheaval import Cluster, Verdict
 from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.own.causes import Cause
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.states.snapshots import read_snapshots
-from upheaval.checkers.verdict import Report
+from upheaval.checkers.states.snapshots import check_snapshots, read_snapshots
+from upheaval.checkers.verdict import Finding, Report
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
 from upheaval.report.logs import last_lines, read_logs
@@ -48,6 +49,15 @@ def run_of(
             with pytest.raises(OutcomeUnknown) if raises else nullcontext():
                 client.request(json.dumps({"id": number, "key": f"lock-{number % 7}"}).encode())
         yield cluster
+
+
+def replayed_without_snapshots(cluster: Cluster) -> Finding:
+    """What a replay says of the run when no member has recorded a snapshot."""
+    for member_id in cluster.member_ids:
+        without_snapshots(cluster.run.path, member_id)
+    _, replayed = check_snapshots(cluster.run, cluster.run.read_manifest(), 0, 1 << 60)
+    assert isinstance(replayed, Finding)
+    return replayed
 
 
 def raised_of(report: Report) -> tuple[Verdict, str]:
@@ -136,6 +146,9 @@ def test_a_right_service_is_valid_and_says_what_was_not_checked(tmp_path: Path) 
     assert detail == f"{REQUESTS} answers of calls are those of the model locks:Locks alone in the order of the log"
     assert Promise.STATES_AGREE not in whys
     assert [each["promise"] for each in report.to_fields()["not_checked"]] == list(whys)
+    unseen = replayed_without_snapshots(cluster)
+    assert unseen.verdict is Verdict.VALID
+    assert "copies that begin with a snapshot at 9 places do what a replay does" in unseen.detail
 
 
 @pytest.mark.parametrize("service", ["AnswersTime", "AnswersRandom", "AnswersFromCache"])
@@ -189,6 +202,7 @@ def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(
     finding = report.finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert says in finding.detail
+    assert replayed_without_snapshots(cluster).verdict is Verdict.INVALID
 
 
 @pytest.mark.parametrize(

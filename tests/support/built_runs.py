@@ -25,7 +25,7 @@ from upheaval.records import (
     call_digest,
     encode_operation,
 )
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
 from upheaval_node.protocol.session_header import pack_session_header
@@ -333,3 +333,20 @@ def payload_index(payloads: Sequence[bytes], operation_id: int) -> int:
         if payload[32:40] == marker and payload[2:4] == b"\x01\x00":
             return index
     raise LookupError(f"operation {operation_id} is not in this log")
+
+
+def lost_operation(path: Path) -> int:
+    """A run from whose logs an acknowledged operation is gone: its id. A kill begins before and a pause after it."""
+    built = good_run()
+    index = operation_index(built, lambda o: o.outcome is Outcome.OK, after=150)
+    lost = built.operations[index]
+    for member_id, payloads in enumerate(built.payloads):
+        built.payloads[member_id] = [entry for entry in payloads if lost.id.to_bytes(8, "little") not in entry]
+    kill, pause = lost.invoke_ns - 2_000, lost.invoke_ns + 90_000
+    built.faults = [
+        FaultRecord("kill", "member-0", kill, kill + 10, kill + 9_000, kill + 9_010, Proof(True, "gone")),
+        FaultRecord("pause", "member-1", pause, pause + 10, pause + 900, pause + 910, Proof(True, "stopped")),
+    ]
+    built.manifest = replace(built.manifest, planted="commit-without-a-quorum")
+    built.write(path)
+    return lost.id

@@ -87,6 +87,9 @@ class LyingHosts:
     def disk_work(self, member_id: int) -> DiskWork:
         return self._hosts.disk_work(member_id)
 
+    def has_room(self, member_id: int) -> bool:
+        return self._hosts.has_room(member_id)
+
     def watch(self, link: Link) -> Traffic:
         return self._hosts.watch(link)
 

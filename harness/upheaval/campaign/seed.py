@@ -175,6 +175,7 @@ class _Stage(SimulatedStage):
             settings=settings,
             gate=swarm.gate(),
             traces_protocol=traces_protocol,
+            writes_scenario=False,
             make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
         self.taken: Counter[str] = Counter()
@@ -323,6 +324,7 @@ class SeedRun:
                 settings=self.swarm.settings(),
                 gate=self.swarm.gate(),
                 traces_protocol=False,
+                writes_scenario=False,
             )
             restore_into(stage.cluster, origin)
             play(scenario, stage, lambda _: None)

@@ -31,6 +31,7 @@ class Source(StrEnum):
     CLUSTER = "cluster folders"
     CONFIGURATIONS = "configurations"
     COMPANIONS = "companions"
+    SCENARIO = "scenario"
     ORIGIN = "origin"
     SECURITY = "security"
     SEAL = "seal"
@@ -58,6 +59,7 @@ FILES: Final[Mapping[Source, tuple[str, ...]]] = {
         "companions.json",
         *(f"{name}/{files}" for name in _OF_COMPANIONS for files in ("trace.jsonl", "archive/*", "cluster/*")),
     ),
+    Source.SCENARIO: ("run.scenario",),
     Source.ORIGIN: ("origin.json",),
     Source.SECURITY: ("security.json",),
     Source.SEAL: ("seal.json",),

@@ -94,12 +94,12 @@ def _moment(epoch_ms: int) -> str:
 
 def restore(options: NewClusterOptions) -> int:
     """A new cluster from a backup, started unless that is left for later."""
-    from upheaval.operations.restore import examine, restore, spec_of
+    from upheaval.operations.restore import examine, restore, spec_of, with_service
 
     source = examine(options.source_folder)
     spec = replace(spec_of(source), members=options.members, base_port=options.base_port or 0)
     if options.service is not None:
-        spec = replace(spec, service=options.service)
+        spec = with_service(spec, options.service)
     folder: Path = options.dir
     with restore(source, folder, spec, runtime=options.runtime or PROCESS, kept=True) as cluster:
         at = f", snapshots at {', '.join(map(str, source.snapshots))}" if source.snapshots else ""
@@ -107,8 +107,8 @@ def restore(options: NewClusterOptions) -> int:
         if options.no_start:
             print(f"start them with `upheaval up --dir {folder}`")
             return 0
-        if cluster.note:
-            note(f"containers: {cluster.note}")
+        for sentence in cluster.notes:
+            note(sentence)
         leader = cluster.up(options.timeout)
         print(f"leader: member {leader}, term {cluster.status()[leader].leadership_term_id}")
     return 0

@@ -16,22 +16,29 @@ from upheaval.runtime_names import DOCKER, PROCESS
 
 _COMMAND: Final = "upheaval track-record"
 _WHERE: Final = {PROCESS: "as processes", DOCKER: "in containers"}
+_RESULTS: Final = "| issue | Aeron | runs | found | valid | broken promise | command |"
 _PAGE: Final = """\
 # Track record
 
-Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
-and of versions that have not. `{command} --out FILE` runs what the table says and writes such a page; with
-issues named it replaces their rows. Clusters have as many members as the scenario says, {where} on one machine. A
-bug is *found* in a run whose promise is invalid; a run is *valid* when every promise is. Of the others another promise
-was broken, or something could not be judged: they are in *runs* only.
+Known bugs of released versions of Aeron Cluster, on members of a version that has each and of versions that have not:
 
-| issue | what is wrong | what is done | Aeron | runs | found | valid | broken promise | command |
-|---|---|---|---|---|---|---|---|---|
+```sh
+{command} --out FILE         # this page; with issues named it replaces their rows
+upheaval run aeron-2147 --runtime {runtime} --system aeron:1.51.0
+```
+
+*Found*: the promise is invalid. *Valid*: every promise is. Other runs broke another promise, or could not be judged.
+Clusters run {where} on one machine, by scenarios in `harness/upheaval/scenarios/known`. Issues are of `aeron-io/aeron`.
+
+{results}
+|---|---|---|---|---|---|---|
 {rows}
 
-The issues and pull requests are those of `aeron-io/aeron`. The scenarios lie in `harness/upheaval/scenarios/known`;
-one of them by itself is `upheaval run aeron-ISSUE --runtime {runtime} --system aeron:VERSION`. A bug that is not found
-in every run depends on which of two messages is first; then the rate is one of the machine, too.
+| issue | what is wrong | what is done |
+|---|---|---|
+{bugs}
+
+A bug that is not found in every run depends on the order of two messages, and so on the machine.
 """
 
 
@@ -61,7 +68,10 @@ def page(done: Sequence[Tries], rows_before: Mapping[int, Sequence[str]], runtim
     made = {tries.bug.issue: [_line(one, command) for one in done if one.bug is tries.bug] for tries in done}
     rows = {**rows_before, **made}
     lines = [line for bug in KNOWN_BUGS for line in rows.get(bug.issue, ())]
-    return _PAGE.format(command=command, where=_WHERE[runtime], runtime=runtime, rows="\n".join(lines))
+    bugs = "\n".join(f"| #{bug.issue} | {bug.what} | {bug.fault} |" for bug in KNOWN_BUGS if bug.issue in rows)
+    return _PAGE.format(
+        command=command, where=_WHERE[runtime], runtime=runtime, results=_RESULTS, rows="\n".join(lines), bugs=bugs
+    )
 
 
 def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
@@ -72,6 +82,8 @@ def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
         if line.startswith("| ") and issue.isdecimal():
             if (f"--runtime {DOCKER}" in line) != (runtime == DOCKER):
                 raise UsageError(f"{path} has rows of another runtime than {runtime}: write into another file")
+            if line.count("|") != _RESULTS.count("|"):
+                raise UsageError(f"{path} has a table of another version of upheaval: write into another file")
             rows.setdefault(int(issue), []).append(line)
     return rows
 
@@ -130,5 +142,5 @@ def _line(done: Tries, command: str) -> str:
     version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
     promises = ", ".join(f"`{promise}`" for promise in ((bug.promise,) if done.caught else ()) + done.others) or "none"
     shown = f"`{command} {bug.issue} --tries {done.tries}`"
-    cells = [bug.issue, bug.what, bug.fault, version, done.tries, done.caught, done.valid, promises, shown]
+    cells = [bug.issue, version, done.tries, done.caught, done.valid, promises, shown]
     return f"| {' | '.join(map(str, cells))} |"

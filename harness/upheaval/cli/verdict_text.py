@@ -13,7 +13,8 @@ from upheaval.checkers.promises import AnyPromise, OwnPromise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.output import presentation_of
 from upheaval.cli.screen import Paint, Screen
-from upheaval.report.moments import moment_of
+from upheaval.records import RunFolder
+from upheaval.report.moments import Moments
 
 
 class Detail(Enum):
@@ -58,7 +59,8 @@ def verdict_text(report: Report, screen: Screen, detail: Detail = Detail.BAD) ->
         lines = headline(report.verdict, ", ".join([*counted, others]), screen)
     else:
         lines = headline(report.verdict, ", ".join(counted), screen)
-        lines += [line for finding in bad for line in ["", *block(finding, report.run, screen)]]
+        moments = Moments(RunFolder(report.run))
+        lines += [line for finding in bad for line in ["", *block(finding, moments, screen)]]
         if len(report.findings) > len(bad) or report.unchecked:
             lines += ["", *screen.folded(others)]
     if detail is Detail.ALL:
@@ -72,12 +74,12 @@ def headline(verdict: Verdict, counts: str, screen: Screen) -> list[str]:
     return [first.replace(verdict.text, screen.painted(verdict.text, PAINTS[verdict]), 1), *more]
 
 
-def block(finding: Finding, run: str, screen: Screen) -> list[str]:
+def block(finding: Finding, moments: Moments, screen: Screen) -> list[str]:
     """A finding: verdict and promise, the evidence, and where and when it was."""
     lines = promise_lines(finding.verdict, finding.promise, screen)
     for sentence in (finding.detail, *finding.explained):
         lines += screen.folded(sentence, first=_INDENT, indent=_INDENT)
-    moment = moment_of(finding, run)
+    moment = moments.of(finding)
     places = [*finding.about, *([] if moment is None else [str(moment)])]
     return lines + (screen.folded(", ".join(places), first=_INDENT, indent=_INDENT) if places else [])
 

@@ -15,7 +15,7 @@ from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import ScenarioResult, read_result
 from upheaval.records import Failure, RunFolder, add_failure, read_text, seed_lines
 from upheaval.runtime_names import SIMULATED
-from upheaval.runtimes.simulated.cluster import SimulatedCluster
+from upheaval.runtimes.simulated.cluster import Plan, SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
@@ -84,7 +84,7 @@ class _Performer:
             folder=run,
             traces_protocol=True,
         )
-        self.cluster.demanded, self.cluster.expected = wanted.promises, wanted.expected
+        self.cluster.plan = Plan(demanded=wanted.promises, expected=wanted.expected, scenario=wanted.text)
         self._process, self._client = self.cluster.start_client()
 
     def digest(self) -> str:

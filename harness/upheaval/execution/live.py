@@ -61,8 +61,8 @@ class LiveStage:
             require_link_images(self._runtime, self._means, self._system)
         cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
-        if cluster.note:
-            say(f"containers: {cluster.note}")
+        for sentence in cluster.notes:
+            say(sentence)
         manifest = replace(
             self.run.read_manifest(),
             seed=self._seed,
@@ -72,6 +72,7 @@ class LiveStage:
             demanded=self._scenario.promises,
         )
         self.run.write_manifest(manifest)
+        self.run.write_scenario(self._scenario.text)
         if self._means is None:
             watch_consensus(cluster, self._seed)
         else:

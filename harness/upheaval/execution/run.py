@@ -83,8 +83,7 @@ class ScenarioResult:
         planted: str | None = None,
         own: OwnCode | None = None,
     ) -> "ScenarioResult":
-        """What the folder of a run is judged to be, as `upheaval verify` does; scenario and result are added to it."""
-        write_atomically(run.scenario_file, scenario.text)
+        """What the folder of a run is judged to be, as `upheaval verify` does; the result is added to it."""
         result = cls(scenario.name, runtime, seed, verify_run(run.path), digest, planted, own)
         write_atomically(run.path / RESULT_FILE, result.to_json())
         return result

@@ -23,7 +23,7 @@ from upheaval.records import (
 )
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated import links as virtual
-from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster, member_settings
+from upheaval.runtimes.simulated.cluster import Beside, Plan, SimulatedCluster, member_settings
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.gate import Gate
@@ -300,6 +300,7 @@ class SimulatedStage(SimulatedTarget):
         settings: MemberSettings | None = None,
         gate: Gate | None = None,
         traces_protocol: bool = True,
+        writes_scenario: bool = True,
         make_load: LoadMaker = Load,
     ) -> None:
         plan = scenario.cluster
@@ -321,8 +322,12 @@ class SimulatedStage(SimulatedTarget):
             planted=planted,
             traces_protocol=traces_protocol,
         )
-        cluster.planned_faults, cluster.planned_commands = scenario.planned_faults, scenario.planned_commands
-        cluster.demanded = scenario.promises
+        cluster.plan = Plan(
+            scenario.planned_faults,
+            scenario.planned_commands,
+            scenario.promises,
+            scenario=scenario.text if writes_scenario else None,
+        )
         super().__init__(cluster)
 
     # --- the run ---

@@ -20,6 +20,7 @@ from upheaval.checkers.evidence.logs import WitnessLog, read_entries
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import (
+    SCHEMA_FILE,
     Function,
     Manifest,
     MemberFolder,
@@ -143,19 +144,45 @@ def _require_recording(files: MemberFolder, recording_id: int) -> None:
 
 
 def spec_of(origin: Source) -> ClusterSpec:
-    """A cluster of the service, profile and sync level that the origin's run had."""
+    """A cluster of the service, profile and sync level that the origin's run had, with its model and its schema.
+
+    The code of a custom service is taken from the folder that the run names. Without that folder it is the current one.
+    """
     manifest = origin.manifest
     if manifest is None:
         return CLUSTER_OF_THREE
     service = manifest.service or CLUSTER_OF_THREE.service
+    source = manifest.source or manifest.model_source
     return ClusterSpec(
         profile=manifest.profile,
         sync_level=manifest.sync_level,
         service=service,
         more_services=manifest.more_services,
+        source=source if ":" in service and Path(source).is_dir() else "",
         model=manifest.model,
+        schema=_schema_of(origin),
         system=manifest.system,
     )
+
+
+def _schema_of(origin: Source) -> str:
+    path = None if origin.run is None else origin.run.path / SCHEMA_FILE
+    return str(path) if path is not None and path.is_file() else ""
+
+
+def with_protocol_of(origin: Source, spec: ClusterSpec) -> ClusterSpec:
+    """The spec with the model and the schema of the origin's run, where it names none for the same service."""
+    of_run = spec_of(origin)
+    if spec.service != of_run.service:
+        return spec
+    return replace(spec, model=spec.model or of_run.model, schema=spec.schema or of_run.schema)
+
+
+def with_service(spec: ClusterSpec, service: str) -> ClusterSpec:
+    """The spec with another service: code, model and schema are those of the one before, and do not fit it."""
+    if service == spec.service:
+        return spec
+    return replace(spec, service=service, source="", model="", schema="")
 
 
 def restore(

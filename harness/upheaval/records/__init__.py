@@ -94,6 +94,7 @@ from upheaval.records.run_folder import (
     OWN_SYSTEM as OWN_SYSTEM,
     PROFILES as PROFILES,
     RECORD_FILES as RECORD_FILES,
+    SCENARIO_NAME as SCENARIO_NAME,
     SPLIT as SPLIT,
     SYNC_LEVEL_MAX as SYNC_LEVEL_MAX,
     TOGETHER as TOGETHER,

@@ -25,6 +25,7 @@ from upheaval_chaos.record import FaultRecord, Proof
 FORMAT_VERSION = 2
 SESSIONS_NAME: Final = "sessions.jsonl"
 CONSENSUS_NAME: Final = "consensus.jsonl"
+SCENARIO_NAME: Final = "run.scenario"
 RECORD_FILES: Final = ("history.jsonl", SESSIONS_NAME, STRAYS_NAME, ATTEMPTS_NAME, "faults.jsonl", "controls.jsonl")
 """What the harness appends to while a run goes on, whatever the members are."""
 MEMBERS_MAX: Final = 9
@@ -116,6 +117,10 @@ class Manifest:
     version: str = ""
     system: str = OWN_SYSTEM
     """What the members are: the name, and the version of one that has several."""
+    system_sha256: str = ""
+    """Of the file that they run, such as Aeron's jar; empty for the node of this repository."""
+    systems_before: tuple[str, ...] = ()
+    """What the members were before each step of an upgrade, oldest first; `system` is the last one."""
     planted: str | None = None
     """The bug that the members have, in a test build of the node."""
     timeouts: Mapping[str, Json] = field(default_factory=dict)
@@ -133,7 +138,7 @@ class Manifest:
     failures: tuple[Failure, ...] = ()
     """What no other file of the run shows."""
     written: tuple[str, ...] = ()
-    """Files of records that the run began with, empty: without one of them evidence is missing."""
+    """Files that the run began with, those of records empty: without one of them evidence is missing."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
 
@@ -232,7 +237,7 @@ class RunFolder:
         self.path = Path(path)
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
-        self.scenario_file = self.path / "run.scenario"
+        self.scenario_file = self.path / SCENARIO_NAME
         self.sessions_file = self.path / SESSIONS_NAME
         self.strays_file = self.path / STRAYS_NAME
         self.attempts_file = self.path / ATTEMPTS_NAME
@@ -270,6 +275,12 @@ class RunFolder:
             raise EnvironmentFault(f"cannot make the folder {self.path}: {error.strerror}") from error
         named = tuple(dict.fromkeys((*written, *manifest.written)))
         self.write_manifest(replace(manifest, written=named))
+
+    def write_scenario(self, text: str) -> None:
+        """Add the scenario of a run that begins, and name its file in the manifest. Raises `EnvironmentFault`."""
+        write_atomically(self.scenario_file, text)
+        manifest = self.read_manifest()
+        self.write_manifest(replace(manifest, written=(*manifest.written, SCENARIO_NAME)))
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, so that a reader never sees half of it. A seal is broken by that."""

@@ -19,7 +19,14 @@ from upheaval.records.connect_attempts import ATTEMPTS_NAME
 from upheaval.records.jsonfields import FieldError
 from upheaval.records.origin import ORIGIN_FILE
 from upheaval.records.payloads import SCHEMA_FILE
-from upheaval.records.run_folder import CONSENSUS_NAME, SESSIONS_NAME, Failure, RunFolder, write_atomically
+from upheaval.records.run_folder import (
+    CONSENSUS_NAME,
+    SCENARIO_NAME,
+    SESSIONS_NAME,
+    Failure,
+    RunFolder,
+    write_atomically,
+)
 from upheaval.records.sparse_files import data_extents
 from upheaval.records.strays import STRAYS_NAME
 
@@ -74,9 +81,9 @@ def seal_of(run: RunFolder) -> Seal:
     files = _sealed_files(run)
     # Folders without the field were sealed without it.
     written = fields.get("written")
-    of_clients = ((SESSIONS_NAME, run.sessions_file), (STRAYS_NAME, run.strays_file))
     if isinstance(written, list):
-        files += [path for name, path in of_clients if name in written and path.is_file()]
+        paths = (run.path / name for name in (SESSIONS_NAME, STRAYS_NAME, SCENARIO_NAME) if name in written)
+        files += [path for path in paths if path.is_file()]
     return Seal(manifest, {str(path.relative_to(run.path)): digest_of_file(path) for path in sorted(files)})
 
 

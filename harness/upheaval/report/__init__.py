@@ -20,5 +20,6 @@ from upheaval.report.figures import (
     member_spans as member_spans,
     snapshot_figures as snapshot_figures,
 )
-from upheaval.report.page import SCRIPTS as SCRIPTS, page as page
+from upheaval.report.moments import Moment as Moment, Moments as Moments
+from upheaval.report.page import SCRIPTS as SCRIPTS, MadeBy as MadeBy, page as page
 from upheaval.report.scene import positions_of as positions_of, scene_of as scene_of

@@ -48,14 +48,16 @@ def document(title: str, main: str, data: Any, scripts: Sequence[str]) -> str:
 
 
 def section(title: str, content: str) -> str:
-    """A part of a page; `content` is HTML."""
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
+    """A part of a page, with its title in small letters as its anchor; `content` is HTML."""
+    anchor = title.lower().replace(" ", "-")
+    return f'<section id="{escape(anchor)}">\n<h2>{escape(title)}</h2>\n{content}\n</section>'
 
 
 def table(heads: Sequence[str], rows: Sequence[str], style: str = "") -> str:
-    """`rows` are HTML, each a whole row or several."""
+    """`rows` are HTML, each a whole row or several. A keyboard can scroll what is wider than the page."""
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    return f'<table class="{style}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    whole = f'<table class="{style}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<div class="scrolled" tabindex="0" role="region" aria-label="{escape(", ".join(heads))}">{whole}</div>'
 
 
 def _policy(scripts: Sequence[str]) -> str:

@@ -1,42 +1,63 @@
 """When in a run the thing happened that a finding is about. Nothing here judges."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from upheaval.checkers.verdict import Finding
 from upheaval.errors import HarnessError
 from upheaval.records import Operation, RunFolder
+from upheaval.report.figures import FaultFigures, duration, extent_of
 
 _NS_PER_S: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Seconds since the first thing that members or clients of the run recorded."""
+    """Nanoseconds since the first thing that members, clients or faults of the run recorded."""
 
-    seconds: float
+    ns: int
     is_exact: bool
     """Whether it is that of the operation itself, and not that of the first answer from its position on."""
 
     def __str__(self) -> str:
-        return f"{'' if self.is_exact else 'about '}{self.seconds:.3f} s into the run"
+        return f"{'' if self.is_exact else 'about '}{self.ns / _NS_PER_S:.3f} s into the run"
 
 
-def moment_of(finding: Finding, run: str) -> Moment | None:
-    """That of its operation, else that of its position; None where it has neither or the run does not show it."""
-    if finding.operation is None and finding.position is None:
-        return None
-    try:
-        folder = RunFolder(run)
-        operations = list(folder.read_history())
+class Moments:
+    """The moments of findings of one run, which is read once, and only when the first of them asks for it."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+
+    def of(self, finding: Finding) -> Moment | None:
+        """That of its operation, else that of its position; None where it has neither or the run does not show it."""
+        if finding.operation is None and finding.position is None:
+            return None
+        if self._recorded is None:
+            return None
+        operations, start = self._recorded
         operation = _operation_of(finding, operations)
-        return None if operation is None else _since_start(operation, folder, operations, finding)
-    except (HarnessError, OSError):
-        # The verdict does not depend on it: what cannot be read has a finding of its own.
-        return None
+        if operation is None:
+            return None
+        end_ns = operation.invoke_ns if operation.complete_ns is None else operation.complete_ns
+        return Moment(end_ns - start, finding.operation is not None)
+
+    @cached_property
+    def _recorded(self) -> tuple[Sequence[Operation], int] | None:
+        """The operations, and the first moment of the run; None for a run that cannot be read."""
+        try:
+            operations = list(self._run.read_history())
+            members = [self._run.member(member_id) for member_id in range(self._run.read_manifest().members)]
+            traces = [list(member.read_trace()) for member in members if member.trace.exists()]
+            return operations, extent_of(operations, list(self._run.read_faults()), traces)[0]
+        except (HarnessError, OSError):
+            # The verdict does not depend on it: what cannot be read has a finding of its own.
+            return None
 
 
-def _operation_of(finding: Finding, operations: list[Operation]) -> Operation | None:
+def _operation_of(finding: Finding, operations: Sequence[Operation]) -> Operation | None:
     if finding.operation is not None:
         return next((operation for operation in operations if operation.id == finding.operation), None)
     position = finding.position or 0
@@ -44,9 +65,13 @@ def _operation_of(finding: Finding, operations: list[Operation]) -> Operation | 
     return min(answered, key=lambda operation: operation.position or 0, default=None)
 
 
-def _since_start(operation: Operation, folder: RunFolder, operations: list[Operation], finding: Finding) -> Moment:
-    traces = [folder.member(member_id) for member_id in range(folder.read_manifest().members)]
-    begins = [next((event.ns for event in member.read_trace()), None) for member in traces if member.trace.exists()]
-    start = min([ns for ns in begins if ns is not None] + [asked.invoke_ns for asked in operations])
-    end_ns = operation.invoke_ns if operation.complete_ns is None else operation.complete_ns
-    return Moment((end_ns - start) / _NS_PER_S, finding.operation is not None)
+def beside_fault(moment: Moment, faults: Sequence[FaultFigures]) -> str:
+    """Where the moment is among the faults of the run, in words; empty for a run without faults."""
+    if not faults:
+        return ""
+    begun = [fault for fault in faults if fault.begin <= moment.ns]
+    if not begun:
+        first = min(faults, key=lambda fault: fault.begin)
+        return f"{duration(first.begin - moment.ns)} before the first fault, {first.what} {first.where}"
+    last = max(begun, key=lambda fault: fault.begin)
+    return f"{duration(moment.ns - last.begin)} after {last.what} {last.where} began"

@@ -1,10 +1,12 @@
 """`upheaval report`: one run as one HTML page that needs nothing else: the verdict, then what happened, to look into.
 
-What the charts show lies in the page as JSON (`scene`). Whatever came from the run is escaped.
+The page contains what its charts show as JSON (`scene`). Everything that comes from the run is escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from types import MappingProxyType
 from typing import Final
 
 from upheaval.checkers.services.raised import RaisedBy
@@ -14,13 +16,25 @@ from upheaval.report.document import LIBRARY, document, section, shipped, table
 from upheaval.report.election_drawing import sequence_svg
 from upheaval.report.elections import Election, log_of, votes_of
 from upheaval.report.figures import CatchUp, FaultFigures, Figures, duration
+from upheaval.report.moments import Moment, beside_fault
 from upheaval.report.scene import Scene
 
 ELECTIONS_DRAWN: Final = 30
 """The page shall not grow with a run that elects for ever: `upheaval elections RUN N` has the rest."""
 SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "time_line.js", "details.js", "page.js"))
 """What runs in the page: uPlot, and our own."""
+NS_PER_S: Final = 1_000_000_000
+_NO_MOMENTS: Final[Mapping[Finding, Moment]] = MappingProxyType({})
 _MARKS = {Verdict.VALID: "✓", Verdict.INVALID: "✗", Verdict.UNKNOWN: "?", Verdict.TIMEOUT: "…"}
+_BAD: Final = {Verdict.INVALID: "broken", Verdict.UNKNOWN: "unknown", Verdict.TIMEOUT: "timed out"}
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """What made a run: a scenario, a test or a seed by its name, and the command that makes it again, if one does."""
+
+    name: str = ""
+    command: str = ""
 
 
 def page(
@@ -31,23 +45,62 @@ def page(
     elections: Sequence[Election] = (),
     *,
     scene: Scene,
+    made_by: MadeBy = MadeBy(),
+    moments: Mapping[Finding, Moment] = _NO_MOMENTS,
 ) -> str:
-    """The whole document; `scene` is what its charts show."""
+    """The whole document; `scene` is what its charts show, `moments` are those of findings, as far as known."""
     verdict = report.verdict.text
+    name = made_by.name or manifest.run_id
     main = f"""<header>
-<h1>Upheaval</h1><span class="badge {verdict}">{_MARKS[report.verdict]} {verdict}</span>
+<h1>{escape(name)}</h1><span class="badge {verdict}">{_MARKS[report.verdict]} {verdict}</span>
 <span class="where">{escape(_what(manifest))}</span>
 </header>
+{_answer(report, figures, moments)}
+{section("Verdict", _verdict(report, moments))}
 {_cards(figures)}
-{section("Verdict", _verdict(report))}
 {section("What happened", shipped("time_line.html") + _left_out(figures, scene))}
 {section("What services raised", _raised(raised)) if raised else ""}
 {section("Faults", _faults(figures.faults)) if figures.faults else ""}
 {section("Elections", _elections(elections)) if elections else ""}
 {section("Catching up", _catch_ups(figures.catch_ups)) if figures.catch_ups else ""}
 {section("Messages between members", shipped("messages.html"))}
+{section("Run it again", _command(made_by.command)) if made_by.command else ""}
 <footer>{escape(_origin(manifest))}</footer>"""
-    return document(f"Upheaval: {verdict}", main, scene, SCRIPTS)
+    title = " · ".join(part for part in (f"{_MARKS[report.verdict]} {verdict}: {name}", manifest.created[:10]) if part)
+    return document(f"{title} · Upheaval", main, scene, SCRIPTS)
+
+
+def _answer(report: Report, figures: Figures, moments: Mapping[Finding, Moment]) -> str:
+    """What broke, when and beside which fault, in a sentence; of a valid run what its verdict rests on."""
+    bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
+    valid_count = len(report.findings) - len(bad)
+    if not bad:
+        text = f"{valid_count} promises were kept, {len(report.unchecked)} were not checked."
+        return f'<p class="answer valid">{text}</p>'
+    worst = [finding for finding in bad if finding.verdict is bad[0].verdict]
+    # A moment that is exact says most; that of a position alone is the first answer after it, and may be far away.
+    first = min(worst, key=lambda finding: _rank(moments.get(finding)))
+    words = f"<b>{escape(first.promise.sentence)}</b>: {_BAD[first.verdict]}"
+    if first in moments:
+        near = beside_fault(moments[first], figures.faults)
+        words += f" {_link_to(moments[first])}{escape(f', {near}') if near else ''}"
+    more = f' <a href="#verdict">{len(bad) - 1} more</a> below.' if len(bad) > 1 else ""
+    return f'<p class="answer {first.verdict.text}">{words}. {escape(first.evidence)}.{more}</p>'
+
+
+def _rank(moment: Moment | None) -> tuple[bool, bool, int]:
+    return (moment is None, moment is not None and not moment.is_exact, 0 if moment is None else moment.ns)
+
+
+def _link_to(moment: Moment) -> str:
+    return f'<a href="#t={moment.ns / NS_PER_S:.6f}">{escape(str(moment))}</a>'
+
+
+def _command(command: str) -> str:
+    return (
+        f'<p class="command"><code>{escape(command)}</code> <button type="button" data-copy="{escape(command)}">copy'
+        "</button></p>"
+    )
 
 
 def _what(manifest: Manifest) -> str:
@@ -57,11 +110,15 @@ def _what(manifest: Manifest) -> str:
         parts.append(f"service {manifest.service}")
     if manifest.seed is not None:
         parts.append(f"seed {manifest.seed}")
+    if manifest.planted:
+        parts.append(f"planted bug {manifest.planted}")
     return " · ".join(parts)
 
 
 def _origin(manifest: Manifest) -> str:
-    return f"Run {manifest.run_id}, made {manifest.created} on {manifest.host} by upheaval {manifest.version}."
+    """A simulated run is the same whenever and wherever it is made, so it has no date and no host."""
+    parts = [("made", manifest.created), ("on", manifest.host), ("by upheaval", manifest.version)]
+    return " ".join([f"Run {manifest.run_id}", *(f"{word} {value}" for word, value in parts if value)]) + "."
 
 
 def _cards(figures: Figures) -> str:
@@ -97,28 +154,37 @@ def _left_out(figures: Figures, scene: Scene) -> str:
     )
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: Report, moments: Mapping[Finding, Moment]) -> str:
     """What is not valid, then what was not checked; the evidence of what is valid is there to be opened."""
     bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
     valid = [finding for finding in report.worst_first if finding.verdict is Verdict.VALID]
-    unchecked = "; ".join(f"{row.promise.sentence} ({row.why})" for row in report.unchecked)
-    shown = _promises(bad) if bad else ""
+    shown = _promises(bad, moments) if bad else ""
     if valid:
         head = f"{len(valid)} {'promises are' if len(valid) > 1 else 'promise is'} kept"
-        shown += f"<details><summary>{head}: evidence</summary>{_promises(valid)}</details>"
-    if unchecked:
-        shown += f'<p class="note"><b>{len(report.unchecked)} not checked:</b> {escape(unchecked)}</p>'
+        shown += f"<details><summary>{head}: evidence</summary>{_promises(valid, moments)}</details>"
+    if report.unchecked:
+        rows = [f"<tr><td>{escape(r.promise.sentence)}</td><td>{escape(r.why)}</td></tr>" for r in report.unchecked]
+        reasons = table(("promise", "why it was not checked"), rows, "promises")
+        shown += f"<details><summary>{len(rows)} not checked: reasons</summary>{reasons}</details>"
     return shown
 
 
-def _promises(findings: Sequence[Finding]) -> str:
+def _promises(findings: Sequence[Finding], moments: Mapping[Finding, Moment]) -> str:
     rows = [
         f"<tr><td>{escape(f.promise.sentence)}</td>"
         f'<td class="v {f.verdict.text}">{_MARKS[f.verdict]} {f.verdict.text}</td>'
-        f"<td>{escape(f.evidence)}</td></tr>"
+        f"<td>{escape(f.evidence)}{_places(f, moments)}</td></tr>"
         for f in findings
     ]
     return table(("promise", "verdict", "evidence"), rows, "promises")
+
+
+def _places(finding: Finding, moments: Mapping[Finding, Moment]) -> str:
+    """Links to the moment and to the operation, as far as the page has them."""
+    links = [_link_to(moments[finding])] if finding in moments else []
+    if finding.operation is not None and finding in moments:
+        links.append(f'<a href="#op-{finding.operation}">operation {finding.operation}</a>')
+    return f'<br><span class="places">{" · ".join(links)}</span>' if links else ""
 
 
 def _raised(raised: Sequence[RaisedBy]) -> str:

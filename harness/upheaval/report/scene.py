@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 from upheaval.checkers.evidence.logs import compare_logs, entry_at
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, TYPE_DATA, LogMissing, RecordedLog
 from upheaval.checkers.history.placed_calls import place_calls
+from upheaval.checkers.verdict import Finding
 from upheaval.records import (
     ControlRecord,
     Function,
@@ -33,6 +35,7 @@ from upheaval.records import (
 )
 from upheaval.report.elections import Election
 from upheaval.report.figures import Figures, extent_of
+from upheaval.report.moments import Moment
 from upheaval.report.requests import payloads_at
 from upheaval_node.trace_kinds import TraceKind
 
@@ -47,11 +50,22 @@ _COMMIT: Final = "CommitPosition"
 _REPORTS: Final = ("AppendPosition", _COMMIT)
 _NOT_TOLD: Final = frozenset(("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from"))
 
+_NOTHING_BROKEN: Final[Mapping[Finding, Moment]] = MappingProxyType({})
+
 Scene = dict[str, Any]
 
 
-def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Sequence[Election]) -> Scene:
-    """Raises `UsageError` for a run folder that cannot be read."""
+def scene_of(
+    run: RunFolder,
+    manifest: Manifest,
+    figures: Figures,
+    elections: Sequence[Election],
+    broken: Mapping[Finding, Moment] = _NOTHING_BROKEN,
+) -> Scene:
+    """`broken` has the moments of broken promises, as far as known.
+
+    Raises `UsageError` for a run folder that cannot be read.
+    """
     operations = list(run.read_history()) if run.history_file.exists() else []
     operations.sort(key=lambda operation: operation.invoke_ns)
     folders = [run.member(member_id) for member_id in range(manifest.members)]
@@ -76,6 +90,16 @@ def scene_of(run: RunFolder, manifest: Manifest, figures: Figures, elections: Se
         "faults": [
             {"what": f"{fault.what} {fault.where}", "begin": fault.begin, "end": fault.end, "evidence": fault.evidence}
             for fault in figures.faults
+        ],
+        "breaks": [
+            {
+                "what": finding.promise.sentence,
+                "begin": moment.ns,
+                "end": moment.ns,
+                "evidence": finding.evidence,
+                "operation": finding.operation,
+            }
+            for finding, moment in broken.items()
         ],
         "orders": [_order(control, start) for control in run.read_controls()],
         "elections": [

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.tamper.edit import edit
-from upheaval.tamper.run_copy import CONTROLS, FAULTS, Lacking, Line, RunCopy, need
+from upheaval.tamper.run_copy import CONTROLS, FAULTS, SCENARIO, Lacking, Line, RunCopy, need
 
 _SECOND: Final = 10**9
 
@@ -197,6 +197,30 @@ def no_command_was_planned_and_none_is_there(run: RunCopy) -> None:
     (run.path / CONTROLS).unlink()
 
 
+def the_scenario_is_gone(run: RunCopy) -> None:
+    """The text of the scenario."""
+    path = run.path / SCENARIO
+    need(path.exists(), f"no {SCENARIO}")
+    path.unlink()
+
+
+def the_run_demands_less(run: RunCopy) -> None:
+    """A demanded promise less in the manifest."""
+    with run.manifest() as manifest:
+        need(manifest["demanded"], "no demanded promise")
+        manifest["demanded"].pop()
+
+
+def the_scenario_demands_less(run: RunCopy) -> None:
+    """A demanded promise less in the scenario."""
+    path = run.path / SCENARIO
+    need(path.exists(), f"no {SCENARIO}")
+    lines = path.read_text(encoding="utf-8").split("\n")
+    places = [at for at, line in enumerate(lines) if line.startswith("promise ")]
+    need(places, "no demanded promise")
+    path.write_text("\n".join([*lines[: places[-1]], *lines[places[-1] + 1 :]]), encoding="utf-8")
+
+
 # --- configurations ---
 
 
@@ -298,6 +322,9 @@ MANIFEST_EDITS = (
         Promise.SNAPSHOT_IS_REPLAY,
         _COMPLETE,
     ),
+    edit(the_scenario_is_gone, _BOUND, _COMPLETE, Promise.ADMIN_COMMANDS_PROVED),
+    edit(the_run_demands_less, _BOUND),
+    edit(the_scenario_demands_less, _BOUND),
     edit(a_member_was_configured_to_sync_less, _BOUND),
     edit(all_members_were_configured_to_sync_less, _BOUND),
     edit(a_member_was_configured_with_another_service, _BOUND),

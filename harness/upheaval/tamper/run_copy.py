@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.records import (
+    SCENARIO_NAME,
     MemberFolder,
     RunFolder,
     companion_folders,
@@ -31,6 +32,7 @@ SESSIONS: Final = "sessions.jsonl"
 ATTEMPTS: Final = "attempts.jsonl"
 MANIFEST: Final = "manifest.json"
 COMPANIONS: Final = COMPANIONS_FILE
+SCENARIO: Final = SCENARIO_NAME
 
 
 class Lacking(Exception):

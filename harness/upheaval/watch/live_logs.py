@@ -15,7 +15,7 @@ from upheaval.checkers.evidence.logs import (
     frame_facts,
     read_entries,
 )
-from upheaval.checkers.evidence.recordings import Segment
+from upheaval.checkers.evidence.recordings import Segment, frame_end
 from upheaval.checkers.history.columns import LogEntry
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.leaders import LeaderClaim
@@ -99,8 +99,7 @@ def _first_difference(members: tuple[int, int], one: Segment, other: Segment) ->
     """Of the frames of `one`, all of which lie where `other` does."""
     shift = one.base - other.base
     for offset in one.offsets:
-        length = int.from_bytes(one.data[offset : offset + 4], "little")
-        frame = slice(offset, offset + (length + 31 & -32))
+        frame = slice(offset, frame_end(one, offset))
         if one.data[frame] != other.data[frame.start + shift : frame.stop + shift]:
             break
     shown = (Shown(frame_at(log, at), frame_facts(log, at)) for log, at in ((one, offset), (other, offset + shift)))

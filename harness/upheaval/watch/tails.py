@@ -4,27 +4,22 @@ Only what is whole is read: a line with its end, a message with its last frame. 
 there, is asked for again the next time. This module judges nothing.
 """
 
-import os
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.evidence.recordings import (
     FLAG_END,
-    FRAME_HEADER_LENGTH,
-    TYPE_DATA,
     TYPE_PAD,
     LogMissing,
     RecordedLog,
     Segment,
+    frame_end,
 )
 from upheaval.records import MemberFolder
 
 STEP: Final = 1 << 20
 """Bytes of a file that are read at once; a longer line or message is read as a whole."""
-_HEADER: Final = struct.Struct("<iBBHiiii")
-_SESSION_ID_OFFSET: Final = 12
 
 
 @dataclass
@@ -109,47 +104,22 @@ class LogTail:
             return None
 
     def _read(self, log: RecordedLog, begin: int, end: int) -> Segment | None:
-        first = log.start_position - log.start_position % log.term_length
-        base = begin - (begin - first) % log.segment_length
-        path = self._folder.archive / f"{log.recording_id}-{base}.rec"
-        end = min(end, base + log.segment_length)
-        segment = _whole_messages(log, path, base, begin, min(end, begin + STEP))
+        segment = _whole_messages(log, begin, min(end, begin + STEP))
         if segment is None and end > begin + STEP:
-            segment = _whole_messages(log, path, base, begin, end)
+            segment = _whole_messages(log, begin, end)
         return segment
 
 
-def _whole_messages(log: RecordedLog, path: Path, base: int, begin: int, end: int) -> Segment | None:
-    """In canonical form, as `RecordedLog` has them; `base` of the segment is `begin`."""
-    try:
-        with path.open("rb", buffering=0) as stream:
-            data = bytearray(os.pread(stream.fileno(), end - begin, begin - base))
-    except OSError:
-        return None
-    offsets: list[int] = []
-    offset = whole = frames = 0
-    while offset + FRAME_HEADER_LENGTH <= len(data):
-        length, version, flags, kind, term_offset, _, _, term_id = _HEADER.unpack_from(data, offset)
-        position = begin + offset
-        next_offset = offset + (length + 31 & -32)
-        if (
-            length < FRAME_HEADER_LENGTH
-            or version
-            or kind not in (TYPE_PAD, TYPE_DATA)
-            or term_offset != position % log.term_length
-            or term_id != _term_id(log, position)
-            or next_offset > len(data)
-        ):
-            break
-        data[offset + _SESSION_ID_OFFSET : offset + _SESSION_ID_OFFSET + 4] = bytes(4)
-        if kind == TYPE_PAD:
-            data[offset + FRAME_HEADER_LENGTH : next_offset] = bytes(next_offset - offset - FRAME_HEADER_LENGTH)
-        offsets.append(offset)
-        offset = next_offset
-        if kind == TYPE_PAD or flags & FLAG_END:
-            whole, frames = offset, len(offsets)
-    return Segment(begin, bytes(memoryview(data)[:whole]), offsets[:frames], whole) if whole else None
+def _whole_messages(log: RecordedLog, begin: int, end: int) -> Segment | None:
+    """Of the segment file that has `begin`."""
+    segment, _ = log.frames_in(bytearray(log.bytes_at(begin, end - begin)), begin)
+    offsets = segment.offsets
+    while offsets and not _ends_message(segment, offsets[-1]):
+        offsets.pop()
+    whole = frame_end(segment, offsets[-1]) if offsets else 0
+    return Segment(begin, segment.data[:whole], offsets, whole) if offsets else None
 
 
-def _term_id(log: RecordedLog, position: int) -> int:
-    return (log.initial_term_id + position // log.term_length + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+def _ends_message(segment: Segment, offset: int) -> bool:
+    kind = int.from_bytes(segment.data[offset + 4 : offset + 8], "little")
+    return kind >> 16 == TYPE_PAD or bool(kind >> 8 & FLAG_END)

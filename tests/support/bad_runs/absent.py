@@ -107,30 +107,31 @@ def a_command_is_not_written_down(run: Path) -> None:
 
 def a_member_has_no_snapshots(run: Path) -> None:
     """Neither the recordings nor the entries that name them."""
-    _without_snapshots(run, 2)
+    without_snapshots(run, 2)
 
 
 def nobody_has_snapshots_and_nobody_ordered_any(run: Path) -> None:
     for member in range(3):
-        _without_snapshots(run, member)
+        without_snapshots(run, member)
     (run / "controls.jsonl").write_text("")
     _plan(run, [])
 
 
 def only_the_commands_tell_of_snapshots(run: Path) -> None:
-    _without_snapshots(run, 0)
+    without_snapshots(run, 0)
     _keep(_trace(run, 0), lambda _, line: '"SNAPSHOT"' not in line)
 
 
 def only_the_log_asks_for_snapshots(run: Path) -> None:
     for member in range(3):
-        _without_snapshots(run, member)
+        without_snapshots(run, member)
         _keep(_trace(run, member), lambda _, line: '"SNAPSHOT"' not in line)
     (run / "controls.jsonl").write_text("")
     _plan(run, [])
 
 
-def _without_snapshots(run: Path, member: int) -> None:
+def without_snapshots(run: Path, member: int) -> None:
+    """Its recording log names none."""
     path = run / f"member-{member}" / "cluster" / "recording.log"
     content = path.read_bytes()
     entries = [content[at : at + _ENTRY] for at in range(0, len(content), _ENTRY)]

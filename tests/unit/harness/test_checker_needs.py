@@ -2,12 +2,14 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path, PurePath
 
 import pytest
 
 from support.bad_runs import copy_of_good_run
+from support.built_runs import good_run
 from upheaval.checkers.checker import FILES, Checker, Source
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.judge import judge, verify_run
@@ -15,6 +17,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Origin, RunFolder, write_origin
+from upheaval_chaos.record import FaultRecord
 
 _SCENARIO = "backup-loses-its-source"
 _opened: list[str] | None = None
@@ -28,14 +31,15 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_note)
 
 
-def opened_by(checker: Checker, folder: Path) -> list[str]:
-    """The files of the run folder that it opens when nothing else has read any, by their paths in it."""
+def opened_by(checkers: Iterable[Checker], folder: Path) -> list[str]:
+    """The files of the run folder that they open, each as often as it is opened, by their paths in it."""
     global _opened
     evidence = Evidence(RunFolder(folder, at_rest=True))
     _opened = []
     try:
-        list(checker.check(evidence))
-        paths = {Path(name) for name in _opened}
+        for checker in checkers:
+            list(checker.check(evidence))
+        paths = [Path(name) for name in _opened]
     finally:
         _opened = None
     return sorted(str(path.relative_to(folder)) for path in paths if path.is_relative_to(folder))
@@ -71,9 +75,19 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("checker", CHECKERS, ids=lambda checker: checker.name)
 def test_it_opens_nothing_that_it_does_not_need(checker: Checker, which: str, folders: dict[str, Path]) -> None:
     patterns = ["manifest.json", *(pattern for source in checker.needs for pattern in FILES[source])]
-    found = opened_by(checker, folders[which])
+    found = opened_by([checker], folders[which])
     others = [path for path in found if not any(PurePath(path).match(pattern) for pattern in patterns)]
     assert others == [], f"{checker.name} opens more than its needs cover"
+
+
+def test_a_history_is_read_once(tmp_path: Path) -> None:
+    """All whole operations are in memory for no checker, so each more reading costs as much as the first one."""
+    run = good_run(count=50)
+    run.faults.append(FaultRecord("pause", "member-1", 5, 6, 7, 8, None, None, (1,), inject_operations=1))
+    run.manifest = replace(run.manifest, workload={"keys": 4})
+    folder = run.write(tmp_path)
+    folder.write_scenario("title Mine\n")
+    assert opened_by(CHECKERS, tmp_path).count(folder.history_file.name) == 1
 
 
 def test_every_source_has_files_in_the_rich_runs(folders: dict[str, Path]) -> None:
@@ -89,7 +103,10 @@ def test_every_source_has_files_in_the_rich_runs(folders: dict[str, Path]) -> No
     assert without == []
 
 
-@pytest.mark.parametrize("source", [Source.HISTORY, Source.SESSIONS, Source.ATTEMPTS, Source.FAULTS, Source.CONTROLS])
+@pytest.mark.parametrize(
+    "source",
+    [Source.HISTORY, Source.SESSIONS, Source.ATTEMPTS, Source.FAULTS, Source.CONTROLS, Source.SCENARIO],
+)
 def test_a_file_that_was_there_when_the_run_began_and_is_gone_is_no_silence(source: Source, tmp_path: Path) -> None:
     copy_of_good_run(_SCENARIO, tmp_path)
     (name,) = FILES[source]

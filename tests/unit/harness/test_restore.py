@@ -1,5 +1,6 @@
 """Restore: what it refuses with one line and leaves alone, and what it makes of what it takes."""
 
+import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,11 +15,24 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.errors import HarnessError, UsageError
-from upheaval.operations.restore import carried_operations, copy_sparse, examine, fill, next_id, restore
-from upheaval.records import Manifest, Outcome, RunFolder, read_origin
+from upheaval.operations.restore import (
+    Source,
+    carried_operations,
+    copy_sparse,
+    examine,
+    fill,
+    next_id,
+    restore,
+    spec_of,
+    with_protocol_of,
+    with_service,
+)
+from upheaval.records import Manifest, Outcome, Payloads, RunFolder, read_origin, read_schema
 from upheaval.system import ClusterSpec
 from upheaval_node.runtime.mark_lock import MarkLock
 
+ORDERS = Path(__file__).parents[3] / "examples" / "orders"
+ORDERS_SERVICE = "orderbook.service:OrderBook"
 RECORDING_ID = 5
 HELD = 300
 LATER_NS = 10**18
@@ -167,6 +181,45 @@ def test_each_member_begins_with_log_and_recording_log(tmp_path: Path) -> None:
     assert (origin.name, origin.run_id, origin.position) == ("backup-0", "run-1", source.position)
     finding = verify_run(run.path).finding(Promise.BACKED_UP)
     assert finding.verdict is Verdict.VALID, finding
+
+
+def orders_backed_up(path: Path) -> Source:
+    """Of a run of the example, which has a schema."""
+    run = good_run()
+    run.manifest = replace(run.manifest, service=ORDERS_SERVICE, source=str(ORDERS), model="orderbook.model:Orders")
+    backup = backed_up(path, run)
+    shutil.copy(ORDERS / "protocol.xml", path / "schema.xml")
+    return examine(backup)
+
+
+def test_a_restored_cluster_has_code_model_and_schema_of_its_origin(tmp_path: Path) -> None:
+    source = orders_backed_up(tmp_path / "run")
+    spec = spec_of(source)
+    assert (spec.service, spec.source, spec.model) == (ORDERS_SERVICE, str(ORDERS), "orderbook.model:Orders")
+    with restore(source, tmp_path / "new", replace(spec, model=""), runtime="process") as cluster:
+        restored = cluster.run
+    schema = Payloads.of(restored).schema
+    assert schema is not None
+    assert schema.messages.keys() == read_schema(str(ORDERS / "protocol.xml")).messages.keys()
+    assert restored.read_manifest().source == str(ORDERS)
+
+
+def test_another_service_has_its_own_code_model_and_schema(tmp_path: Path) -> None:
+    source = orders_backed_up(tmp_path / "run")
+    other = with_service(spec_of(source), "ledger")
+    assert (other.service, other.source, other.model, other.schema) == ("ledger", "", "", "")
+    assert with_service(spec_of(source), ORDERS_SERVICE) == spec_of(source)
+
+
+def test_a_cluster_of_a_test_gets_the_model_and_schema_that_it_does_not_name(tmp_path: Path) -> None:
+    source = orders_backed_up(tmp_path / "run")
+    spec = ClusterSpec(service=ORDERS_SERVICE, source=str(ORDERS))
+    completed = with_protocol_of(source, spec)
+    assert (completed.model, Path(completed.schema)) == ("orderbook.model:Orders", tmp_path / "run" / "schema.xml")
+    named = replace(spec, model="mine:Model", schema="mine.xml")
+    assert with_protocol_of(source, named) == named
+    other = replace(spec, service="ledger", source="")
+    assert with_protocol_of(source, other) == other
 
 
 def test_a_snapshot_that_the_log_does_not_reach_is_left_out(tmp_path: Path) -> None:

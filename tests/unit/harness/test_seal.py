@@ -1,6 +1,7 @@
 """The seal of a run: digests of files with holes and without, and who breaks it."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,32 @@ def test_what_is_written_about_a_run_is_no_part_of_the_seal(run: RunFolder) -> N
     for name in ("report.html", "result.json", "load.log", "run.scenario", "cluster.json"):
         (run.path / name).write_text("{}")
     assert found(run).verdict is Verdict.VALID
+
+
+def test_the_scenario_that_a_run_began_with_is_part_of_the_seal(tmp_path: Path) -> None:
+    run = good_run(count=20).write(tmp_path)
+    run.write_scenario("title Mine\n")
+    seal(run)
+    assert found(run).verdict is Verdict.VALID
+    run.scenario_file.write_text("title Another\n")
+    finding = found(run)
+    assert (finding.verdict, finding.detail.split()[0]) == (Verdict.INVALID, "run.scenario")
+
+
+@pytest.mark.parametrize(
+    ("demands", "verdict"),
+    [
+        ("  promise votes-kept # of elections\npromise the run converged\n", Verdict.VALID),
+        ("promise votes-kept\n", Verdict.INVALID),
+        ("promise votes-kept\npromise run-converged\npromise logs-equal\n", Verdict.INVALID),
+        ("# promise run-converged\npromise votes-kept\n", Verdict.INVALID),
+    ],
+)
+def test_the_run_demands_the_promises_that_its_scenario_demands(tmp_path: Path, demands: str, verdict: Verdict) -> None:
+    run = good_run(count=20).write(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), demanded=("votes-kept", "run-converged")))
+    run.write_scenario(f"title Mine\n{demands}")
+    assert verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND).verdict is verdict
 
 
 def test_a_second_seal_does_not_hide_a_change(run: RunFolder) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.aeron_programs import SHA256
+from upheaval.aeron_jars import SHA256
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
@@ -88,8 +88,8 @@ def test_what_cannot_be_run_does_not_lose_the_table(tmp_path: Path, capsys: pyte
 def test_the_page_has_a_row_for_each_version() -> None:
     done = [tries_of(bug, version, [CAUGHT, FINE]) for bug in KNOWN_BUGS for version in bug.versions]
     told = rows(page(done, {}))
-    assert [(row[0], row[3].split()[0]) for row in told] == versions()
-    assert [row[4:7] for row in told[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
+    assert [(row[0], row[1].split()[0]) for row in told] == versions()
+    assert [row[2:5] for row in told[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
 
 
 def test_the_page_says_where_the_members_were() -> None:
@@ -100,12 +100,13 @@ def test_the_page_says_where_the_members_were() -> None:
 
 
 def test_the_page_of_the_repository_is_of_this_table() -> None:
-    told = rows((ROOT / "docs/track-record.md").read_text())
-    assert [(row[0], row[3].split()[0]) for row in told] == versions()
+    text = (ROOT / "docs/track-record.md").read_text()
+    told = rows(text)
+    assert [(row[0], row[1].split()[0]) for row in told] == versions()
     for row, known in zip(told, [bug for bug in KNOWN_BUGS for _ in bug.versions], strict=True):
-        assert row[1:3] == [known.what, known.fault]
-        tries, found, valid = map(int, row[4:7])
-        assert (found > 0) == row[3].endswith("(has it)"), row
+        assert f"| #{known.issue} | {known.what} | {known.fault} |\n" in text
+        tries, found, valid = map(int, row[2:5])
+        assert (found > 0) == row[1].endswith("(has it)"), row
         assert found + valid <= tries
 
 
@@ -125,8 +126,19 @@ def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
     assert main(["track-record", str(BUG.issue), *options]) == Verdict.UNKNOWN.exit_status
     after = rows(written.read_text())
     count = len(BUG.versions)
-    assert [row[4:7] for row in after[:count]] == [["2", "0", "0"]] * count
+    assert [row[2:5] for row in after[:count]] == [["2", "0", "0"]] * count
     assert after[count:] == before[count:]
+
+
+def test_a_page_with_another_table_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written = tmp_path / "page.md"
+    written.write_text(
+        f"| {BUG.issue} | what is wrong | 1.44.1 (has it) | 3 | 3 | 0 | `progress` | none | a command |\n"
+    )
+    before = written.read_text()
+    assert main(["track-record", str(BUG.issue), "--out", str(written)]) == 2
+    assert f"{written} has a table of another version of upheaval" in capsys.readouterr().err
+    assert written.read_text() == before
 
 
 def test_what_would_be_lost_is_refused_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

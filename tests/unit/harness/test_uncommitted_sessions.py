@@ -8,6 +8,7 @@ from upheaval.checkers.evidence.described import require_sessions
 from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.term_facts import Lead, TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.columns import History
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
@@ -27,7 +28,7 @@ def found(
 ) -> Finding | None:
     opened = {facts.session_id: facts for facts in (COMMITTED, LATER)}
     try:
-        require_sessions(operations, ends, opened, traces)
+        require_sessions(History.of(operations), ends, opened, traces)
     except Broken as broken:
         return broken.finding(Promise.EVIDENCE_BOUND)
     return None
@@ -54,10 +55,15 @@ def test_a_session_that_was_lost_before_its_client_asked_anything_is_not_accused
         pytest.param(replace(LOST, ended_ns=2 * S), id="it ended before its leader led"),
         pytest.param(replace(LOST, followed_term_id=2), id="the next leader knew it"),
         pytest.param(replace(LOST, session=7), id="its leader committed one with a higher id"),
+        pytest.param(replace(LOST, session=8 + 1_000 + 2_000_001), id="its leader had no time for so many"),
     ],
 )
 def test_a_session_that_no_deposed_leader_can_have_opened_is_found(end: SessionEnd) -> None:
     assert found(end) == accused(end)
+
+
+def test_a_leader_takes_an_id_for_each_request_that_it_has_time_for() -> None:
+    assert found(replace(LOST, session=8 + 1_000 + 2_000_000)) is None
 
 
 def test_a_session_with_an_answer_was_committed() -> None:

@@ -390,6 +390,6 @@ ABSENCE: Final = Checker(
     "absence",
     (Promise.EVIDENCE_COMPLETE,),
     frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.HISTORY, Source.ORIGIN},
+    | {Source.HISTORY, Source.ORIGIN, Source.SCENARIO},
     _check,
 )

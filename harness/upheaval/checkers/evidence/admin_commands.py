@@ -213,6 +213,7 @@ def _check(evidence: Evidence) -> list[Result]:
 COMMANDS: Final = Checker(
     "admin-commands",
     (Promise.ADMIN_COMMANDS_PROVED,),
-    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.ORIGIN)),
+    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
+    | {Source.ORIGIN, Source.SCENARIO},
     _check,
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.described import require_described, require_sessions
+from upheaval.checkers.evidence.described import require_demands, require_described, require_sessions
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
 from upheaval.checkers.evidence.recordings import (
@@ -30,6 +30,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
     OWN_SYSTEM,
+    SCENARIO_NAME,
     FieldError,
     Json,
     Manifest,
@@ -476,6 +477,8 @@ def _check(evidence: Evidence) -> list[Finding]:
     if found[0].verdict is Verdict.VALID:
         try:
             is_scenario = evidence.run.scenario_file.exists()
+            if SCENARIO_NAME in evidence.manifest.written:
+                require_demands(evidence.manifest, jsonfields.read_text(evidence.run.scenario_file))
             require_described(evidence.manifest, evidence.operations, evidence.traces, has_one_load=is_scenario)
             if evidence.has_all_of_clients and evidence.finals and evidence.whole_log is not None:
                 opened = evidence.whole_log.events.sessions
@@ -489,6 +492,6 @@ BINDING: Final = Checker(
     "binding",
     (Promise.EVIDENCE_BOUND,),
     frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS},
+    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS, Source.SCENARIO},
     _check,
 )

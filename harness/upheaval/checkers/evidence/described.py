@@ -1,5 +1,7 @@
-"""What the manifest says of members and load, held to what members and clients left: services, seed, load;
-and what clients wrote down of their sessions, held to the history and the log.
+"""What the manifest says of members and load, held to what members and clients left: services, seed, load.
+
+What it demands, held to the text of the scenario. What clients wrote down of their sessions, held to the history and
+the log.
 
 A part of the promise that the files of a run belong together.
 """
@@ -10,9 +12,12 @@ from typing import Final
 
 from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.columns import IS_CALL, IS_OK, KINDS, History
+from upheaval.checkers.promises import promise_named
 from upheaval.checkers.services.shipped import services_of
 from upheaval.checkers.verdict import Broken, Verdict
-from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, Operation, Outcome, SessionEnd, history
+from upheaval.records import OWN_SYSTEM, Function, Json, Manifest, SessionEnd, history
+from upheaval_node.types import S
 
 _FUNCTIONS: Final = {
     "ledger": frozenset(history.LEDGER),
@@ -21,11 +26,17 @@ _FUNCTIONS: Final = {
 }
 _REGISTER: Final = re.compile(r"r(\d+)")
 """The key of a register that a load asks for."""
+_DEMAND: Final = re.compile(r"\s*promise\s+(.*\S)")
+"""A statement of a scenario, without its comment."""
+_IDS_A_SECOND: Final = 100_000
+"""More requests for sessions than a member reads."""
+_IDS_AT_ONCE: Final = 1_000
+"""Those that wait when a leader begins, or come at one simulated moment."""
 _SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
 
 
 def require_described(
-    manifest: Manifest, operations: Iterable[Operation], traces: Sequence[TraceFacts], *, has_one_load: bool
+    manifest: Manifest, operations: History, traces: Sequence[TraceFacts], *, has_one_load: bool
 ) -> None:
     """Raises `Broken` for the first thing of which the manifest says otherwise.
 
@@ -35,6 +46,18 @@ def require_described(
     for facts in traces:
         _require_services(manifest, facts)
     _require_load(manifest, operations, manifest.workload.get("keys") if has_one_load else None)
+
+
+def require_demands(manifest: Manifest, scenario: str) -> None:
+    """Raises `Broken` when the manifest demands other promises than the text of the run's scenario."""
+    statements = (_DEMAND.match(line.partition("#")[0]) for line in scenario.split("\n"))
+    demanded = [promise_named(statement[1]) or statement[1] for statement in statements if statement]
+    for promise in demanded:
+        if promise not in manifest.demanded:
+            raise Broken(Verdict.INVALID, f"run.scenario demands {promise}, manifest.json does not")
+    for promise in manifest.demanded:
+        if promise not in demanded:
+            raise Broken(Verdict.INVALID, f"manifest.json demands {promise}, run.scenario does not")
 
 
 def _require_seed(manifest: Manifest) -> None:
@@ -55,22 +78,32 @@ def _require_services(manifest: Manifest, facts: TraceFacts) -> None:
     raise Broken(Verdict.INVALID, detail, members=(facts.member_id,))
 
 
-def _require_load(manifest: Manifest, operations: Iterable[Operation], keys: Json) -> None:
+def _require_load(manifest: Manifest, operations: History, keys: Json) -> None:
     """Clients ask for what a service of the run can do, and for keys of the load."""
     services = services_of(manifest)
     known = frozenset[Function]().union(*(_FUNCTIONS.get(service, ()) for service in services))
-    for operation in operations:
-        if known and operation.f is not Function.CALL and operation.f not in known:
-            detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
-            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
-        key = _REGISTER.fullmatch(operation.key)
-        if key and type(keys) is int and int(key[1]) >= keys:
-            detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
-            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+    strange_kinds = {code for code, (f, _) in enumerate(KINDS) if known and f is not Function.CALL and f not in known}
+    if strange_kinds.intersection(operations.kinds):
+        operation = operations.at(next(row for row, kind in enumerate(operations.kinds) if kind in strange_kinds))
+        detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
+        raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+    strange_keys = {key for key in operations.keys if _is_past(key, keys)}
+    if strange_keys:
+        operation = next(operation for operation in operations if operation.key in strange_keys)
+        detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
+        raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+
+
+def _is_past(key: str, keys: Json) -> bool:
+    """Whether it is that of a register which a load on so many keys does not ask for."""
+    if type(keys) is not int:
+        return False
+    register = _REGISTER.fullmatch(key)
+    return register is not None and int(register[1]) >= keys
 
 
 def require_sessions(
-    operations: Iterable[Operation],
+    operations: History,
     ends: Iterable[SessionEnd],
     opened: Mapping[int, SessionFacts],
     traces: Sequence[TraceFacts],
@@ -81,12 +114,13 @@ def require_sessions(
     throw the entry away, so a session of a deposed leader need not be in the log.
     """
     answered = set[int]()
-    for operation in operations:
-        if operation.outcome is not Outcome.OK:
+    for row, (kind, session) in enumerate(zip(operations.kinds, operations.sessions, strict=True)):
+        if not IS_OK[kind]:
             continue
-        if operation.session is not None:
-            answered.add(operation.session)
-        elif operation.f is not Function.CALL:
+        if session is not None:
+            answered.add(session)
+        elif not IS_CALL[kind]:
+            operation = operations.at(row)
             detail = f"history.jsonl has operation id={operation.id}, which was answered, without its session"
             raise Broken(Verdict.UNKNOWN, detail, position=operation.position, operation=operation.id)
     for end in ends:
@@ -99,13 +133,17 @@ def require_sessions(
 def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces: Sequence[TraceFacts]) -> bool:
     """Whether its leader may have appended the opening and lost the entry to a later leader.
 
-    A leader numbers sessions upwards and commits in order: the id is past all that the log opened up to that term. A
-    later leader does not know the session, so its client followed none.
+    A leader numbers sessions upwards and commits in order: the id is past all that the log opened up to that term. Each
+    request for a session takes an id, so time bounds how far past. A later leader does not know the session, so its
+    client followed none.
     """
     term = end.leadership_term_id
     leads = [lead for facts in traces if term in facts.terms for lead in facts.terms[term].leads]
     has_led = any(lead.begin_ns <= end.ended_ns for lead in leads)
     is_deposed = any(known.leads for facts in traces for later, known in facts.terms.items() if later > term)
-    up_to_term = (facts for facts in opened if facts.open_term is not None and facts.open_term <= term)
-    is_past_committed = all(facts.session_id < end.session for facts in up_to_term)
-    return has_led and is_deposed and is_past_committed and end.followed_term_id == term
+    up_to_term = (facts.session_id for facts in opened if facts.open_term is not None and facts.open_term <= term)
+    committed_id = max(up_to_term, default=0)
+    begins_ns = (lead.begin_ns for facts in traces for known in facts.terms.values() for lead in known.leads)
+    led_ns = end.ended_ns - min(begins_ns, default=end.ended_ns)
+    is_in_reach = committed_id < end.session <= committed_id + _IDS_AT_ONCE + led_ns * _IDS_A_SECOND // S
+    return has_led and is_deposed and is_in_reach and end.followed_term_id == term

@@ -7,7 +7,7 @@ import hashlib
 import sys
 from collections.abc import Iterator
 
-from upheaval.checkers.evidence.recordings import RecordedLog, Segment
+from upheaval.checkers.evidence.recordings import RecordedLog, Segment, frame_end
 
 
 class _Pieces:
@@ -52,12 +52,9 @@ def first_difference(one: RecordedLog, other: RecordedLog, start: int, limit: in
 def _frame_at_difference(segment: Segment, others: _Pieces, start: int, end: int) -> int:
     """The offset of the first frame that is not the same; its beginning may lie before the piece."""
     for offset in segment.offsets:
-        frame_start, length = segment.base + offset, int.from_bytes(segment.data[offset : offset + 4], "little")
-        frame_end = min(frame_start + (length + 31 & -32), end)
-        begin = max(frame_start, start)
-        if begin < frame_end and segment.data[begin - segment.base : frame_end - segment.base] != bytes(
-            others.take(begin, frame_end)
-        ):
+        begin, stop = max(segment.base + offset, start), min(segment.base + frame_end(segment, offset), end)
+        frame = segment.data[begin - segment.base : max(stop - segment.base, 0)]
+        if begin < stop and frame != bytes(others.take(begin, stop)):
             return offset
     return start - segment.base
 

@@ -13,7 +13,15 @@ from typing import Any, Final, cast
 from upheaval.checkers.evidence.events import EntryKind, LogEvents, ServiceMessage, TimerFired
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message, template_id
 from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, bounds_of
-from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
+from upheaval.checkers.evidence.recordings import (
+    FLAG_BEGIN,
+    FLAG_END,
+    LogMissing,
+    RecordedLog,
+    Segment,
+    frame_end,
+    messages,
+)
 from upheaval.checkers.history.calls import CallEntry, shown_digest
 from upheaval.checkers.history.columns import LogEntries, LogEntry
 from upheaval.records import FinalPosition, Json, RunFolder, call_digest, decode_credit, decode_operation
@@ -237,9 +245,8 @@ def _difference(
     if a.data[:end] == b.data[:end]:
         return None
     for offset in a.offsets:
-        length = int.from_bytes(a.data[offset : offset + 4], "little")
-        frame_end = offset + (length + 31 & -32)
-        if a.data[offset:frame_end] != b.data[offset:frame_end]:
+        frame = slice(offset, frame_end(a, offset))
+        if a.data[frame] != b.data[frame]:
             one, other = (Shown(frame_at(each, offset), frame_facts(each, offset)) for each in (a, b))
             return differing_frames(members, a.base + offset, one, other)
     return Difference(members, a.base + end, f"differ after position {a.base + end}")

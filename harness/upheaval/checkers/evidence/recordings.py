@@ -55,9 +55,10 @@ class LogMissing(HarnessError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The frames of one segment file in canonical form: session ids and the bodies of padding are zero."""
+    """Frames of one segment file in canonical form: session ids and the bodies of padding are zero."""
 
     base: int
+    """The position of the first byte."""
     data: bytes
     offsets: list[int]
     """Where the frames begin."""
@@ -115,7 +116,7 @@ class RecordedLog:
         while (header := self._header_at(position)) is not None:
             length, kind = header
             if kind >> 16 == TYPE_DATA:
-                return self._bytes_at(position + FRAME_HEADER_LENGTH, length - FRAME_HEADER_LENGTH)
+                return self.bytes_at(position + FRAME_HEADER_LENGTH, length - FRAME_HEADER_LENGTH)
             position += length + 31 & -32
         return None
 
@@ -139,7 +140,7 @@ class RecordedLog:
         # A part at a time: a term may be long and hold little.
         while begin < position < end:
             begin = position
-            words = memoryview(self._bytes_at(position, min(end - position, BYTES_AT_ONCE)))
+            words = memoryview(self.bytes_at(position, min(end - position, BYTES_AT_ONCE)))
             words = words[: len(words) & ~31].cast("i")
             index = 0
             while index < len(words) and self._follows(words, index, position, words[index]):
@@ -150,16 +151,17 @@ class RecordedLog:
 
     def _header_at(self, position: int) -> tuple[int, int] | None:
         """Length of the frame that begins there, and its version, flags and type in one."""
-        words = memoryview(self._bytes_at(position, FRAME_HEADER_LENGTH)).cast("i")
+        words = memoryview(self.bytes_at(position, FRAME_HEADER_LENGTH)).cast("i")
         if len(words) < FRAME_HEADER_LENGTH >> 2 or not self._follows(words, 0, position, words[0]):
             return None
         return words[0], words[1]
 
-    def _bytes_at(self, position: int, length: int) -> bytes:
-        base = position - (position - self._first_base) % self.segment_length
+    def bytes_at(self, position: int, length: int) -> bytes:
+        """What the segment file has from a position on, so many bytes at most; none when it cannot be read."""
+        offset = (position - self._first_base) % self.segment_length
         try:
-            with self._segment_path(base).open("rb", buffering=0) as stream:
-                return os.pread(stream.fileno(), length, position - base)
+            with self._segment_path(position - offset).open("rb", buffering=0) as stream:
+                return os.pread(stream.fileno(), min(length, self.segment_length - offset), offset)
         except OSError:
             return b""
 
@@ -167,11 +169,20 @@ class RecordedLog:
         return self._archive / f"{self.recording_id}-{base}.rec"
 
     def _read_segment(self, path: Path, base: int) -> Segment:
-        data = _sparse_content(path)
+        segment, self.fault = self.frames_in(_sparse_content(path), base, max(self.end_position - base, 0))
+        self.end_position = base + segment.end
+        return segment
+
+    def frames_in(self, data: bytearray, base: int, begin: int = 0) -> tuple[Segment, str | None]:
+        """The frames of what one segment file has from a position on, from offset `begin`, at which one begins.
+
+        With them why they end, where that is at something that is no whole frame. `data` becomes canonical.
+        """
         del data[len(data) & ~31 :]
+        fault: str | None = None
         words = memoryview(data).cast("i")
         offsets: list[int] = []
-        offset = max(self.end_position - base, 0)
+        offset = begin
         size, term_begin, term_end, term_id = len(data), -1, -1, 0
         while offset < size:
             index = offset >> 2
@@ -185,10 +196,10 @@ class RecordedLog:
             end = offset + (length + 31 & -32)
             kind = words[index + 1]
             if not _is_header(length, kind) or words[index + 2] != offset - term_begin or words[index + 5] != term_id:
-                self.fault = header_fault(base + offset, self, words[index : index + (FRAME_HEADER_LENGTH >> 2)])
+                fault = header_fault(base + offset, self, words[index : index + (FRAME_HEADER_LENGTH >> 2)])
                 break
             if end > size or end > term_end:
-                self.fault = length_fault(base + offset, length, self.term_length if end > term_end else None)
+                fault = length_fault(base + offset, length, self.term_length if end > term_end else None)
                 break
             words[index + 3] = 0
             if kind >> 16 == TYPE_PAD:
@@ -196,8 +207,7 @@ class RecordedLog:
             offsets.append(offset)
             offset = end
         words.release()
-        self.end_position = base + offset
-        return Segment(base, bytes(memoryview(data)[:offset]), offsets, offset)
+        return Segment(base, bytes(memoryview(data)[:offset]), offsets, offset), fault
 
     def messages(self) -> Iterator[tuple[int, bytes]]:
         """All messages, each with its end position."""
@@ -297,6 +307,11 @@ def _content_of(fd: int) -> bytearray:
                 break
             position += count
     return data
+
+
+def frame_end(segment: Segment, offset: int) -> int:
+    """The offset after the frame that begins at an offset."""
+    return offset + (int.from_bytes(segment.data[offset : offset + 4], "little") + 31 & -32)
 
 
 def messages(segment: Segment) -> Iterator[tuple[int, bytes]]:

@@ -4,7 +4,7 @@ Most are also a change in a replay: what it changes is what may not decide about
 and their sentences, and knows nothing of how they are found.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -30,6 +30,11 @@ class Cause(StrEnum):
     ENVIRONMENT = "environment", "environment variables", "os.environ?"
     DIRECTORY = "directory", "working directory", "a file by a relative path?"
     ADDRESSES = "addresses", "memory addresses", "id(), or a set of objects without a __hash__ of their own?"
+    HOST = "host-name", "host name", "socket.gethostname, platform.node or uuid.getnode?"
+    PROCESSORS = "processors", "number of processors", "os.cpu_count or os.sched_getaffinity?"
+    COLLECTOR = "garbage-collector", "garbage collector", "a weak reference, __del__ or gc?"
+    RECURSION = "recursion-limit", "recursion limit", "a RecursionError that is caught?"
+    SNAPSHOT = "snapshot", "", "a field that on_take_snapshot does not write, or that on_start does not read?"
     INSTANCES = (
         "instances",
         "other instances in its process",
@@ -44,6 +49,8 @@ class Cause(StrEnum):
     def sentence(self) -> str:
         """What was seen, and what it may come from."""
         match self:
+            case Cause.SNAPSHOT:
+                return f"a replay that begins with a snapshot differs from one that reads the whole log: {self.guess}"
             case Cause.EACH_REPLAY:
                 return f"two replays under equal conditions differ: {self.guess}"
             case Cause.OUTSIDE:
@@ -60,6 +67,10 @@ CONDITIONS: Final = (
     Cause.ENVIRONMENT,
     Cause.DIRECTORY,
     Cause.ADDRESSES,
+    Cause.HOST,
+    Cause.PROCESSORS,
+    Cause.COLLECTOR,
+    Cause.RECURSION,
 )
 """What a process can have otherwise without the service's help."""
 EXTERNAL: Final = (Cause.ENVIRONMENT, Cause.DIRECTORY)
@@ -74,8 +85,8 @@ class Explanation:
 
     `position` is that of the first entry of the log after which two replays differ, which differ in the first of the
     causes; `entry` says what it is, `results` what was answered or raised there without and with the change, and
-    `difference` where the states after it differ, if that was seen once more. Without such an entry they are None and
-    empty.
+    `difference` where the states after it differ. Without such an entry they are None and empty, and `difference` is
+    where a member's state differs from that of all replays.
     """
 
     causes: tuple[Cause, ...]
@@ -85,40 +96,52 @@ class Explanation:
     difference: str = ""
     asked: tuple[str, ...] = ()
     """From which lines of its code the service asked for what the causes name."""
+    snapshot: int | None = None
+    """The position of the snapshot from which a replay comes to the states of `begun`; None without such a replay."""
+    begun: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+    """Whose states a replay from the start of the log comes to."""
+    as_members: tuple[str, ...] = ()
+    """To whose states a replay comes that has their id, and in each term their role."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """For people, a line each."""
-        said = [*(cause.sentence for cause in self.causes), *self.asked]
-        if self.position is not None:
-            after = f": {self.difference}" if self.difference else ""
-            said.append(f"first after the entry at position {self.position}, {self.entry}{after}")
-            one, other = self.results
-            same = f"both answer {one}" if one == other else f"one answers {one}, the other {other}"
-            said.append(f"at this entry {same}")
-        return tuple(said)
+        lines = [*(cause.sentence for cause in self.causes), *self._tried(), *self.asked]
+        if self.position is None:
+            return (*lines, f"in the states there, {self.difference}") if self.difference else tuple(lines)
+        after = f": {self.difference}" if self.difference else ""
+        lines.append(f"first after the entry at position {self.position}, {self.entry}{after}")
+        one, other = self.results
+        same = f"both answer {one}" if one == other else f"one answers {one}, the other {other}"
+        return (*lines, f"at this entry {same}")
+
+    def _tried(self) -> Iterator[str]:
+        """Which replays come to which members' states."""
+        if self.snapshot is not None:
+            from_start = f", one from the start of the log to that of {_names(self.whole)}" if self.whole else ""
+            yield (
+                f"a replay from the snapshot at position {self.snapshot} comes to the state of {_names(self.begun)}"
+                f"{from_start}"
+            )
+        for name in self.as_members:
+            yield f"a replay with the id and the roles that {name} had in each term comes to its state"
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it."""
-        return {
-            "causes": list(self.causes),
-            "sentences": list(self.sentences),
-            "position": self.position,
-            "entry": self.entry,
-            "results": list(self.results),
-            "difference": self.difference,
-            "asked": list(self.asked),
-        }
+        fields = {name: getattr(self, name) for name in ("position", "entry", "difference", "snapshot")}
+        lists = ("causes", "sentences", "results", "asked", "begun", "whole", "as_members")
+        return {**{name: list(getattr(self, name)) for name in lists}, **fields}
+
+
+def _names(owners: Sequence[str]) -> str:
+    return ", ".join(owners)
 
 
 def parse_explanation(fields: Mapping[str, Any]) -> Explanation:
     """From the fields of one, as `dataclasses.asdict` gives them."""
-    causes = tuple(Cause(each) for each in fields["causes"])
-    return Explanation(
-        causes,
-        fields["position"],
-        fields["entry"],
-        tuple(fields["results"]),
-        fields["difference"],
-        tuple(fields["asked"]),
-    )
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list | tuple) else value for name, value in fields.items()
+    }
+    values["causes"] = tuple(Cause(each) for each in fields["causes"])
+    return Explanation(**values)

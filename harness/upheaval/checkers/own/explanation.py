@@ -1,15 +1,17 @@
 """Finds out why the state of a user's service is not what its log gives, by replays that differ in one thing only.
 
 Two replays without any change must agree. Each change that makes a third one differ is a cause; the first entry of the
-log after which it does is found by comparing the states at a few entries, then at a few between two of these. This is
-done for runs that are invalid already, in bounded time.
+log after which it does is found by comparing the states at a few entries, then at a few between two of these. Changes
+are tried in groups: a group that makes no difference needs no closer look, one that does is halved. What members did is
+tried in the same way: to begin with a snapshot, and to lead in some terms. This is done for runs that are invalid
+already, in bounded time.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import CONDITIONS, OF_MEMBERS, Cause, Explanation
@@ -17,20 +19,42 @@ from upheaval.checkers.own.own_replay import CannotReplay, OwnReplay, ask
 from upheaval.checkers.own.replay_process import Order, Task, decode_state
 from upheaval.checkers.states.state_diff import state_difference
 
-LONGEST_S: Final = 180.0
-"""Afterwards what is known by then is told."""
+LONGEST_S: Final = 600.0
+"""Afterwards the explanation has what is known by then."""
 SAMPLES: Final = 60
 """States of one replay that are compared at a time."""
+SNAPSHOTS_MAX: Final = 4
+"""So many of the last snapshots before the states are tried as their beginning."""
 _AT_ONCE: Final = 2
+_NAMES: Final = ("the one", "the other")
+
+_Group = tuple[Cause, ...]
 
 
-def explain(own: OwnReplay, position: int) -> Explanation | None:
-    """Why states differ at the snapshot at `position`; None where replays do not tell."""
+@dataclass(frozen=True, slots=True)
+class RecordedState:
+    """The state of the service that a member, or a standby with the id -1, has at the position in question."""
+
+    owner: str
+    member_id: int
+    form: str
+    """The hash of what is compared."""
+    messages: tuple[bytes, ...]
+
+
+def explain(
+    own: OwnReplay, position: int, recorded: Sequence[RecordedState] = (), snapshots: Iterable[int] = ()
+) -> Explanation | None:
+    """Why states differ at the snapshot at `position`; None where replays do not show it.
+
+    `recorded` are the states that members have there, `snapshots` the positions of all that they have recorded.
+    """
     if own.order is None:
         return None
     order = replace(own.order, end=position, changed=(), task=Task.SAMPLES, count=SAMPLES)
+    begins = sorted((each for each in snapshots if each < position), reverse=True)[:SNAPSHOTS_MAX]
     try:
-        return _Replays(order).explained(own.form(own.hashes.get(position, "")))
+        return _Replays(order, recorded, begins).explained(own.form(own.hashes.get(position, "")))
     except CannotReplay:
         return None
 
@@ -38,8 +62,10 @@ def explain(own: OwnReplay, position: int) -> Explanation | None:
 class _Replays:
     """Replays of one log, until the time is up."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, recorded: Sequence[RecordedState], begins: Sequence[int]) -> None:
         self._order = order
+        self._recorded = recorded
+        self._begins = begins if recorded else ()
         self._deadline_s = time.monotonic() + LONGEST_S
 
     def explained(self, changed_state: str) -> Explanation | None:
@@ -52,38 +78,120 @@ class _Replays:
 
     def _compared(self, usual: dict[str, Any], again: dict[str, Any], changed_state: str) -> Explanation | None:
         if usual["samples"] != again["samples"]:
-            return Explanation((Cause.EACH_REPLAY,))
-        found = self._causes(CONDITIONS, usual) or self._causes(OF_MEMBERS, usual)
-        if Cause.ADDRESSES in found:
-            # Whatever else is changed moves objects, too.
-            found = {Cause.ADDRESSES: found[Cause.ADDRESSES]}
-        if not found:
-            is_same = changed_state == list(usual["samples"].values())[-1]
-            return Explanation((Cause.OUTSIDE,)) if is_same else None
+            return self._located(Explanation((Cause.EACH_REPLAY,)), usual, again, self._order)
+        conditions = self._of_conditions(usual)
+        if conditions:
+            return self._of_changes(conditions, usual)
+        explanation = self._from_snapshot(usual)
+        if explanation is not None:
+            return explanation
+        members = self._causes(_halves(OF_MEMBERS), usual)
+        as_members = self._as_members(usual) if Cause.ROLE in members or self._are_divided else ()
+        if members:
+            return replace(self._of_changes(members, usual), as_members=as_members)
+        if as_members:
+            return Explanation((Cause.ROLE,), as_members=as_members)
+        return self._outside(usual, changed_state)
+
+    # --- what replays have otherwise ---
+
+    def _of_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
+        """Whatever is changed moves objects, too: where addresses make a difference, nothing else is known."""
+        addresses = (Cause.ADDRESSES,)
+        found = self._causes([addresses, *_halves([each for each in CONDITIONS if each not in addresses])], usual)
+        return {Cause.ADDRESSES: found[Cause.ADDRESSES]} if Cause.ADDRESSES in found else found
+
+    def _causes(self, groups: Iterable[_Group], usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
+        """Those that make a difference alone, and the replay with each."""
+        found: dict[Cause, dict[str, Any]] = {}
+        left = list(groups)
+        while left:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                replays = list(pool.map(self._tried, [replace(self._order, changed=group) for group in left]))
+            halves: list[_Group] = []
+            for group, replayed in zip(left, replays, strict=True):
+                if replayed is not None and replayed["samples"] == usual["samples"]:
+                    continue
+                if len(group) > 1:
+                    halves += _halves(group)
+                elif replayed is not None:
+                    found[group[0]] = replayed
+            left = [] if Cause.ADDRESSES in found else halves
+        return {cause: found[cause] for cause in Cause if cause in found}
+
+    def _of_changes(self, found: Mapping[Cause, dict[str, Any]], usual: dict[str, Any]) -> Explanation:
         causes = tuple(found)
-        try:
-            return self._located(causes, usual, found[causes[0]])
-        except CannotReplay:
-            return Explanation(causes)
+        return self._located(Explanation(causes), usual, found[causes[0]], replace(self._order, changed=causes[:1]))
 
-    def _causes(self, tried: Iterable[Cause], usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
-        causes = list(tried)
+    # --- what members did ---
+
+    @property
+    def _are_divided(self) -> bool:
+        return len({each.form for each in self._recorded}) > 1
+
+    def _from_snapshot(self, usual: dict[str, Any]) -> Explanation | None:
+        """Where a replay that begins with one of the snapshots comes to the state of a member, and no other does."""
+        whole = _end(usual)
+        for position in self._begins:
+            order = replace(self._order, begin=position)
+            replayed = self._tried(order)
+            state = whole if replayed is None else _end(replayed)
+            begun = self._owners_of(state)
+            if replayed is not None and state != whole and begun:
+                owners = self._owners_of(whole)
+                explanation = Explanation((Cause.SNAPSHOT,), snapshot=position, begun=begun, whole=owners)
+                return self._located(explanation, usual, replayed, order)
+        return None
+
+    def _as_members(self, usual: dict[str, Any]) -> tuple[str, ...]:
+        """Those whose state is not that of the usual replay, but of one that has their id and roles."""
+        others = [each for each in self._recorded if each.form != _end(usual) and each.member_id >= 0]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            told = list(pool.map(self._tried, [replace(self._order, changed=(each,)) for each in causes]))
-        pairs = zip(causes, told, strict=True)
-        return {cause: each for cause, each in pairs if each and each["samples"] != usual["samples"]}
+            orders = [replace(self._order, as_member=each.member_id) for each in others]
+            replays = list(pool.map(self._tried, orders))
+        pairs = zip(others, replays, strict=True)
+        return tuple(each.owner for each, replayed in pairs if replayed is not None and _end(replayed) == each.form)
 
-    def _located(self, causes: tuple[Cause, ...], usual: dict[str, Any], other: dict[str, Any]) -> Explanation:
-        both = [self._order, replace(self._order, changed=causes[:1])]
-        low, high = _interval(usual["samples"], other["samples"], -1)
-        while high - low > 1:
-            one, two = self._asked([replace(each, low=low, high=high) for each in both])
-            low, high = _interval(one["samples"], two["samples"], low)
-        one, two = self._asked([replace(each, task=Task.SHOW, high=high) for each in both])
+    def _owners_of(self, state: str) -> tuple[str, ...]:
+        return tuple(each.owner for each in self._recorded if each.form == state)
+
+    def _outside(self, usual: dict[str, Any], changed_state: str) -> Explanation | None:
+        """All replays agree; a member has something else."""
+        if changed_state != _end(usual):
+            return None
+        explanation = Explanation((Cause.OUTSIDE,))
+        other = next((each for each in self._recorded if each.form != changed_state), None)
+        replayed = self._tried(replace(self._order, task=Task.SHOW, has_form=False))
+        if other is None or replayed is None:
+            return explanation
+        state = tuple(decode_state(replayed["state"]))
+        if state == other.messages:
+            return explanation
+        return replace(explanation, difference=state_difference(other.messages, state, (other.owner, "the replays")))
+
+    # --- where ---
+
+    def _located(
+        self, explanation: Explanation, usual: dict[str, Any], other: dict[str, Any], order: Order
+    ) -> Explanation:
+        """With the first entry after which `other` differs, which was made by that order; without it if time is up."""
+        both = [self._order, order]
+        try:
+            low, high = _interval(usual["samples"], other["samples"], other["first"] - 1)
+            while high - low > 1:
+                one, two = self._asked([replace(each, low=low, high=high) for each in both])
+                low, high = _interval(one["samples"], two["samples"], low)
+            one, two = self._asked([replace(each, task=Task.SHOW, high=high) for each in both])
+        except CannotReplay:
+            return explanation
         states = [decode_state(each["state"]) for each in (one, two)]
-        names = ("the one", "the other")
-        difference = state_difference(states[0], states[1], names) if states[0] != states[1] else ""
-        return Explanation(causes, one["position"], one["entry"], (one["result"], two["result"]), difference)
+        return replace(
+            explanation,
+            position=one["position"],
+            entry=one["entry"],
+            results=(one["result"], two["result"]),
+            difference=state_difference(states[0], states[1], _NAMES) if states[0] != states[1] else "",
+        )
 
     def _asked(self, orders: Iterable[Order]) -> list[dict[str, Any]]:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -102,10 +210,21 @@ class _Replays:
         return ask(order, timeout_s=left_s)
 
 
-def _interval(one: dict[str, str], other: dict[str, str], low: int) -> tuple[int, int]:
+def _halves(group: Sequence[Cause]) -> list[_Group]:
+    middle = (len(group) + 1) // 2
+    return [tuple(half) for half in (group[:middle], group[middle:]) if half]
+
+
+def _end(replayed: Mapping[str, Any]) -> str:
+    """The state after the last sample, as it is compared."""
+    samples: Mapping[str, str] = replayed["samples"]
+    return samples[max(samples, key=int)]
+
+
+def _interval(one: Mapping[str, str], other: Mapping[str, str], low: int) -> tuple[int, int]:
     """Indices of an entry after which both were equal, or `low`, and of the first sample after it that differs."""
-    for index in sorted(map(int, one)):
-        if one[str(index)] != other.get(str(index)):
+    for index in sorted(int(each) for each in one if each in other):
+        if one[str(index)] != other[str(index)]:
             return low, index
         low = index
     raise CannotReplay("the difference was not seen again")

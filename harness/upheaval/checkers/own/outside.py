@@ -5,11 +5,15 @@ To ask is no mistake, so this breaks no promise: it says where to look when a st
 """
 
 import builtins
+import gc
 import os
+import platform
 import random
+import socket
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +34,15 @@ _EVENTS: Final = {
 _OPEN: Final = "open"
 _CLOCKS: Final = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
 _DRAWS: Final = ("random", "randrange", "randint", "choice", "choices", "shuffle", "sample", "uniform", "getrandbits")
+_HOST_NAMES: Final = (
+    (socket, "gethostname"),
+    (socket, "getfqdn"),
+    (platform, "node"),
+    (os, "uname"),
+    (uuid, "getnode"),
+)
+_PROCESSORS: Final = ("cpu_count", "process_cpu_count", "sched_getaffinity")
+_COLLECTIONS: Final = ("collect", "isenabled", "get_count", "get_objects", "get_stats")
 _LOADS: Final = ("<frozen importlib", "<frozen zipimport")
 _LIBRARIES: Final = "/site-packages/"
 
@@ -53,6 +66,13 @@ class Outside:
         for place in (os, random):
             self._note_calls(Cause.RANDOM, place, "urandom" if place is os else "_urandom", "asks for random bytes")
         self._note_calls(Cause.ADDRESSES, builtins, "id", "calls id()")
+        for place, name in _HOST_NAMES:
+            self._note_calls(Cause.HOST, place, name, f"calls {place.__name__}.{name}()")
+        for name in _PROCESSORS:
+            if hasattr(os, name):
+                self._note_calls(Cause.PROCESSORS, os, name, f"calls os.{name}()")
+        for name in _COLLECTIONS:
+            self._note_calls(Cause.COLLECTOR, gc, name, f"calls gc.{name}()")
         self._note_calls(Cause.OUTSIDE, threading.Thread, "start", "starts a thread")
         self._note_variables(type(os.environ))
 

@@ -5,9 +5,12 @@ on by a millisecond each time it is read. What is changed is seen by all that is
 """
 
 import datetime as dt
+import gc
 import hashlib
 import os
+import platform
 import random
+import socket
 import sys
 import time
 import uuid
@@ -36,6 +39,9 @@ _HOLES_LENGTH: Final = 512
 """Longer objects do not come from Python's own heap."""
 _HOLES: Final = 2_000
 """Of each length."""
+_OTHER_HOST: Final = "replay.invalid"
+_OTHER_NODE: Final = 0x02_00_00_00_00_01
+_MORE_PROCESSORS: Final = 3
 
 
 # --- for who starts the process ---
@@ -85,6 +91,14 @@ def enter(changed: Collection[Cause]) -> list[bytes]:
     """Change this process for good. What is returned is to be kept as long as it runs."""
     _set_clock(*_CLOCKS[Cause.CLOCK in changed])
     _set_random(_TICK_NS + (Cause.RANDOM in changed))
+    if Cause.HOST in changed:
+        _set_host()
+    if Cause.PROCESSORS in changed:
+        _set_processors((os.cpu_count() or 1) + _MORE_PROCESSORS)
+    if Cause.COLLECTOR in changed:
+        gc.disable()
+    if Cause.RECURSION in changed:
+        sys.setrecursionlimit(2 * sys.getrecursionlimit())
     return _holes() if Cause.ADDRESSES in changed else []
 
 
@@ -185,6 +199,25 @@ def _set_random(seed: int) -> None:
     _put(random, "seed", MethodType(with_seed, _of_module(random.seed)))
     # Of the C library, which asks the kernel.
     _put(uuid, "_generate_time_safe", None)
+
+
+def _set_host() -> None:
+    """Its name and its network address. `getfqdn` asks no resolver for a name that does not exist."""
+    uname, getfqdn = os.uname(), socket.getfqdn
+    here = os.uname_result((uname.sysname, _OTHER_HOST, uname.release, uname.version, uname.machine))
+    _put(os, "uname", lambda: here)
+    _put(platform, "_uname_cache", None)
+    _put(socket, "gethostname", lambda: _OTHER_HOST)
+    _put(socket, "getfqdn", lambda name="": getfqdn(name) if name not in ("", _OTHER_HOST) else _OTHER_HOST)
+    _put(uuid, "getnode", lambda: _OTHER_NODE)
+
+
+def _set_processors(count: int) -> None:
+    _put(os, "cpu_count", lambda: count)
+    if hasattr(os, "process_cpu_count"):
+        _put(os, "process_cpu_count", lambda: count)
+    if hasattr(os, "sched_getaffinity"):
+        _put(os, "sched_getaffinity", lambda _pid: set(range(count)))
 
 
 def _of_module(function: object) -> Any:

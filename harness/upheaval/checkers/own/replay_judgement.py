@@ -107,7 +107,7 @@ class _Copies:
     def judged(self) -> Judgement:
         whole = apart(self._whole)
         read = whole.effects[: len(self._log)]
-        cuts = choose_cuts(self._entries, read)
+        cuts = choose_cuts(self._entries, read) if self._entries else ()
         control = apart(lambda: self._control(whole, cuts))
         if whole.has_form:
             states = [state.messages for _, state in control.states]
@@ -117,7 +117,7 @@ class _Copies:
             control = apart(lambda: self._control(whole, cuts))
         place, compared, difference = -1, 0, ""
         for cut, state in control.states:
-            if monotonic() > self._deadline_s:
+            if compared and monotonic() > self._deadline_s:
                 break
             difference = self._compared(whole, control, cut, state)
             place, compared = state.position, compared + 1
@@ -167,7 +167,7 @@ class _Copies:
         states: list[tuple[int, ExpectedState]] = []
         left = SNAPSHOTS_MAX
         for number, message in enumerate([*self._log, None]):
-            if number in cuts and left > 0 and monotonic() < self._deadline_s:
+            if number in cuts and left > 0 and (not states or monotonic() < self._deadline_s):
                 state = replay.state()
                 left -= sum(map(len, state.messages))
                 if left >= 0:

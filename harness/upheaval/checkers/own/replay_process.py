@@ -22,7 +22,7 @@ from upheaval.checkers.own.outside import Outside
 from upheaval.checkers.own.own_process import answer_once
 from upheaval.checkers.own.played import entry_text, raised_text
 from upheaval.checkers.own.replay_judgement import judge_replays
-from upheaval.checkers.states.replay import LoggedMessage, Member, Replay, state_hash
+from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, state_hash
 from upheaval.records import RunFolder
 from upheaval_node.service.api import ClusterRole
 
@@ -61,6 +61,10 @@ class Order:
     has_other_services: bool = False
     is_timed: bool = True
     """False in a run in which a service was stopped alone: it asks late."""
+    begin: int = -1
+    """The position of the snapshot that the copy begins with, which another copy takes there; -1 for the whole log."""
+    as_member: int = -1
+    """Whose id and roles the copy has, term by term; -1 for those of no member."""
     has_form: bool = True
     """False for states as they are, whatever canonical form the service names."""
 
@@ -95,22 +99,23 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     high = order.high if order.high >= 0 else len(log) + order.high
     step = max(-(-(high - order.low) // order.count), 1)
     wanted = {*range(high, order.low, -step)}
-    replay = _begun(order, log)
+    replay, first = _begun(order, log)
     taken, positions = {}, {}
-    for index, message in enumerate(log[: high + 1]):
+    for index, message in enumerate(log[first : high + 1], first):
         replay.apply(message)
         if index in wanted:
             state = replay.state().messages
             taken[index] = _form(replay, state) if order.has_form else state_hash(state)
             positions[index] = message.position
-    return {"samples": taken, "positions": positions}
+    return {"samples": taken, "positions": positions, "first": first}
 
 
 def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
-    replay = _begun(order, log)
-    for message in log[: order.high]:
+    replay, first = _begun(order, log)
+    high = order.high if order.high >= 0 else len(log) + order.high
+    for message in log[first:high]:
         replay.apply(message)
-    last = log[order.high]
+    last = log[high]
     heard, error = replay.watch(last)
     state = replay.state().messages
     state = replay.form(state) if order.has_form else state
@@ -118,13 +123,26 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     return {"entry": entry_text(last), "result": result, "position": last.position, "state": encode_state(state)}
 
 
-def _begun(order: Order, log: Sequence[LoggedMessage]) -> Replay:
+def _begun(order: Order, log: Sequence[LoggedMessage]) -> tuple[Replay, int]:
+    """The copy, and the index of the first entry that it reads."""
     changed = order.changed
     if Cause.INSTANCES in changed:
         _read_by_another(order.service, log)
-    role = ClusterRole.LEADER if Cause.ROLE in changed else ClusterRole.FOLLOWER
-    member = Member(_OTHER_MEMBER if Cause.ROLE in changed else -1, role, Cause.BACKGROUND in changed)
-    return Replay(order.service, is_own=True, hears=True, member=member)
+    if order.as_member >= 0:
+        member = Member(order.as_member, follows_terms=True)
+    else:
+        role = ClusterRole.LEADER if Cause.ROLE in changed else ClusterRole.FOLLOWER
+        member = Member(_OTHER_MEMBER if Cause.ROLE in changed else -1, role, Cause.BACKGROUND in changed)
+    first = sum(message.position <= order.begin for message in log)
+    state = apart(lambda: _state_before(order, log[:first])) if first else None
+    return Replay(order.service, state, is_own=True, hears=True, member=member), first
+
+
+def _state_before(order: Order, log: Sequence[LoggedMessage]) -> ExpectedState:
+    replay = Replay(order.service, is_own=True)
+    for message in log:
+        replay.apply(message)
+    return replay.state()
 
 
 def _read_by_another(service: str, log: Sequence[LoggedMessage]) -> None:

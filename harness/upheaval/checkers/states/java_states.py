@@ -2,43 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from upheaval.checkers.own.java_service import JavaReplay
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.states.member_state import MemberState
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE
 from upheaval.checkers.states.state_diff import state_difference
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 
 _DIGITS: Final = 12
-
-
-class MemberState(Protocol):
-    """A snapshot of a service, as a member recorded it."""
-
-    @property
-    def owner(self) -> str:
-        """The member, or the standby."""
-
-    @property
-    def member_id(self) -> int:
-        """-1 of a standby."""
-
-    @property
-    def position(self) -> int:
-        """Of the log."""
-
-    @property
-    def service_id(self) -> int:
-        """Its number in the member."""
-
-    @property
-    def state(self) -> tuple[bytes, ...]:
-        """The messages that the service wrote."""
-
-    @property
-    def hash(self) -> str:
-        """Of them."""
 
 
 def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Finding) -> Result:
@@ -64,6 +37,9 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
         )
         members = (snapshot.member_id,) if snapshot.member_id >= 0 else ()
         return replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=snapshot.position)
+    if not compared and not replay.cuts:
+        why = "the log has no entry after which a copy of the service could begin"
+        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {why}")
     copies = f"{compared} states are those of a replay, and copies from {replay.cuts} snapshots do as it does"
     return replace(finding, detail=f"{finding.detail}; {copies}{replay.note}")
 

@@ -74,6 +74,8 @@ class Member:
     member_id: int = -1
     role: ClusterRole = ClusterRole.FOLLOWER
     does_background_work: bool = False
+    follows_terms: bool = False
+    """It leads in the terms of which the log says so, and follows in others; `role` is that before the first one."""
 
 
 _NOBODY: Final = Member()
@@ -241,10 +243,14 @@ class Replay:
             self._cluster.offered = state.offered
             self._cluster.pending = deque(state.pending)
         self._service.on_start(self._cluster, None if state is None else StateImage(state.messages))
-        if member.role is not self._cluster.role:
-            self._cluster.role = member.role
+        self._follows_terms = member.follows_terms
+        self._change_role(member.role)
+
+    def _change_role(self, role: ClusterRole) -> None:
+        if role is not self._cluster.role:
+            self._cluster.role = role
             with self._failing:
-                self._service.on_role_change(member.role)
+                self._service.on_role_change(role)
 
     def _session(self, opened: OpenSession) -> _Session:
         return _Session(
@@ -357,6 +363,11 @@ class Replay:
                 cluster.time = event.timestamp
                 with suppress(ValueError):
                     cluster.time_unit = ClusterTimeUnit(event.time_unit)
+                if self._follows_terms:
+                    # A leader follows for a moment between two of its own terms, as members do in elections.
+                    self._change_role(ClusterRole.FOLLOWER)
+                    if event.leader_member_id == cluster.member_id:
+                        self._change_role(ClusterRole.LEADER)
                 self._service.on_new_leadership_term_event(
                     leadership_term_id=event.leadership_term_id,
                     log_position=event.log_position,

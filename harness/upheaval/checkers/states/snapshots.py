@@ -16,13 +16,14 @@ from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.own.explanation import explain
+from upheaval.checkers.own.explanation import RecordedState, explain
 from upheaval.checkers.own.java_service import replay_java
 from upheaval.checkers.own.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.states import snapshot_fields
 from upheaval.checkers.states.divergence import first_divergence
 from upheaval.checkers.states.java_states import judge_java
+from upheaval.checkers.states.own_states import judge_own
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.states.state_diff import state_difference
@@ -32,6 +33,7 @@ from upheaval_node.errors import DecodeError
 
 _MODULE_ID: Final = -1
 _SHOWN_DIGITS: Final = 12
+_NO_SNAPSHOT: Final = "no recording log names a snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,19 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     """
     found = read_snapshots(run, manifest)
     is_java = manifest.system != OWN_SYSTEM and not can_replay(manifest.service or "")
-    if not found.services and not found.modules and not found.unreadable:
-        why = "no recording log names a snapshot"
-        if not is_java:
-            return [NotApplicable(promise, why) for promise in _PROMISES]
-        valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, why)
-        replayed_java = judge_java(found.services, replay_java(run, manifest, log_member, log_end), valid)
-        return [NotApplicable(Promise.STATES_AGREE, why), replayed_java]
-    log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     can_run = can_replay(manifest.service or "")
+    own = None if can_run or is_java else _Own(run, manifest, log_member, log_end, found.services)
+    if not found.services and not found.modules and not found.unreadable:
+        valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, _NO_SNAPSHOT)
+        if is_java:
+            replayed_alone = judge_java((), replay_java(run, manifest, log_member, log_end), valid)
+        elif own is not None and not own.replay.why_not:
+            replayed_alone = judge_own((), own.replay, valid, own.explained)
+        else:
+            replayed_alone = NotApplicable(Promise.SNAPSHOT_IS_REPLAY, _NO_SNAPSHOT)
+        return [NotApplicable(Promise.STATES_AGREE, _NO_SNAPSHOT), replayed_alone]
+    log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
-    own = None if can_run or is_java or not found.services else _Own(run, manifest, log_member, log_end, found.services)
     agree = _states_agree(found, expected, log, manifest.service, own)
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
@@ -97,7 +101,8 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
         return [agree, judge_java(found.services, replay_java(run, manifest, log_member, log_end), replayed)]
     if own is not None and replayed.verdict is Verdict.VALID:
         is_explained = isinstance(agree, Finding) and agree.explanation is not None
-        return [agree, _own_state(found, own, replayed, is_explained=is_explained)]
+        explained = None if is_explained else own.explained
+        return [agree, judge_own(found.services, own.replay, replayed, explained)]
     return [agree, replayed]
 
 
@@ -120,7 +125,14 @@ class _Own:
     def explained(self, finding: Finding) -> Finding:
         """With the reason why states differ at its position."""
         assert finding.position is not None
-        return replace(finding, explanation=explain(self.replay, finding.position))
+        states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
+        recorded = [
+            RecordedState(each.owner, each.member_id, self.replay.form(each.hash), each.state)
+            for each in states
+            if each.position == finding.position
+        ]
+        snapshots = {each.position for each in states}
+        return replace(finding, explanation=explain(self.replay, finding.position, recorded, snapshots))
 
 
 # --- reading ---
@@ -260,49 +272,6 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     rest = f", of {others} recordings of other services the sessions" if others else ""
     return Finding(
         Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}"
-    )
-
-
-def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explained: bool) -> Result:
-    """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
-    own = service.replay
-    as_is = f"; states are compared as they are: the canonical form {own.form_error}" if own.form_error else ""
-    changes = ", ".join(each.changed for each in own.changed)
-    if own.why_not:
-        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {own.why_not}")
-    for snapshot in sorted(found.services, key=lambda each: each.position):
-        right = own.hashes.get(snapshot.position)
-        if snapshot.service_id == REPLAYED_SERVICE and right is not None and own.form(snapshot.hash) != own.form(right):
-            detail = (
-                f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
-                f"reads the whole log, with another {changes}, comes to {right[:_SHOWN_DIGITS]}: "
-                f"a replay of the log gives another state{as_is}"
-            )
-            members, position = _members([snapshot]), snapshot.position
-            broken = replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=position)
-            return broken if is_explained else service.explained(broken)
-    if own.difference:
-        detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
-        what = "the snapshot does not hold all of the state"
-        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
-    if own.unsteady:
-        what = f"two replays of the log with another clock, random numbers and addresses differ: {own.unsteady}"
-        return replace(finding, verdict=Verdict.INVALID, detail=what, position=own.unsteady_position)
-    if own.parted >= 0:
-        what = f"two replays of the log, one of them with another {changes}, differ after position {own.parted}"
-        broken = replace(finding, verdict=Verdict.INVALID, detail=what + as_is, position=own.parted)
-        return broken if is_explained else service.explained(broken)
-    if own.unasked:
-        return replace(finding, verdict=Verdict.INVALID, detail=own.unasked, position=own.unasked_position)
-    as_is += f"; states between them are not compared: {own.why_not_parted}" if own.why_not_parted else ""
-    usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
-    tried = f"; copies that begin with a snapshot at {own.compared} places do what a replay does"
-    if own.compared < own.chosen:
-        tried += f", of {own.chosen} that were chosen: its time or memory was up"
-    if own.answers:
-        tried += f"; answers are not compared, because two replays answer otherwise: {own.answers}"
-    return replace(
-        finding, detail=f"{finding.detail}{tried}; {len(own.hashes)} states are those of a replay{usual}{as_is}"
     )
 
 

@@ -68,7 +68,7 @@ function messageTable(run, from, to, { member = "", name = "" }, most = ROWS_SHO
   }
   const hidden = count > most ? `; the first ${most} are here, zoom in for the others` : "";
   const text = `${count.toLocaleString("en")} between ${moment(from, step)} and ${moment(to, step)}${hidden}`;
-  return element("div", { className: "messages" }, element("p", { className: "note", textContent: text }), table(["at", "member", "", "message", "fields"], rows));
+  return element("div", { className: "messages" }, element("p", { className: "note", textContent: text }), table(["at", "member", "event", "message", "fields"], rows));
 }
 
 /** What has the words in its name: operations by id, key, value and answer; faults, orders, elections, messages. */
@@ -77,7 +77,7 @@ function search(run, words) {
   const found = [];
   if (!wanted) return found;
   const has = (text) => String(text).toLowerCase().includes(wanted);
-  for (const kind of ["faults", "orders", "elections"]) {
+  for (const kind of ["breaks", "faults", "orders", "elections"]) {
     for (const each of run[kind]) if (has(each.what) || has(each.evidence ?? "")) found.push({ text: each.what, begin: each.begin, end: each.end });
   }
   const { id, kind, outcome, key, value, result, begin, end } = run.operations;

@@ -27,6 +27,11 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** As many digits as a step of an axis needs. */
+function number(value) {
+  return value.toLocaleString("en", { maximumSignificantDigits: 6 });
+}
+
 function bytes(value) {
   return Math.round(value).toLocaleString("en");
 }

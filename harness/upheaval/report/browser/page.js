@@ -5,6 +5,8 @@
 const run = JSON.parse(document.getElementById("data").textContent);
 const part = (name) => document.getElementById(name);
 const SPAN = 0.2;
+/** Nanoseconds that are shown before and after a moment. */
+const BEFORE = 1e8;
 let messagesDue = 0;
 
 const timeLine = new TimeLine(part("time-line"), run, { onWindow: windowChanged, onPick: pickOperation, onMark: pickMark });
@@ -17,15 +19,24 @@ function windowChanged() {
 
 function showMessages() {
   const choice = { member: part("of-member").value, name: part("of-name").value };
-  part("messages").replaceChildren(messageTable(run, timeLine.from, timeLine.to, choice));
+  const isWhole = timeLine.to - timeLine.from >= run.length;
+  part("messages").replaceChildren(messageTable(run, isWhole ? firstOfNote() : timeLine.from, timeLine.to, choice));
+}
+
+/** Where the messages of the whole run begin: just before the first broken promise, else before the first fault. */
+function firstOfNote() {
+  const begins = (run.breaks.length ? run.breaks : run.faults).map(({ begin }) => begin);
+  return begins.length ? Math.max(Math.min(...begins) - BEFORE, 0) : 0;
 }
 
 function pickOperation(index) {
   timeLine.select(index);
+  history.replaceState(null, "", `#op-${run.operations.id[index]}`);
   part("details").replaceChildren(operationDetails(run, index));
 }
 
 function pickMark(mark) {
+  if (mark.style === "broken") return showBroken(mark);
   const healed = mark.end === null ? "never ended" : `ended ${moment(mark.end)}`;
   part("details").replaceChildren(
     element("h3", { textContent: mark.what }),
@@ -33,6 +44,45 @@ function pickMark(mark) {
     element("p", { textContent: mark.evidence }),
   );
   timeLine.showAround(mark.begin, mark.end ?? run.length);
+}
+
+function showBroken({ what, begin, evidence, operation }) {
+  const index = operation === null ? -1 : run.operations.id.indexOf(operation);
+  if (index >= 0) pickOperation(index);
+  else part("details").replaceChildren();
+  part("details").prepend(element("h3", { textContent: `broken at ${moment(begin)}: ${what}` }), element("p", { textContent: evidence }));
+  timeLine.showAround(begin - BEFORE, begin + BEFORE);
+}
+
+/** What the address asks for: an operation (`#op-150`), or a moment in seconds (`#t=12.3`). */
+function follow() {
+  const [, id, seconds] = /^#(?:op-(\d+)|t=([\d.]+))$/.exec(location.hash) ?? [];
+  const at = seconds === undefined ? NaN : seconds * 1e9;
+  const index = id === undefined ? -1 : run.operations.id.indexOf(+id);
+  if (index < 0 && Number.isNaN(at)) return;
+  if (index >= 0) {
+    pickOperation(index);
+    timeLine.showAround(run.operations.begin[index], run.operations.end[index] ?? run.operations.begin[index]);
+  } else {
+    const mark = timeLine.marks.find(({ style, begin }) => style === "broken" && Math.abs(begin - at) < 1e3);
+    if (mark) showBroken(mark);
+    else timeLine.showAround(at - BEFORE, at + BEFORE);
+  }
+  part("time-line").scrollIntoView({ block: "center" });
+}
+
+function save(name, type, text) {
+  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+const OPERATION_COLUMNS = ["id", "slot", "session", "kind", "key", "value", "result", "outcome", "begin", "end"];
+const quoted = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
+
+function operationsAsCsv() {
+  const rows = run.operations.id.map((_, i) => OPERATION_COLUMNS.map((name) => quoted(run.operations[name][i])).join(","));
+  return [OPERATION_COLUMNS.join(","), ...rows, ""].join("\r\n");
 }
 
 function step(by) {
@@ -93,6 +143,16 @@ document.addEventListener("keydown", (event) => {
 for (const button of document.querySelectorAll("[data-key]")) button.addEventListener("click", () => ACTIONS[button.dataset.key]());
 part("search").addEventListener("input", showFound);
 
+part("save-csv").addEventListener("click", () => save("operations.csv", "text/csv", operationsAsCsv()));
+part("save-json").addEventListener("click", () => save("run.json", "application/json", JSON.stringify(run)));
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "copied";
+  });
+}
+addEventListener("hashchange", follow);
+
 // --- what may be hidden of the operations ---
 
 const counted = (column) => Object.entries(run.counts[column]).sort();
@@ -111,8 +171,8 @@ toggles(counted("kind"), (name) => `kind${timeLine.kinds.indexOf(name) % 6}`);
 toggles(counted("outcome"), (name) => `outcome-${name}`);
 toggles([["p50", null], ["p99", null]], (name) => name);
 
-timeLine.charts[1].root.before(part("toggles"));
-timeLine.charts[3].root.before(part("member-key"));
+timeLine.charts[1].root.parentElement.before(part("toggles"));
+timeLine.charts[3].root.parentElement.before(part("member-key"));
 
 // --- messages ---
 
@@ -145,3 +205,4 @@ onPaper((width) => {
 
 windowChanged();
 showMessages();
+follow();

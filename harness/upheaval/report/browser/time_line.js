@@ -7,7 +7,13 @@ const LEFT = 84;
 const LANE = 40;
 const LABEL_ROWS = 8;
 const MEMBER_COLOURS = ["member0", "member1", "member2", "member3", "member4"];
+/** Lines of members that lie on one another: each is dashed otherwise, so that those below show. */
+const MEMBER_DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 8]];
 const POINT = 3;
+/** Steps of an axis of whole numbers: 1, 2 and 5 of each power of ten. */
+const WHOLE_STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
+/** One answer in a shorter interval would be a rate that the run never had. */
+const SHORTEST_RATE = 1e7;
 
 /** A moment of the run in seconds, as exactly as a step of that many nanoseconds asks for. */
 function moment(ns, step = 1e6) {
@@ -48,6 +54,7 @@ class TimeLine {
     this.marks = [
       ...run.faults.map((each) => ({ ...each, style: "fault" })),
       ...run.orders.map((each) => ({ ...each, style: "order" })),
+      ...run.breaks.map((each) => ({ ...each, style: "broken" })),
     ];
     this.buttons = this.marks.map((mark) => {
       const button = element("button", { type: "button", className: `mark ${mark.style}`, textContent: mark.what });
@@ -62,9 +69,9 @@ class TimeLine {
     this.charts = [
       this.chart("members", run.members.length * LANE, { hasAxis: false }, (u) => this.drawMembers(u)),
       this.chart("latency", 210, { label: "latency", range: () => this.latencyRange(), distr: 3, show: duration }, (u) => this.drawLatency(u)),
-      this.chart("answers a second", 110, { range: () => [0, this.rates().most], show: (v) => v.toLocaleString("en") }, (u) => this.drawRates(u)),
-      this.chart("position in the log", 110, { range: () => this.positionRange(1), show: bytes }, (u) => this.drawPositions(u, 1)),
-      this.chart("bytes missing of the furthest position told", 90, { range: () => this.positionRange(2), show: bytes }, (u) => this.drawPositions(u, 2)),
+      this.chart("answers a second", 110, { range: () => [0, this.rates().most], show: number }, (u) => this.drawRates(u)),
+      this.chart("position in the log", 110, { range: () => this.positionRange(1), show: bytes, isWhole: true }, (u) => this.drawPositions(u, 1)),
+      this.chart("bytes behind the furthest member", 90, { range: () => this.positionRange(2), show: bytes, isWhole: true }, (u) => this.drawPositions(u, 2)),
     ];
     this.placeLabels();
     new ResizeObserver(() => this.resize(this.place.clientWidth)).observe(place);
@@ -141,8 +148,8 @@ class TimeLine {
     const grid = { stroke: () => this.colour("rule"), width: 1 };
     const font = "11px system-ui, sans-serif";
     this.width = this.place.clientWidth;
+    if (scale.hasAxis !== false) this.place.append(element("h3", { textContent: label }));
     const place = element("div", { className: "chart", role: "img", ariaLabel: `${label} over time` });
-    if (scale.hasAxis !== false) place.append(element("h3", { textContent: label }));
     this.place.append(place);
     const axis = { size: 26, stroke: soft, font, grid, ticks: grid, values: (u, splits, _, __, step) => splits.map((ns) => moment(ns, step)) };
     const made = new uPlot(
@@ -161,6 +168,7 @@ class TimeLine {
             font,
             grid: scale.hasAxis === false ? { show: false } : grid,
             ticks: { show: false },
+            ...(scale.isWhole ? { incrs: WHOLE_STEPS } : {}),
             ...(scale.distr === 3 ? { splits: (u, _, least, most) => roundLatencies(least, most) } : {}),
             values: (u, splits) => splits.map((v) => (scale.hasAxis === false || v === null ? "" : scale.show(v))),
           },
@@ -234,7 +242,7 @@ class TimeLine {
 
   drawBands(u) {
     const { ctx, bbox } = u;
-    for (const style of ["order", "fault"]) {
+    for (const style of ["order", "fault", "broken"]) {
       const bands = this.marks.filter((mark) => mark.style === style);
       // One path: where faults overlap they are no darker.
       ctx.beginPath();
@@ -242,7 +250,7 @@ class TimeLine {
         const left = this.x(u, begin);
         ctx.rect(left, bbox.top, Math.max(this.x(u, end ?? this.run.length) - left, devicePixelRatio), bbox.height);
       }
-      ctx.fillStyle = this.colour(style);
+      ctx.fillStyle = this.colour(style === "broken" ? "invalid" : style);
       ctx.globalAlpha = 0.12;
       ctx.fill();
       ctx.globalAlpha = 1;
@@ -265,10 +273,12 @@ class TimeLine {
     }
   }
 
-  /** Names of faults and orders above the members, each in the lowest row that has room. */
+  /** Names and spans of faults, orders and broken promises above the members, each in the lowest row that has room. */
   placeLabels() {
     const width = this.width - 24;
+    const perNs = (width - LEFT) / (this.to - this.from);
     const free = [];
+    this.labelWidths ??= this.buttons.map((button) => button.offsetWidth);
     let left_out = 0;
     const order = this.marks.map((_, i) => i).sort((a, b) => this.marks[b].begin - this.marks[a].begin);
     for (const i of order) {
@@ -276,16 +286,20 @@ class TimeLine {
       const button = this.buttons[i];
       button.hidden = begin > this.to || (end ?? this.run.length) < this.from;
       if (button.hidden) continue;
-      const x = LEFT + (Math.max(begin - this.from, 0) / (this.to - this.from)) * (width - LEFT);
-      const length = Math.min(button.offsetWidth, width);
-      const left = Math.max(Math.min(x, width - length), 0);
-      let row = free.findIndex((until) => left + length + 4 <= until);
+      const x = LEFT + Math.max(begin - this.from, 0) * perNs;
+      const until = LEFT + (Math.min(end ?? this.run.length, this.to) - this.from) * perNs;
+      const left = Math.max(Math.min(x, width - this.labelWidths[i]), 0);
+      const length = Math.max(Math.min(this.labelWidths[i], width), until - left);
+      let row = free.findIndex((taken) => left + length + 4 <= taken);
       if (row < 0) row = free.length;
       button.hidden = row >= LABEL_ROWS;
       left_out += button.hidden;
       if (button.hidden) continue;
       free[row] = Math.min(left, x);
       button.style.left = `${left}px`;
+      button.style.width = `${length}px`;
+      button.style.setProperty("--from", `${x - left}px`);
+      button.style.setProperty("--until", `${until - left}px`);
       button.style.bottom = `${row * 20}px`;
     }
     this.labels.style.height = `${free.length * 20 + 4}px`;
@@ -329,7 +343,7 @@ class TimeLine {
     }
     ctx.font = `${10 * ratio}px system-ui, sans-serif`;
     this.drawStates(u, member, top + base, height - base);
-    ctx.fillStyle = this.colour("invalid");
+    ctx.fillStyle = this.colour("stall");
     for (const [begin, end] of member.stalls) {
       if (end < this.from || begin > this.to) continue;
       ctx.fillRect(this.x(u, begin), top, Math.max(this.x(u, end) - this.x(u, begin), 1.5 * ratio), 4 * ratio);
@@ -376,7 +390,8 @@ class TimeLine {
   drawPositions(u, column) {
     this.run.members.forEach(({ positions, spans }, row) => {
       u.ctx.strokeStyle = this.colour(MEMBER_COLOURS[row % MEMBER_COLOURS.length]);
-      u.ctx.lineWidth = 1.6 * devicePixelRatio;
+      u.ctx.lineWidth = (row === 0 ? 2.4 : 1.8) * devicePixelRatio;
+      u.ctx.setLineDash(MEMBER_DASHES[row % MEMBER_DASHES.length].map((length) => length * devicePixelRatio));
       u.ctx.beginPath();
       const downs = spans.filter(([, , state]) => state === "down");
       let last = null;
@@ -483,10 +498,11 @@ class TimeLine {
     if (found >= 0) this.onPick(found);
   }
 
-  /** Answers a second of the window that is shown, in intervals of about four pixels. */
+  /** Answers a second of the window that is shown, in intervals of about six pixels and of 10 ms or more. */
   rates() {
     if (this.counted?.from === this.from && this.counted.to === this.to) return this.counted;
-    const count = Math.max(20, Math.floor((this.width - LEFT) / 6));
+    const most = Math.max(20, Math.floor((this.width - LEFT) / 6));
+    const count = Math.max(1, Math.min(most, Math.floor((this.to - this.from) / SHORTEST_RATE)));
     const step = (this.to - this.from) / count;
     const rates = [];
     const { each, at } = this.run.answers;

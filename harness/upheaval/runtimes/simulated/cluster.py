@@ -7,7 +7,7 @@ passes inside the calls that wait.
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -233,6 +233,17 @@ class Beside(Companion, Protocol):
         """Put its folder and its entry into a run folder, as things stand."""
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run is to do, as its manifest has it, and the text of its scenario, if the folder is to have that."""
+
+    faults: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    demanded: tuple[str, ...] = ()
+    expected: tuple[Expected, ...] = ()
+    scenario: str | None = None
+
+
 class SimulatedCluster:
     """Members `0..members-1` on hosts of their own, in one world."""
 
@@ -293,10 +304,7 @@ class SimulatedCluster:
         """Of the stranger."""
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
-        self.planned_faults: tuple[str, ...] = ()
-        self.planned_commands: tuple[str, ...] = ()
-        self.demanded: tuple[str, ...] = ()
-        self.expected: tuple[Expected, ...] = ()
+        self.plan = Plan()
         self.faults: list[FaultRecord] = []
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
@@ -539,14 +547,16 @@ class SimulatedCluster:
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),
                 workload=self._workload,
-                planned_faults=self.planned_faults,
-                planned_commands=self.planned_commands,
-                demanded=self.demanded,
-                expected=self.expected,
+                planned_faults=self.plan.faults,
+                planned_commands=self.plan.commands,
+                demanded=self.plan.demanded,
+                expected=self.plan.expected,
                 written=() if self.gate is None else (SECURITY_FILE,),
                 converge=self.converged,
             )
         )
+        if self.plan.scenario is not None:
+            folder.write_scenario(self.plan.scenario)
         write_schema(folder, self.schema)
         if self.gate is not None:
             write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")

@@ -148,6 +148,10 @@ class SimulatedHosts:
         disk = self._disk(member_id)
         return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, tuple(disk.syncs), disk.power_losses)
 
+    def has_room(self, member_id: int) -> bool:
+        """By the check that a write of the member meets."""
+        return not self._disk(member_id).is_full
+
     def watch(self, link: Link) -> LinkTraffic:
         """On the whole link, or on one channel of it."""
         port = PORTS[link.channel] if link.channel else ""
