@@ -97,7 +97,8 @@ class Cluster:
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `witnesses`: a custom service takes snapshots before the first
-    fault and after each heal, without being asked to. Everything the run leaves lies in `folder`. `restore_from` is the
+    fault and after each heal, without being asked to. `planted`: the members have that bug (`upheaval planted`), to
+    see that a test finds it. Everything the run leaves lies in `folder`. `restore_from` is the
     folder of a backup or a standby, or of a member that is down, which the members begin with.
     """
 
@@ -120,6 +121,7 @@ class Cluster:
         ignored: Sequence[str] = (),
         links: bool = False,
         witnesses: bool = False,
+        planted: str | None = None,
         folder: str | os.PathLike[str] | None = None,
         restore_from: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -147,6 +149,7 @@ class Cluster:
             schema=os.fspath(schema),
             client=client,
             ignored=tuple(ignored),
+            planted=planted,
             system=system,
         )
         if origin is not None:
