@@ -44,6 +44,7 @@ KNOWN_SIGNATURES: Final = (
         Promise.SNAPSHOT_IS_REPLAY,
         Signature(Rule.MODULE_NOT_OF_LOG, entry="PendingMessageTracker.next_service_session_id"),
         before="1.47.3",
+        follows=(Promise.SERVICE_MESSAGES_ONCE,),
     ),
     KnownSignature(
         1739,
