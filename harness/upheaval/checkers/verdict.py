@@ -4,7 +4,7 @@ This module knows nothing of how a promise is checked.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
@@ -102,10 +102,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """A promise that the run gives no occasion to judge, and why, as the checker of it found out."""
+    """A promise that the run gives no occasion to judge, and why, as the checker of it found out.
+
+    `is_gap`: the run gives occasion, and what it is judged by is not there, such as the code of a service.
+    """
 
     promise: Promise
     why: str
+    is_gap: bool = field(default=False, compare=False)
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -173,6 +177,11 @@ class Report:
         """The findings as people read them: what is broken, then what is unknown, then the rest."""
         return sorted(self.findings, key=lambda finding: -finding.verdict)
 
+    @property
+    def gaps(self) -> list[str]:
+        """A line for each promise that could not be judged though the run gives occasion."""
+        return [f"not checked: {each.promise.sentence}: {each.why}" for each in self.unchecked if each.is_gap]
+
     def __str__(self) -> str:
         """The verdict, what is not valid, the worst first, and what is left: it fits on a screen."""
         bad = [finding for finding in self.worst_first if finding.verdict is not Verdict.VALID]
@@ -180,6 +189,7 @@ class Report:
         for finding in bad[:_SHOWN]:
             lines += finding.to_lines()
         more = f"{len(bad) - _SHOWN} more are not valid, " if len(bad) > _SHOWN else ""
+        lines += self.gaps
         kept = len(self.findings) - len(bad)
         lines.append(f"{more}{kept} promises are kept, {len(self.unchecked)} were not checked")
         return "\n".join([*lines, f"all of it: upheaval verify {self.run}"])
