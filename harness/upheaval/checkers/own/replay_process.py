@@ -18,16 +18,17 @@ from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.causes import Cause
+from upheaval.checkers.own.cuts import shown
 from upheaval.checkers.own.outside import Outside
 from upheaval.checkers.own.own_process import answer_once
 from upheaval.checkers.own.played import entry_text, raised_text
 from upheaval.checkers.own.replay_judgement import judge_replays
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, state_hash
-from upheaval.records import RunFolder
+from upheaval.records import Payloads, RunFolder
 from upheaval_node.service.api import ClusterRole
 
 MODULE: Final = "upheaval.checkers.own.replay_process"
-_SHOWN: Final = 100
+_SHOWN_MAX: Final = 1_000
 _OTHER_MEMBER: Final = 7
 
 
@@ -80,7 +81,13 @@ def decode_state(state: Sequence[str]) -> list[bytes]:
 
 
 def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
-    judgement = judge_replays(order.service, log, has_other_services=order.has_other_services, is_timed=order.is_timed)
+    judgement = judge_replays(
+        order.service,
+        log,
+        has_other_services=order.has_other_services,
+        is_timed=order.is_timed,
+        payloads=Payloads.of(RunFolder(order.run)),
+    )
     as_judged = replace(order, has_form=judgement.has_form)
     return asdict(judgement) | apart(lambda: _samples(as_judged, log))
 
@@ -111,6 +118,7 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
 
 
 def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
+    payloads = Payloads.of(RunFolder(order.run))
     replay, first = _begun(order, log)
     high = order.high if order.high >= 0 else len(log) + order.high
     for message in log[first:high]:
@@ -119,8 +127,13 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     heard, error = replay.watch(last)
     state = replay.state().messages
     state = replay.form(state) if order.has_form else state
-    result = _shown(heard) if error is None else raised_text(error)
-    return {"entry": entry_text(last), "result": result, "position": last.position, "state": encode_state(state)}
+    result = _shown(heard, payloads) if error is None else raised_text(error)
+    return {
+        "entry": entry_text(last, payloads),
+        "result": result,
+        "position": last.position,
+        "state": encode_state(state),
+    }
 
 
 def _begun(order: Order, log: Sequence[LoggedMessage]) -> tuple[Replay, int]:
@@ -153,8 +166,8 @@ def _read_by_another(service: str, log: Sequence[LoggedMessage]) -> None:
             replay.state()
 
 
-def _shown(answer: Sequence[bytes]) -> str:
-    return repr(b" ".join(answer).decode("utf-8", "backslashreplace")[:_SHOWN]) if answer else "nothing"
+def _shown(answer: Sequence[bytes], payloads: Payloads) -> str:
+    return " ".join(shown(each, payloads) for each in answer)[:_SHOWN_MAX] if answer else "nothing"
 
 
 def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
