@@ -57,6 +57,17 @@ def _event(decoded: Message | None) -> tuple[EntryKind, int, int]:
     return EntryKind.OTHER, 0, 0
 
 
+def leader_of_term(message: LoggedMessage) -> tuple[int, ...]:
+    """The member that leads the term that begins with this entry; empty of any other entry."""
+    if is_session_message(message.content):
+        return ()
+    try:
+        event = decode_message(message.content)
+    except DecodeError:
+        return ()
+    return (event.leader_member_id,) if isinstance(event, cm.NewLeadershipTermEvent) else ()
+
+
 def entry_text(message: LoggedMessage, payloads: Payloads = PLAIN) -> str:
     """What the entry is, for people."""
     content = message.content

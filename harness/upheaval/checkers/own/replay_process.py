@@ -5,6 +5,7 @@ It runs under the conditions that its order asks for, and does one of these:
 - `judge`: play the log to copies of the service and compare what they do, see `replay_judgement`; and samples.
 - `forms`: the canonical forms of states that it is given.
 - `samples`: the states at some entries of the log.
+- `egress`: what copies send to sessions, as a follower and as a leader.
 - `show`: one entry, what came of it, and the state after it.
 """
 
@@ -21,10 +22,10 @@ from upheaval.checkers.own.causes import Cause
 from upheaval.checkers.own.cuts import shown
 from upheaval.checkers.own.outside import Outside
 from upheaval.checkers.own.own_process import answer_once
-from upheaval.checkers.own.played import entry_text, raised_text
+from upheaval.checkers.own.played import entry_text, leader_of_term, raised_text
 from upheaval.checkers.own.replay_judgement import judge_replays
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, state_hash
-from upheaval.records import Payloads, RunFolder
+from upheaval.records import Payloads, RunFolder, answer_text
 from upheaval_node.service.api import ClusterRole
 
 MODULE: Final = "upheaval.checkers.own.replay_process"
@@ -39,6 +40,7 @@ class Task(StrEnum):
     FORMS = "forms"
     SAMPLES = "samples"
     SHOW = "show"
+    EGRESS = "egress"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Order:
     """The position of the snapshot that the copy begins with, which another copy takes there; -1 for the whole log."""
     as_member: int = -1
     """Whose id and roles the copy has, term by term; -1 for those of no member."""
+    sessions: tuple[int, ...] = ()
+    """To which egress is shown."""
     has_form: bool = True
     """False for states as they are, whatever canonical form the service names."""
 
@@ -136,6 +140,31 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     }
 
 
+def _egress(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
+    def sent(role: ClusterRole) -> dict[int, list[tuple[str, int]]]:
+        replay = Replay(order.service, is_own=True, hears=True, member=Member(role=role))
+        by_session: dict[int, list[tuple[str, int]]] = {session: [] for session in order.sessions}
+        for message in log:
+            for session, content in replay.follow(message).egress:
+                if session in by_session:
+                    by_session[session].append((answer_text(content), message.position))
+        return by_session
+
+    def unsettled() -> dict[int, list[tuple[str, int]]]:
+        holes = replay_conditions.unsettle()
+        by_session = sent(ClusterRole.FOLLOWER)
+        del holes
+        return by_session
+
+    egress = apart(lambda: sent(ClusterRole.FOLLOWER))
+    return {
+        "egress": egress,
+        "as_leader": apart(lambda: sent(ClusterRole.LEADER)),
+        "is_steady": apart(unsettled) == egress,
+        "terms": [(message.position, leader) for message in log for leader in leader_of_term(message)],
+    }
+
+
 def _begun(order: Order, log: Sequence[LoggedMessage]) -> tuple[Replay, int]:
     """The copy, and the index of the first entry that it reads."""
     changed = order.changed
@@ -180,6 +209,7 @@ _TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, 
     Task.JUDGE: _judge,
     Task.SAMPLES: _samples,
     Task.SHOW: _show,
+    Task.EGRESS: _egress,
 }
 
 
