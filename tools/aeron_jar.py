@@ -1,6 +1,6 @@
 """Has Aeron's jars, and our member program compiled against one, before anything is installed: says where they are.
 
-What is there is neither fetched nor compiled again. How they are had is in `upheaval.aeron_programs`.
+What is there is neither fetched nor compiled again. How they are had is in `upheaval.aeron_jars`.
 """
 
 import argparse
@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / name) for name in ("harness", "chaos", "node")]
 
-from upheaval.aeron_programs import SHA256, USUAL_VERSION, jar, jar_path, member_classes  # noqa: E402
+from upheaval.aeron_jars import SHA256, USUAL_VERSION, jar, jar_path  # noqa: E402
+from upheaval.aeron_programs import member_classes  # noqa: E402
 from upheaval.errors import HarnessError  # noqa: E402
 
 __all__ = ["JAR", "SHA256", "VERSION", "jar", "jar_path", "member_classes"]

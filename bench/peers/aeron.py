@@ -7,7 +7,8 @@ from pathlib import Path
 
 from bench.figures import Figures
 from bench.own import MESSAGE_LENGTH, WARM_UP_NS, request_of, running_cluster
-from upheaval.aeron_programs import USUAL_VERSION, jar, java_line
+from upheaval.aeron_jars import USUAL_VERSION, jar
+from upheaval.aeron_programs import java_line
 from upheaval.errors import HarnessError
 from upheaval.system import AERON
 from upheaval_node.types import S

@@ -10,6 +10,7 @@ from upheaval.cli.main import main
 from upheaval.operations.maintenance import parse_app_version, replace_host, upgrade
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_hosts import ProcessHosts
+from upheaval.runtimes.renewal import Renewal
 from upheaval.system import ClusterSpec
 from upheaval.testing.live import LiveBackend
 
@@ -25,7 +26,7 @@ def test_clients_go_on_over_an_upgrade_and_a_new_host(tmp_path: Path, seeded: bo
         live = backend.target
         assert isinstance(live, ProcessCluster)
         cluster.workload.wait_for(200)
-        upgrade(live, ProcessHosts(live), parse_app_version("0.2.0"), lambda _: None)
+        upgrade(live, ProcessHosts(live), Renewal(parse_app_version("0.2.0")), lambda _: None)
         cluster.workload.wait_for(200)
         dead = next(member_id for member_id in cluster.member_ids if member_id != cluster.wait_until_leader())
         live.member(dead).kill()
@@ -52,6 +53,7 @@ def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pyt
             (["upgrade", "--app-version", "1.0"], "use major.minor.patch"),
             (["upgrade", "--app-version", "1.2.256"], "use major.minor.patch"),
             (["upgrade", "--image", "x"], "these members are processes"),
+            (["upgrade", "--to", "aeron:1.51.0"], "--to aeron:1.51.0: members of upheaval run what is installed"),
         ):
             assert main([arguments[0], "--dir", folder, *arguments[1:]]) == 2
             err = capsys.readouterr().err

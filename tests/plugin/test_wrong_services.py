@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.own_services import RIGHT, SERVICES, WRONG, Wrong, judged_right, judged_wrong
+from support.own_services import RIGHT, RIGHT_WITH_USERS, SERVICES, WRONG, Wrong, judged_right, judged_wrong
 from upheaval import Verdict
 from upheaval.checkers.verdict import Report
 
@@ -57,8 +57,15 @@ def test_a_right_service_is_valid_whatever_happens_to_its_cluster(name: str, see
     require_valid(judged_right(name, tmp_path / "run", runtime="simulated", seed=seed))
 
 
+@pytest.mark.parametrize("name", RIGHT_WITH_USERS)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=() if seed < 5 else pytest.mark.nightly) for seed in SEEDS])
+def test_a_right_service_of_another_kind_is_valid_whatever_happens(name: str, seed: int, tmp_path: Path) -> None:
+    """`tests/load/test_right_services.py` has campaigns of these."""
+    require_valid(judged_right(name, tmp_path / "run", runtime="simulated", seed=seed))
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", [*RIGHT, *RIGHT_WITH_USERS])
 @pytest.mark.parametrize("seed", RUNS_OF_A_NIGHT)
 def test_a_right_service_is_valid_on_processes(name: str, seed: int, tmp_path: Path) -> None:
     require_valid(judged_right(name, tmp_path / "run", runtime="process", seed=seed))

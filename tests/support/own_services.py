@@ -17,6 +17,8 @@ from upheaval.checkers.verdict import Report
 
 SERVICES = Path(__file__).parent / "services"
 RIGHT = ("leases", "orders", "draws", "bids")
+RIGHT_WITH_USERS = ("order_book", "limiter", "newsroom", "telemetry", "transfers")
+"""Right ones that locust users of `services/right/users.py` ask, too."""
 COUNT = 55
 """Requests before what happens to the cluster, and after it: together a little more than a verdict needs."""
 HAPPENINGS = ("nothing", "kill the leader", "cut the leader off", "restart all from a snapshot", "restart one")
@@ -43,7 +45,7 @@ def judged_right(name: str, folder: Path, *, runtime: str, seed: int) -> Report:
     """A right service, whose cluster something happens to that the seed draws."""
     source = SERVICES / "right"
     random = Random(f"{name}/{seed}")
-    happens = HAPPENINGS[(seed + RIGHT.index(name)) % len(HAPPENINGS)]
+    happens = HAPPENINGS[(seed + (*RIGHT, *RIGHT_WITH_USERS).index(name)) % len(HAPPENINGS)]
     with importable(source):
         work = importlib.import_module(name).work
     links = runtime != "simulated" and happens == "cut the leader off"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
-TIMEOUT_S: Final = 180.0
+TIMEOUT_S: Final = 600.0
 _FENCE: Final = "```"
 
 # Not every machine that runs tests has curl.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
 
 from upheaval_chaos.errors import UsageError
-from upheaval_chaos.planted import elections, quorum, services, sessions
+from upheaval_chaos.planted import elections, quorum, requests_of_services, services, sessions
 from upheaval_node.compiled import VARIABLE, form
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together
 from upheaval_node.service.api import ClusteredService
@@ -70,6 +70,24 @@ CATALOGUE: Final = (
         breaks_too=("commits-kept",),
     ),
     PlantedBug(
+        requests_of_services.every_seventh_service_message_garbled,
+        "each seventh message that a service offers to the log is changed",
+        "money-conserved",
+        7,
+    ),
+    PlantedBug(
+        requests_of_services.every_seventh_service_message_lost,
+        "each seventh message that a service offers to the log is forgotten",
+        "money-conserved",
+        7,
+    ),
+    PlantedBug(
+        requests_of_services.every_seventh_timer_lost,
+        "each seventh timer that a service asks for is forgotten",
+        "timers-kept",
+        19,
+    ),
+    PlantedBug(
         services.message_delivered_twice, "some messages reach the service of a member twice", "linearizable", 1
     ),
     PlantedBug(
@@ -105,10 +123,15 @@ CATALOGUE: Final = (
         "snapshot-is-replay",
         1,
     ),
+    PlantedBug(requests_of_services.timer_fires_40_ms_early, "a leader fires a timer 40 ms early", "timers-kept", 19),
+    PlantedBug(requests_of_services.timer_fires_5_s_late, "a leader fires a timer 5 s late", "timers-kept", 19),
     PlantedBug(
         services.timer_fires_again, "a timer that has expired is still there for the next leader", "timers-kept", 149
     ),
     PlantedBug(services.timer_fires_early, "a leader takes a timer for due long before its time", "timers-kept", 19),
+    PlantedBug(
+        requests_of_services.timer_fires_twice, "a leader writes each expiry into the log twice", "timers-kept", 19
+    ),
     PlantedBug(
         services.timer_lost_over_a_restart, "a start from a snapshot leaves its timers alone", "timers-kept", 173
     ),

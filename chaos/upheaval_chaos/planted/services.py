@@ -30,9 +30,9 @@ def timer_lost_over_a_restart(module: ConsensusModule) -> None:
     module._state.load = load_snapshot  # type: ignore[method-assign]
 
 
-def timer_fires_again(module: ConsensusModule) -> None:
+def timer_fires_again(container: ServiceContainer) -> None:
     """A timer of which the log says that it expired is still there for the next leader."""
-    module._state.timers.on_event = lambda correlation_id: None  # type: ignore[method-assign]  # noqa: ARG005
+    container.view.end_timer = lambda correlation_id, timestamp: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def timer_fires_early(module: ConsensusModule) -> None:

@@ -107,8 +107,8 @@ def restore(options: NewClusterOptions) -> int:
         if options.no_start:
             print(f"start them with `upheaval up --dir {folder}`")
             return 0
-        if cluster.note:
-            note(f"containers: {cluster.note}")
+        for sentence in cluster.notes:
+            note(sentence)
         leader = cluster.up(options.timeout)
         print(f"leader: member {leader}, term {cluster.status()[leader].leadership_term_id}")
     return 0

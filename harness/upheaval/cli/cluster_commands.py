@@ -69,6 +69,14 @@ class StatusOptions:
 
 
 @dataclass(frozen=True)
+class TopOptions:
+    dir: Path = cluster_option()
+    every: float = option("--every", type=seconds, default=1.0, help="seconds between two looks (default 1)")
+    count: int | None = option("--count", type=above_zero, help="end after so many looks (default: go on)")
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
 class RequestOptions:
     """Of `client`, for every service."""
 
@@ -150,6 +158,7 @@ def add_commands(commands: Commands) -> None:
     commands.group("cluster")
     commands.add("up", "start a cluster and wait for a leader", UpOptions, "members:up")
     commands.add("status", "show role, term, positions and processes of each member", StatusOptions, "status:status")
+    commands.add("top", "watch the members of a cluster: roles, positions, lag, rates, faults", TopOptions, "top:top")
     services = commands.add_several("client", "send one request to the cluster's service", "SERVICE", RequestOptions)
     register = services.add_several("register", "read, write or compare-and-set a key")
     register.add("read", "print the value of a key", ReadOptions, "client:read")

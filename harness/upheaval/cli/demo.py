@@ -34,7 +34,7 @@ def demo(options: DemoOptions) -> int:
 
 def _system_of(jar: Path, system: str | None) -> str:
     """Aeron in the version of the jar. Raises `UsageError` where another system is wanted."""
-    from upheaval.aeron_programs import take_jar
+    from upheaval.aeron_jars import take_jar
 
     if system is not None and system.partition(":")[0] != "aeron":
         raise UsageError(f"--jar is for members of Aeron, not for --system {system}: leave one of them out")

@@ -170,8 +170,8 @@ def _say_limit(cluster: AnyCluster, options: LoadOptions) -> None:
     limit, usual = cluster.config.max_sessions, _default_limit(cluster.config.profile)
     raised = f" (raised from {usual} for {options.users} users)" if limit > usual else ""
     note(f"starting {cluster.config.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
-    if cluster.note:
-        note(cluster.note)
+    for sentence in cluster.notes:
+        note(sentence)
 
 
 def _settings(cluster: AnyCluster, options: LoadOptions, page: socket.socket | None) -> LoadSettings:

@@ -69,8 +69,8 @@ def up(options: UpOptions) -> int:
     ) as cluster:
         if is_there:
             _require_same(cluster, options, given)
-        if cluster.note:
-            note(f"containers: {cluster.note}")
+        for sentence in cluster.notes:
+            note(sentence)
         leader = cluster.up(options.timeout)
         config = cluster.config
         term = cluster.status()[leader].leadership_term_id

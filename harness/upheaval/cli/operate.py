@@ -6,6 +6,7 @@ from upheaval.operations.maintenance import Hosts
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.renewal import Renewal
 
 
 def stop(options: MemberOptions) -> int:
@@ -22,10 +23,8 @@ def upgrade(options: UpgradeOptions) -> int:
     """Members one after the other, of a new version or just anew."""
     version = None if options.app_version is None else maintenance.parse_app_version(options.app_version)
     with open_cluster(options.dir) as cluster:
-        hosts = hosts_of(cluster)
-        if options.image is not None:
-            hosts.require_image(options.image)
-        maintenance.upgrade(cluster, hosts, version, print)
+        renewal = Renewal(version, options.image or "", options.to or "")
+        maintenance.upgrade(cluster, hosts_of(cluster), renewal, print)
     return 0
 
 

@@ -33,6 +33,7 @@ class UpgradeOptions:
         "--app-version", metavar="X.Y.Z", help="of the application, for members in processes"
     )
     image: str | None = option("--image", help="for members in containers")
+    to: str | None = option("--to", metavar="SYSTEM", help="the version of members of Aeron, as in aeron:1.51.0")
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,9 @@ def schema_option() -> Any:
 def system_option() -> Any:
     """What the members are."""
     return option(
-        "--system", metavar="NAME[:VERSION]", help="what the members are: upheaval (our node, default) or aeron"
+        "--system",
+        metavar="NAME[:VERSION]",
+        help="what the members are: upheaval (our node, default), aeron, aeron:VERSION or aeron:PATH of a jar or build",
     )
 
 

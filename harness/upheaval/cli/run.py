@@ -49,7 +49,7 @@ def run(options: RunOptions) -> int:
     scenario = load_scenario(options.name)
     settings = read_settings()
     completed = settings.completed(options)
-    own = own_code(completed.service, completed.user, completed.model, options.schema)
+    own = own_code(completed.service, completed.user, completed.model, completed.schema)
     # What a scenario names comes before what the project sets.
     names_system = scenario.cluster.system != CLUSTER_OF_THREE.system
     scenario = scenario.on_system(options.system if names_system else completed.system)

@@ -21,6 +21,8 @@ Options = TypeVar("Options", bound="DataclassInstance")
 _FILE: Final = "pyproject.toml"
 _TABLE: Final = "[tool.upheaval]"
 _MEMBERS_MAX: Final = 9
+_OF_SERVICE: Final = ("service", "user", "model", "schema")
+_PATHS: Final = ("runs", "schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Settings:
     service: str | None = None
     user: str | None = None
     model: str | None = None
+    schema: Path | None = None
+    """The SBE schema of the service's messages; the table's is relative to its file."""
     runs: Path = Path("runs")
     """The folder of new runs, in which the newest one is looked for; the table's is relative to its file."""
 
@@ -41,13 +45,13 @@ class Settings:
         return self.runtime if self.runtime in choices else None
 
     def completed(self, options: Options) -> Options:
-        """The options with what they leave out of members, system and service; user and model belong to the service."""
-        names = ["members", "system"] + ["service", "user", "model"] * (getattr(options, "service", None) is None)
+        """The options with what they leave out of members, system and service; the rest belongs to the service."""
+        names = ["members", "system"] + [*_OF_SERVICE] * (getattr(options, "service", None) is None)
         known = {field.name for field in fields(options)}
-        return replace(
-            options,
-            **{name: getattr(self, name) for name in names if name in known and getattr(options, name) is None},
-        )
+        values = {name: getattr(self, name) for name in names if name in known and getattr(options, name) is None}
+        if values.get("schema") is not None:
+            values["schema"] = str(values["schema"])
+        return replace(options, **values)
 
 
 _KEYS: Final = tuple(field.name for field in fields(Settings))
@@ -61,8 +65,7 @@ def read_settings(environment: Mapping[str, str] | None = None, folder: Path | N
         if key not in _KEYS:
             raise UsageError(f"{path}: {_TABLE}: unknown key {key!r}: use {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}")
         values[key] = _checked(key, value, f"{path}: {_TABLE}: {key}")
-    if "runs" in values:
-        values["runs"] = path.parent / values["runs"]
+    values |= {key: path.parent / values[key] for key in _PATHS if key in values}
     variables = os.environ if environment is None else environment
     for key in _KEYS:
         name = f"UPHEAVAL_{key.upper()}"
@@ -83,7 +86,7 @@ def _checked(key: str, value: object, where: str) -> str | int | Path:
         raise UsageError(
             f"{where}: unknown runtime {value!r}: use {', '.join(RUNTIMES)}{did_you_mean(value, RUNTIMES)}"
         )
-    return Path(value) if key == "runs" else value
+    return Path(value) if key in _PATHS else value
 
 
 def _nearest_table(folder: Path) -> tuple[Path, Mapping[str, object]]:

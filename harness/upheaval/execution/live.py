@@ -61,8 +61,8 @@ class LiveStage:
             require_link_images(self._runtime, self._means, self._system)
         cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
-        if cluster.note:
-            say(f"containers: {cluster.note}")
+        for sentence in cluster.notes:
+            say(sentence)
         manifest = replace(
             self.run.read_manifest(),
             seed=self._seed,

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from upheaval.aeron_programs import AERON_LABEL, USUAL_VERSION, require_version
+from upheaval.aeron_jars import USUAL_VERSION, canonical_version
+from upheaval.aeron_programs import AERON_LABEL, image_tag
 from upheaval.errors import UsageError
 from upheaval_node import __version__
 from upheaval_node.suggestions import did_you_mean
@@ -66,7 +67,7 @@ class Image:
     @property
     def tag(self) -> str:
         """The name under which it is built and started, with the version of this release or of Aeron."""
-        return f"upheaval/{self.name}:{self.aeron_version or __version__}"
+        return image_tag(self.name, self.aeron_version or __version__)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -209,7 +210,6 @@ def image_named(name: str, aeron_version: str | None = None) -> Image:
         if image.name == name:
             if not image.aeron_version or aeron_version is None:
                 return image
-            require_version(aeron_version)
-            return replace(image, aeron_version=aeron_version)
+            return replace(image, aeron_version=canonical_version(aeron_version))
     known = [image.name for image in IMAGES]
     raise UsageError(f"unknown image {name!r}: use {', '.join(known)}{did_you_mean(name, known)}")

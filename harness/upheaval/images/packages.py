@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from upheaval.aeron_programs import CLASSES, JAR, jar, member_classes
+from upheaval.aeron_jars import jar
+from upheaval.aeron_programs import CLASSES, JAR, member_classes
 from upheaval.images import programs
 from upheaval.images.catalogue import Image
 from upheaval.repository import REPOSITORY

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from upheaval.aeron_programs import SHA256, USUAL_VERSION, jar_path
+from upheaval.aeron_jars import SHA256, USUAL_VERSION, jar_path
 from upheaval.errors import HarnessError, UsageError
 from upheaval.extras import install_line
 from upheaval_chaos.programs import run_program
@@ -67,7 +67,7 @@ def _aeron(area: str) -> Iterator[Need]:
     present = [known for known in SHA256 if jar_path(known).is_file()]
     maven = shutil.which("mvn")
     detail = f"jars {', '.join(present)}" if present else "Maven fetches it" if maven else ""
-    remedy = f"upheaval demo --jar aeron-all-{USUAL_VERSION}.jar, or apt-get install maven"
+    remedy = f"--system aeron:PATH of a jar such as aeron-all-{USUAL_VERSION}.jar, or apt-get install maven"
     yield Need(area, "jar", bool(present or maven), detail, used_by, remedy)
 
 

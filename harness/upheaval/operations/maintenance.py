@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import MemberFolder
 from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.renewal import Renewal
 from upheaval.system import shown
 from upheaval.waits import wait_until
 
@@ -23,10 +24,10 @@ _OWN: Final = ("archive", "cluster", "aeron")
 class Hosts(Protocol):
     """The hosts of a cluster of some runtime."""
 
-    def require_image(self, image: str) -> None:
-        """Members that are renewed run this image. Raises `UsageError` where there are none."""
+    def prepare(self, renewal: Renewal) -> Renewal:
+        """Make ready what members are to be, and say it in full. Raises `HarnessError` for what they cannot be."""
 
-    def renew(self, member_id: int, app_version: int | None) -> None:
+    def renew(self, member_id: int, renewal: Renewal) -> None:
         """The next start of the member, which is down, is of the new version."""
 
     def fetch(self, member_id: int) -> None:
@@ -45,21 +46,23 @@ def parse_app_version(text: str) -> int:
     return major << 16 | minor << 8 | patch
 
 
-def upgrade(cluster: AnyCluster, hosts: Hosts, app_version: int | None, say: Callable[[str], None]) -> None:
+def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[str], None]) -> None:
     """Stop, renew and start each member, followers first and the leader last, so that the cluster goes on serving.
 
-    Each one has caught up before the next one stops. Raises `UnknownOutcome` when one does not; the rest is left alone.
+    Each one has caught up before the next one stops. Raises `HarnessError` for what cannot be done before any stops,
+    and `UnknownOutcome` when one does not catch up; the rest is left alone.
     """
     waiting = [member.member_id for member in cluster.members]
     down = [member_id for member_id in waiting if not cluster.member(member_id).is_running()]
     if down:
         raise UsageError(f"member {down[0]} is not running: start it first, so that the cluster can do without another")
+    renewal = hosts.prepare(renewal)
     while waiting:
         leader = cluster.wait_until_leader(WAIT_S)
         member_id = next((each for each in waiting if each != leader), waiting[0])
         member = cluster.member(member_id)
         member.stop()
-        hosts.renew(member_id, app_version)
+        hosts.renew(member_id, renewal)
         member.start()
         cluster.wait_until_caught_up(member_id, WAIT_S)
         _wait_until_quorum(cluster)

@@ -117,6 +117,10 @@ class Manifest:
     version: str = ""
     system: str = OWN_SYSTEM
     """What the members are: the name, and the version of one that has several."""
+    system_sha256: str = ""
+    """Of the file that they run, such as Aeron's jar; empty for the node of this repository."""
+    systems_before: tuple[str, ...] = ()
+    """What the members were before each step of an upgrade, oldest first; `system` is the last one."""
     planted: str | None = None
     """The bug that the members have, in a test build of the node."""
     timeouts: Mapping[str, Json] = field(default_factory=dict)

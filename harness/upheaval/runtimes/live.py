@@ -192,9 +192,9 @@ class LiveCluster(Conditions, Generic[Member_co]):
         return self.members[member_id]
 
     @property
-    def note(self) -> str:
-        """A sentence for whoever starts the cluster; empty when there is nothing to say."""
-        return ""
+    def notes(self) -> Sequence[str]:
+        """Sentences for whoever starts the cluster."""
+        return [self.system.note] if self.system.note else []
 
     @abstractmethod
     def ingress_endpoints(self) -> dict[int, str]:
@@ -544,6 +544,7 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         boot_id=boot_id(),
         version=spec.version,
         system=spec.system,
+        system_sha256=system_named(spec.system).digest,
         planted=spec.planted,
         timeouts={"leader_disconnect_ns": spec.leader_disconnect_ms * MS} if spec.leader_disconnect_ms else {},
         written=(SECURITY_FILE,) if spec.tls or spec.credentials else (),

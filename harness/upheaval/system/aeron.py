@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from upheaval.aeron_jars import jar, jar_digest, order_of, versions_of
 from upheaval.aeron_programs import (
     AERON_LABEL,
     CONFIGURATION_VARIABLE,
     INSIDE,
-    USUAL_VERSION,
-    jar,
+    classes_note,
+    image_tag,
     java_command,
-    require_version,
 )
 from upheaval.errors import UsageError
 from upheaval.records import MemberFolder
@@ -89,7 +89,10 @@ _BRIDGES: Final = itertools.count()
 
 
 class AeronSystem(AnswersAsJson):
-    """Aeron Cluster of one version. Implements `SystemInContainers`."""
+    """Aeron Cluster of one version, or of one for each member. Implements `SystemInContainers`.
+
+    Clients and companions are of the oldest, `version`: Aeron's members talk to what is older than they are.
+    """
 
     runtimes = LIVE_RUNTIMES
     split_runtimes = LIVE_RUNTIMES
@@ -106,14 +109,57 @@ class AeronSystem(AnswersAsJson):
     has_streams = False
 
     def __init__(self, version: str = "") -> None:
-        self.version = version or USUAL_VERSION
-        require_version(self.version)
+        versions = versions_of(version)
+        self.versions = versions if len(set(versions)) > 1 else versions[:1]
+        """In order of member ids; one of all members."""
+        self.version = min(self.versions, key=order_of)
         self.companions: Companions = AeronCompanions(self.version)
 
     @property
     def text(self) -> str:
         """With the version, also where it was not asked for."""
-        return f"{AERON}:{self.version}"
+        return f"{AERON}:{','.join(self.versions)}"
+
+    @property
+    def digest(self) -> str:
+        """Of the jar, with commas of several."""
+        return ",".join(map(jar_digest, self.versions))
+
+    @property
+    def note(self) -> str:
+        """Where the member program was compiled for another version."""
+        return "; ".join(dict.fromkeys(filter(None, map(classes_note, self.versions))))
+
+    def version_of(self, member_id: int) -> str:
+        """That of a member; of one that the text does not name, `version`."""
+        return self.versions[member_id] if 0 <= member_id < len(self.versions) > 1 else self.version
+
+    def upgraded_to(self, text: str) -> str:
+        """See `SystemUnderTest`. The jar is fetched and the member program compiled."""
+        name, _, version = text.partition(":")
+        if name != AERON or "," in version:
+            raise UsageError(f"--to {text}: members of {self.text} are upgraded to one {AERON}:VERSION")
+        target = AeronSystem(version)
+        newest = max(self.versions, key=order_of)
+        if order_of(target.version) < order_of(newest):
+            raise UsageError(
+                f"--to {target.text}: members run {newest}, and an older Aeron need not read what a newer one wrote: "
+                "use that version or a newer one, or a new cluster"
+            )
+        java_command(target.version, "upheaval.Member")
+        return target.text
+
+    def require_app_version(self) -> None:
+        """Raises `UsageError`: members have that of Aeron's defaults."""
+        raise UsageError(
+            f"--app-version: members of {self.text} have Aeron's default: use --to {AERON}:VERSION, or neither"
+        )
+
+    def with_member(self, member_id: int, text: str, members: int) -> str:
+        """See `SystemUnderTest`."""
+        versions = [self.version_of(number) for number in range(members)]
+        versions[member_id] = AeronSystem(text.partition(":")[2]).version
+        return AeronSystem(",".join(versions)).text
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `HarnessError` for what members of Aeron are not made to be, and without Java or the jar."""
@@ -122,6 +168,8 @@ class AeronSystem(AnswersAsJson):
         except NodeError as error:
             raise UsageError(str(error)) from error
         require_services(spec, self.text)
+        if len(self.versions) not in (1, spec.members):
+            raise UsageError(f"system {self.text} names {len(self.versions)} versions for {spec.members} members")
         others = {
             "TLS": bool(spec.tls),
             "credentials": bool(spec.credentials),
@@ -133,7 +181,8 @@ class AeronSystem(AnswersAsJson):
             if is_wanted:
                 raise UsageError(f"system {self.text} has no {what}")
         require_one_service(spec)
-        java_command(self.version, "upheaval.Member")
+        for version in self.versions:
+            java_command(version, "upheaval.Member")
 
     def configuration_text(self, plan: MemberPlan) -> str:
         """A file of Java's properties."""
@@ -142,12 +191,15 @@ class AeronSystem(AnswersAsJson):
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """The member program."""
         services = class_path_of(plan.spec.service, plan.python_path)
-        return java_command(self.version, "upheaval.Member", str(configuration), plan.component, services=services)
+        version = self.version_of(plan.member_id)
+        return java_command(version, "upheaval.Member", str(configuration), plan.component, services=services)
 
     @property
     def image(self) -> str:
-        """Of its version."""
-        return f"upheaval/{AERON}:{self.version}"
+        """Of its version. Raises `UsageError` for several: the members of a cluster in containers have one image."""
+        if len(self.versions) > 1:
+            raise UsageError(f"system {self.text}: members of several versions run as processes: use --runtime process")
+        return image_tag(AERON, self.version)
 
     @property
     def image_labels(self) -> Mapping[str, str]:
@@ -260,10 +312,11 @@ class AeronSystem(AnswersAsJson):
         return give_command(Counters(values, metadata, 0, 0), command)
 
     def tool(self, options: Options, aeron: Path | None = None) -> Answer:
-        """By Aeron's ClusterTool where a member that runs is asked; that of this version unless a jar is given."""
+        """By Aeron's ClusterTool where a member that runs is asked; that of its version unless a jar is given."""
         if not is_asking(options) or not _is_alive(node_folder(options)):
             return execute(options)
-        return ask(options, aeron or jar(self.version))
+        member_id = property_of(node_folder(options), MEMBER_ID)
+        return ask(options, aeron or jar(self.version_of(-1 if member_id is None else int(member_id))))
 
     def clients(self, needs: ClientNeeds) -> Clients:
         """Through a bridge of their own."""

@@ -74,6 +74,14 @@ class SystemUnderTest(Protocol):
         """Its name, and its version where it has several, as `system_named` takes it."""
 
     @property
+    def digest(self) -> str:
+        """The SHA-256 of the file that its members run; empty where they run what is installed here."""
+
+    @property
+    def note(self) -> str:
+        """A sentence for whoever starts a cluster of it; empty when there is nothing to say."""
+
+    @property
     def runtimes(self) -> Sequence[str]:
         """Where it runs."""
 
@@ -115,6 +123,18 @@ class SystemUnderTest(Protocol):
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """With which status a process ended, as its trace in the run folder has it; None when it does not say."""
+
+    def upgraded_to(self, text: str) -> str:
+        """The text of the system that members are after an upgrade to what `text` names, which is made ready.
+
+        Raises `UsageError` for another system and for an older version, and `HarnessError` when it cannot be had.
+        """
+
+    def with_member(self, member_id: int, text: str, members: int) -> str:
+        """The text of this system in a cluster of that size, of which one member is of the system `text`."""
+
+    def require_app_version(self) -> None:
+        """Raises `UsageError` where the harness does not set the application's version of members."""
 
     # --- in processes ---
 
@@ -248,6 +268,8 @@ class UpheavalNode(AnswersAsJson):
     """The node of this repository. Implements `SystemInContainers`."""
 
     text = OWN_SYSTEM
+    digest = ""
+    note = ""
     runtimes = RUNTIMES
     split_runtimes = LIVE_RUNTIMES
     configuration_file = "config.json"
@@ -265,6 +287,17 @@ class UpheavalNode(AnswersAsJson):
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json", "--repeat")
     tool_command: Sequence[str] = ("python3", "-m", "upheaval_node.tool")
+
+    def upgraded_to(self, text: str) -> str:
+        """Raises `UsageError`: members run what is installed."""
+        raise UsageError(f"--to {text}: members of {self.text} run what is installed: leave out --to")
+
+    def with_member(self, member_id: int, text: str, members: int) -> str:  # noqa: ARG002 - all are of one
+        """There is one version of it here."""
+        return text
+
+    def require_app_version(self) -> None:
+        """It has one."""
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from upheaval.accepts import Accepts
 from upheaval.checkers.judge import verify_run
@@ -32,10 +32,16 @@ from upheaval.testing.backend import Backend, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.calls import RETRY_WAIT_S, Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
+from upheaval.testing.drawn import drawn
 from upheaval.testing.together import Ask, ask_together
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 from upheaval_node.sbe import SbeSchema
 from upheaval_node.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+T = TypeVar("T")
 
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
@@ -91,7 +97,8 @@ class Cluster:
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `witnesses`: a custom service takes snapshots before the first
-    fault and after each heal, without being asked to. Everything the run leaves lies in `folder`. `restore_from` is the
+    fault and after each heal, without being asked to. `planted`: the members have that bug (`upheaval planted`), to
+    see that a test finds it. Everything the run leaves lies in `folder`. `restore_from` is the
     folder of a backup or a standby, or of a member that is down, which the members begin with.
     """
 
@@ -114,6 +121,7 @@ class Cluster:
         ignored: Sequence[str] = (),
         links: bool = False,
         witnesses: bool = False,
+        planted: str | None = None,
         folder: str | os.PathLike[str] | None = None,
         restore_from: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -141,6 +149,7 @@ class Cluster:
             schema=os.fspath(schema),
             client=client,
             ignored=tuple(ignored),
+            planted=planted,
             system=system,
         )
         if origin is not None:
@@ -260,6 +269,13 @@ class Cluster:
         client = self._backend.client(timeout_s, accepts)
         self._clients.append(client)
         return client
+
+    def drawn(self, strategy: "SearchStrategy[T]", count: int) -> list[T]:
+        """So many values of a strategy of hypothesis, by the seed of this cluster; they may repeat.
+
+        Raises `UsageError` where hypothesis is not installed.
+        """
+        return drawn(strategy, count, self.seed)
 
     def together(
         self,

@@ -47,6 +47,7 @@ class SimulatedBackend(SimulatedTarget):
             source=spec.source,
             model=spec.model,
             schema=spec.schema,
+            planted=spec.planted,
             folder=folder,
             traces_protocol=True,
         )

@@ -247,7 +247,7 @@ class ReplicatedState:
         """Begin with what a snapshot has."""
         self.sessions.load(now, snapshot.next_session_id, snapshot.sessions)
         for timer in snapshot.timers:
-            self.timers.schedule(timer.correlation_id, timer.deadline)
+            self.timers.load(timer.correlation_id, timer.deadline)
         for tracker in snapshot.trackers:
             service_id = tracker.record.service_id
             if not 0 <= service_id < len(self.pending_messages):

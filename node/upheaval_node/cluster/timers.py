@@ -1,10 +1,11 @@
 """The timers of the services: who asked to be called at which cluster time.
 
-The leader expires them and writes that to the log; every other member cancels a timer when it reads so. A member may
-read a TimerEvent before its own services, which are behind, ask for that timer: then the expiry is remembered, and
-takes the place of the next request for it. An expiry that was not committed is undone: the timer is due again at its
-own deadline, unless its service has asked for something else meanwhile. Source: Aeron Cluster, timers, where it is due
-at once. Knows neither log nor clock.
+The leader expires them and writes that to the log. A module reads the log ahead of its services, and then cannot say
+which of their requests an expiry is for. So it is the service that takes a timer back when it reads its expiry, in the
+order of its requests; the log itself ends only the timers of a snapshot, which no service of this process asked for. An
+expiry that was not committed is undone: the timer is due again at its own deadline, unless its service has asked for
+something else meanwhile. Source: Aeron Cluster, timers, where it is due at once, and where the module counts expiries
+that it reads before their requests. Knows neither log nor clock.
 """
 
 import heapq
@@ -28,7 +29,8 @@ class Timers:
         # Deadline, number and id; what `_timers` does not say any more is stale.
         self._heap: list[tuple[int, int, int]] = []
         self._next_number = 0
-        self._credits: dict[int, int] = {}
+        # Ids of timers of a snapshot, for which no service has asked since.
+        self._loaded: set[int] = set()
         # Log position of an expiry, id and deadline, until it is committed.
         self._uncommitted: deque[tuple[int, int, int]] = deque()
 
@@ -47,13 +49,15 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def request(self, correlation_id: int, deadline: int) -> None:
-        """A service asks for a timer, unless the log has said already that it expired."""
+        """A service asks for a timer. One of the same id is replaced."""
         self._forget_expiry(correlation_id)
-        credit = self._credits.pop(correlation_id, 0)
-        if credit == 0:
-            self.schedule(correlation_id, deadline)
-        elif credit > 1:
-            self._credits[correlation_id] = credit - 1
+        self._loaded.discard(correlation_id)
+        self.schedule(correlation_id, deadline)
+
+    def load(self, correlation_id: int, deadline: int) -> None:
+        """A timer that is in a snapshot."""
+        self._loaded.add(correlation_id)
+        self.schedule(correlation_id, deadline)
 
     def schedule(self, correlation_id: int, deadline: int) -> None:
         """A timer of the same id is replaced."""
@@ -65,14 +69,15 @@ class Timers:
             heapq.heapify(self._heap)
 
     def cancel(self, correlation_id: int) -> bool:
-        """A service wants it no more. Whether there was such a timer."""
+        """A service wants it no more, or has read its expiry. Whether there was such a timer."""
         self._forget_expiry(correlation_id)
+        self._loaded.discard(correlation_id)
         return self._timers.pop(correlation_id, None) is not None
 
     def on_event(self, correlation_id: int) -> None:
-        """The log says that this timer expired."""
-        if not self.cancel(correlation_id):
-            self._credits[correlation_id] = self._credits.get(correlation_id, 0) + 1
+        """The log says that this timer expired: the end of one that is from a snapshot."""
+        if correlation_id in self._loaded:
+            self.cancel(correlation_id)
 
     def expire(self, time: int, on_expiry: Callable[[int], int]) -> int:
         """Expire what is due, earliest first. `on_expiry` returns the position after the expiry in the log.

@@ -4,7 +4,7 @@ The container and the log consumer write the fields; the service reads them. Kno
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Never
 
@@ -32,6 +32,7 @@ class ClusterView:
         self.backlog_length = 0
         self.dropped_responses = 0
         self._module = module
+        self._timers: dict[int, int] = {}
 
     @property
     def client_sessions(self) -> Mapping[int, ClientSession]:
@@ -55,11 +56,13 @@ class ClusterView:
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         """Raises `UsageError` inside a life-cycle callback and without a consensus module."""
         self._check_may_send("scheduling a timer")
+        self._timers[correlation_id] = deadline
         return self._module.schedule_timer(correlation_id, deadline)
 
     def cancel_timer(self, correlation_id: int) -> bool:
         """Raises `UsageError` inside a life-cycle callback and without a consensus module."""
         self._check_may_send("cancelling a timer")
+        self._timers.pop(correlation_id, None)
         return self._module.cancel_timer(correlation_id)
 
     def offer(self, *parts: Buffer) -> int:
@@ -68,6 +71,18 @@ class ClusterView:
         return self._module.offer(self.leadership_term_id, self.time, parts)
 
     # --- for the container ---
+
+    def end_timer(self, correlation_id: int, timestamp: int) -> None:
+        """The log says that it expired: the module takes that from its service, in the order of the requests.
+
+        An expiry before the deadline is that of an earlier request, which this one has replaced: it leaves the timer.
+        """
+        deadline = self._timers.get(correlation_id)
+        if deadline is not None and deadline <= timestamp:
+            del self._timers[correlation_id]
+            # A module that is gone has no timers.
+            with suppress(UsageError):
+                self._module.cancel_timer(correlation_id)
 
     @contextmanager
     def during(self, callback: str) -> Iterator[None]:

@@ -63,6 +63,7 @@ class EntryApplier:
                 self._close_session(entry)
             case cm.TimerEvent():
                 view.time = entry.timestamp
+                view.end_timer(entry.correlation_id, entry.timestamp)
                 self._service.on_timer_event(entry.correlation_id, entry.timestamp)
             case cm.ClusterActionRequest():
                 view.time = entry.timestamp

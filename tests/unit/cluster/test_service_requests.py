@@ -102,6 +102,18 @@ def test_a_timer_outlives_its_leader_and_fires_once() -> None:
     assert all_fired(world, 1, 2)
 
 
+def test_a_timer_that_was_set_anew_fires_once_whoever_reads_the_log_again() -> None:
+    """A module reads expiries ahead of the requests of its service: it cannot say which of them they are for."""
+    world, _ = started()
+    ask(world, b"t 1 6000", b"c 1", b"t 1 50")
+    ask(world, b"t 2 6000", b"t 2 50")
+    world.until(lambda: all_fired(world, 1, 2))
+    restart(world)
+    world.until(lambda: all_fired(world, 1, 2))
+    world.advance(8000)
+    assert all_fired(world, 1, 2)
+
+
 @pytest.mark.parametrize("has_snapshot", [False, True])
 def test_a_timer_outlives_a_restart(has_snapshot: bool) -> None:
     world, _ = started()

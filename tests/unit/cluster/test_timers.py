@@ -1,4 +1,4 @@
-"""The table of timers: order, replacement, cancelling, and expiries that the log tells before they were asked for."""
+"""The table of timers: order, replacement, cancelling, and what ends them where another member leads."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -113,23 +113,33 @@ def test_what_a_service_asks_meanwhile_outlives_an_undone_expiry() -> None:
     assert list(timers) == [(2, 50)]
 
 
-def test_an_expiry_that_the_log_told_before_takes_the_place_of_the_next_request() -> None:
+def test_an_expiry_in_the_log_ends_a_timer_of_a_snapshot() -> None:
     timers = Timers()
+    for correlation_id in (7, 8):
+        timers.load(correlation_id, 10)
     timers.on_event(7)
-    timers.on_event(7)
+    assert list(timers) == [(8, 10)]
+
+
+def test_an_expiry_that_is_read_ahead_leaves_the_requests_to_their_service() -> None:
+    """Which of them it is for is only clear where the service reads it, and takes that one back."""
+    timers = Timers()
+    timers.load(7, 5)
     timers.request(7, 10)
+    timers.on_event(7)
+    timers.on_event(7)
+    assert timers.cancel(7)
     timers.request(7, 20)
-    assert expired(timers, 99) == []
-    timers.request(7, 30)
     assert expired(timers, 99) == [7]
 
 
-def test_an_expiry_of_a_timer_that_is_there_leaves_no_credit() -> None:
+def test_an_expiry_of_a_timer_of_a_snapshot_that_is_undone_is_that_of_the_snapshot_again() -> None:
     timers = Timers()
-    timers.request(7, 10)
+    timers.load(7, 10)
+    expired_at(timers, 10, 64)
+    timers.restore(0)
     timers.on_event(7)
-    timers.request(7, 20)
-    assert expired(timers, 99) == [7]
+    assert list(timers) == []
 
 
 @pytest.mark.parity("HP-25")

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from upheaval import aeron_programs
+from upheaval.aeron_jars import SHA256
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.repository import Repository
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_hosts import ProcessHosts
+from upheaval.runtimes.renewal import Renewal
 from upheaval.scenario import load_scenario
 from upheaval.system import (
     ClusterSpec,
@@ -40,7 +44,8 @@ def plan(folder: Path, names: dict[str, str] | None = None) -> MemberPlan:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        (replace(AERON, system="aeron:1.50.9"), "unknown version '1.50.9' of aeron: use one of 1.51.0, 1.49.3, 1.47.4"),
+        (replace(AERON, system="aeron:1.5l.0"), "unknown version '1.5l.0' of aeron: use one like 1.51.0, .*'1.51.0'"),
+        (replace(AERON, system="aeron:1.43.0"), "Aeron 1.43.0 is too old: members run on 1.44.1 and later"),
         (replace(AERON, components="split", more_services=("timers",)), "components split: a member has one service"),
         (replace(AERON, tls="/certificates"), "has no TLS"),
         (replace(AERON, credentials="/users"), "has no credentials"),
@@ -162,14 +167,6 @@ def test_without_its_sources_one_line_says_so(tmp_path: Path) -> None:
         aeron_programs.classes_name("1.51.0", repository=repository)
 
 
-def test_a_jar_of_no_known_version_is_refused_and_not_taken(tmp_path: Path) -> None:
-    (tmp_path / "a.jar").write_bytes(b"no jar")
-    with pytest.raises(UsageError, match=r"a.jar is no jar aeron-all of 1.51.0, .*: its SHA-256 is "):
-        aeron_programs.take_jar(tmp_path / "a.jar")
-    with pytest.raises(UsageError, match=r"b.jar: No such file or directory"):
-        aeron_programs.take_jar(tmp_path / "b.jar")
-
-
 def test_a_member_is_configured_by_properties(tmp_path: Path) -> None:
     text = AeronSystem().configuration_text(plan(tmp_path, {"127.0.0.1:2001": "127.0.0.1:9"}))
     lines = text.splitlines()
@@ -226,3 +223,71 @@ def test_what_ends_connections_is_refused_before_anything_is_started(name: str, 
     with pytest.raises(UsageError, match=f"datagrams: the fault {kind}, which ends connections, cannot be used with"):
         LiveStage(scenario, "process", 1, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- several versions ---
+
+
+def test_members_of_two_versions_run_programs_of_their_own(tmp_path: Path) -> None:
+    system = AeronSystem("1.47.4,1.51.0,1.51.0")
+    assert system.text == "aeron:1.47.4,1.51.0,1.51.0"
+    assert system.digest.split(",") == [SHA256["1.47.4"], SHA256["1.51.0"], SHA256["1.51.0"]]
+    check_system(replace(AERON, system=system.text), "process")
+    for member_id, version in enumerate(system.versions):
+        line = list(system.command(replace(plan(tmp_path), member_id=member_id), tmp_path / PROPERTIES_FILE))
+        assert line[line.index("-cp") + 1].split(":")[0].endswith(f"/aeron-all-{version}.jar")
+    assert system.version == "1.47.4", "that of clients is the oldest"
+
+
+def test_versions_are_as_many_as_members_and_of_processes() -> None:
+    with pytest.raises(UsageError, match=r"system aeron:1\.47\.4,1\.51\.0 names 2 versions for 3 members"):
+        check_system(replace(AERON, system="aeron:1.47.4,1.51.0"), "process")
+    with pytest.raises(UsageError, match=r"members of several versions run as processes: use --runtime process"):
+        _ = in_containers("aeron:1.47.4,1.51.0,1.51.0").image
+
+
+def test_an_upgrade_goes_member_by_member_to_one_version() -> None:
+    text = AeronSystem("1.47.4").text
+    after = []
+    for member_id in (1, 2, 0):
+        text = system_named(text).with_member(member_id, "aeron:1.51.0", 3)
+        after.append(text)
+    assert after == ["aeron:1.47.4,1.51.0,1.47.4", "aeron:1.47.4,1.51.0,1.51.0", "aeron:1.51.0"]
+
+
+@pytest.mark.parametrize(
+    ("to", "says"),
+    [
+        ("aeron:1.47.4", r"--to aeron:1\.47\.4: members run 1\.51\.0, and an older Aeron need not read what a newer"),
+        ("upheaval", r"--to upheaval: members of aeron:1\.47\.4,1\.51\.0 are upgraded to one aeron:VERSION"),
+        ("aeron:1.51.0,1.51.0", r"are upgraded to one aeron:VERSION"),
+        ("aeron:1.43.0", "Aeron 1.43.0 is too old"),
+    ],
+)
+def test_what_is_no_upgrade_is_refused(to: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        AeronSystem("1.47.4,1.51.0").upgraded_to(to)
+
+
+def test_an_upgrade_is_noted_in_cluster_and_run_and_what_cannot_be_leaves_them(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "c", replace(AERON, system="aeron:1.47.4", run_id=""))
+    hosts = ProcessHosts(cluster)
+    files = cluster.folder / "cluster.json", cluster.folder / "manifest.json"
+    before = [path.read_bytes() for path in files]
+    for renewal, says in (
+        (Renewal(app_version=1), r"--app-version: members of aeron:1\.47\.4 have Aeron's default"),
+        (Renewal(system="aeron:1.46.9"), "members run 1.47.4, and an older Aeron"),
+        (Renewal(image="x"), "these members are processes"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            hosts.prepare(renewal)
+    assert [path.read_bytes() for path in files] == before
+    renewal = hosts.prepare(Renewal(system="aeron"))
+    hosts.renew(1, renewal)
+    mixed = "aeron:1.47.4,1.51.0,1.47.4"
+    assert ProcessCluster.open(cluster.folder).config.system == cluster.system.text == mixed
+    for member_id in (2, 0):
+        hosts.renew(member_id, renewal)
+    manifest = cluster.run.read_manifest()
+    assert (manifest.system, manifest.system_sha256) == ("aeron:1.51.0", SHA256["1.51.0"])
+    assert manifest.systems_before == ("aeron:1.47.4", mixed, "aeron:1.47.4,1.51.0,1.51.0")

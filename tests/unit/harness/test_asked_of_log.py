@@ -92,6 +92,10 @@ def test_a_right_log_is_right(log: Log) -> None:
     ("log", "says"),
     [
         (Log().sets(7, 1050).fires(7), "timer 7 fires at position 64, 30 ms before its deadline 1050"),
+        (
+            Log().sets(7, 1020).fires(7).sets(7, 1080).fires(7),
+            "40 ms before its deadline 1080; it fired last at position 64",
+        ),
         (Log().sets(7, 1020).fires(7).fires(7), "timer 7 fires at position 96, and it fired before at position 64"),
         (Log().sets(7, 1020).goes_on(5000), "timer 7, which a replay sets at position 32 for 1020, has not fired by"),
         (Log().sets(7, 1020).goes_on(LATE_MS).add(step=50).fires(7, step=20), "timer 7, which a replay sets"),
@@ -108,6 +112,7 @@ def test_a_right_log_is_right(log: Log) -> None:
     ],
     ids=[
         "early",
+        "twice, and set anew between",
         "twice",
         "lost",
         "late",

@@ -17,6 +17,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Origin, RunFolder, write_origin
+from upheaval_chaos.record import FaultRecord
 
 _SCENARIO = "backup-loses-its-source"
 _opened: list[str] | None = None
@@ -81,8 +82,12 @@ def test_it_opens_nothing_that_it_does_not_need(checker: Checker, which: str, fo
 
 def test_a_history_is_read_once(tmp_path: Path) -> None:
     """All whole operations are in memory for no checker, so each more reading costs as much as the first one."""
-    run = good_run(count=50).write(tmp_path)
-    assert opened_by(CHECKERS, tmp_path).count(run.history_file.name) == 1
+    run = good_run(count=50)
+    run.faults.append(FaultRecord("pause", "member-1", 5, 6, 7, 8, None, None, (1,), inject_operations=1))
+    run.manifest = replace(run.manifest, workload={"keys": 4})
+    folder = run.write(tmp_path)
+    folder.write_scenario("title Mine\n")
+    assert opened_by(CHECKERS, tmp_path).count(folder.history_file.name) == 1
 
 
 def test_every_source_has_files_in_the_rich_runs(folders: dict[str, Path]) -> None:

@@ -254,6 +254,13 @@ def test_commands_on_a_cluster_that_is_down_say_so(made: ProcessCluster, capsys:
     }
 
 
+def test_top_ends_after_as_many_looks_as_asked_for(made: ProcessCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "top", "--dir", made.folder, "--count", 2, "--every", 0.01, "--json")
+    looks = [json.loads(line)["members"] for line in out.splitlines()]
+    assert status == 0
+    assert [[(member["alive"], member["lag"]) for member in look] for look in looks] == [[(False, None)] * 3] * 2
+
+
 def test_options_that_contradict_the_folder_are_refused(
     made: ProcessCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,9 +21,10 @@ system = "aeron"
 members = 5
 service = "bank.service:Bank"
 user = "bank.users:Teller"
+schema = "protocol.xml"
 runs = "var/runs"
 """
-ALL = Settings("process", "aeron", 5, "bank.service:Bank", "bank.users:Teller", None, Path("var/runs"))
+ALL = Settings("process", "aeron", 5, "bank.service:Bank", "bank.users:Teller")
 
 
 @pytest.fixture
@@ -40,7 +41,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_table_of_the_nearest_file_that_has_one(project: Path) -> None:
     (project / "pyproject.toml").write_text(TABLE)
-    assert read_settings({}, project / "below") == replace(ALL, runs=project / "var" / "runs")
+    assert read_settings({}, project / "below") == replace(
+        ALL, schema=project / "protocol.xml", runs=project / "var" / "runs"
+    )
     assert read_settings({}, Path("/")) == Settings()
 
 
@@ -103,6 +106,9 @@ def test_options_come_before_what_a_project_sets() -> None:
     assert ALL.completed(options(system="upheaval")).system == "upheaval"
     # The users of one service are not those of another.
     assert ALL.completed(options(service="ledger")) == options("ledger", None, "aeron")
+    with_schema = replace(ALL, schema=Path("/bank/protocol.xml"))
+    assert with_schema.completed(options()).schema == "/bank/protocol.xml"
+    assert with_schema.completed(options(service="orders:Book")).schema is None
     assert Settings(runtime="simulated").runtime_among(LIVE_RUNTIMES) is None
 
 

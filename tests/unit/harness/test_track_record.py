@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.aeron_programs import SHA256
+from upheaval.aeron_jars import SHA256
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main

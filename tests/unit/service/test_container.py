@@ -123,6 +123,25 @@ def test_entries_come_in_order_with_their_position_and_time() -> None:
     assert seen == list(zip((2, 3, 5, 6, 8), positions, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("timestamp", "asks"), [(5, ["ScheduleTimer", "CancelTimer"]), (4, ["ScheduleTimer"])], ids=["due", "not due"]
+)
+def test_a_timer_of_the_service_is_taken_back_where_its_expiry_is_read(timestamp: int, asks: list[str]) -> None:
+    """One whose deadline has not come was set anew while the expiry of the earlier setting was on its way."""
+    side = joined()
+    cluster = side.recorder.cluster
+    assert cluster is not None
+    sent_before: list[int] = []
+    side.recorder.during["message"] = lambda: cluster.schedule_timer(11, 5)
+    side.recorder.during["timer"] = lambda: sent_before.append(cluster.log_position)
+    side.append_messages(4, [b"go"], timestamp=1)
+    for correlation_id in (11, 12, 11):
+        side.append(cm.TimerEvent(leadership_term_id=1, correlation_id=correlation_id, timestamp=timestamp))
+    side.commit_all()
+    assert len(sent_before) == 3
+    assert [type(message).__name__ for message in side.received[2:]] == asks
+
+
 def test_fragmented_messages_arrive_whole_even_when_the_commit_position_cuts_them() -> None:
     side = joined()
     payload = bytes(range(256)) * 20

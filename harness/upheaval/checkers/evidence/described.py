@@ -82,18 +82,24 @@ def _require_load(manifest: Manifest, operations: History, keys: Json) -> None:
     """Clients ask for what a service of the run can do, and for keys of the load."""
     services = services_of(manifest)
     known = frozenset[Function]().union(*(_FUNCTIONS.get(service, ()) for service in services))
-    others = {code for code, (f, _) in enumerate(KINDS) if known and f is not Function.CALL and f not in known}
-    if others.intersection(operations.kinds):
-        operation = operations.at(next(row for row, kind in enumerate(operations.kinds) if kind in others))
+    strange_kinds = {code for code, (f, _) in enumerate(KINDS) if known and f is not Function.CALL and f not in known}
+    if strange_kinds.intersection(operations.kinds):
+        operation = operations.at(next(row for row, kind in enumerate(operations.kinds) if kind in strange_kinds))
         detail = f"history.jsonl has operation id={operation.id} {operation.f}, which {services[0]} does not know"
         raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+    strange_keys = {key for key in operations.keys if _is_past(key, keys)}
+    if strange_keys:
+        operation = next(operation for operation in operations if operation.key in strange_keys)
+        detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
+        raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+
+
+def _is_past(key: str, keys: Json) -> bool:
+    """Whether it is that of a register which a load on so many keys does not ask for."""
     if type(keys) is not int:
-        return
-    for operation in operations:
-        key = _REGISTER.fullmatch(operation.key)
-        if key and int(key[1]) >= keys:
-            detail = f"history.jsonl has operation id={operation.id} on key {operation.key}, of a load on {keys} keys"
-            raise Broken(Verdict.INVALID, detail, position=operation.position, operation=operation.id)
+        return False
+    register = _REGISTER.fullmatch(key)
+    return register is not None and int(register[1]) >= keys
 
 
 def require_sessions(

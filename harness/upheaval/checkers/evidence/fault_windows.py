@@ -17,9 +17,10 @@ from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
+from upheaval.checkers.history.columns import IS_OK
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
-from upheaval.records import OWN_SYSTEM, Manifest, Outcome, TraceEvent
+from upheaval.records import OWN_SYSTEM, Manifest, TraceEvent
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
@@ -123,7 +124,7 @@ class _Judge:
 
     @cached_property
     def _acknowledged(self) -> int:
-        return sum(operation.outcome is Outcome.OK for operation in self._evidence.operations)
+        return sum(IS_OK[kind] for kind in self._evidence.operations.kinds)
 
     def _require_own_processes(self, fault: FaultRecord) -> None:
         """What its proofs name is of the members that it names."""

@@ -111,6 +111,8 @@ class History:
         self.digests = array("q")
         self.kinds = array("B")
         self.sessions, self.processes = Repeated[int | None](), Repeated[int]()
+        self.keys = set[str]()
+        """Of all rows together."""
         self._again = again
 
     @classmethod
@@ -145,6 +147,7 @@ class History:
         self.sessions.extend([each.session for each in block])
         self.processes.extend([each.process for each in block])
         self.digests.extend([_digest_of(each) for each in block])
+        self.keys.update([each.key for each in block])
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -149,6 +149,9 @@ class _Timers:
         self._uncertain: set[int] = set()
         """Set anew while an expiry of the same id was on its way: members may have taken either for it."""
         self._fired: dict[int, int] = {}
+        """Position of the expiry of one that was not set anew."""
+        self._latest: dict[int, int] = {}
+        """Position of the last expiry."""
         self._deadlines: list[tuple[int, int]] = []
         self._due: set[int] = set()
 
@@ -166,7 +169,7 @@ class _Timers:
         if setting is not None and now >= setting.deadline:
             del self._set[timer]
             self._uncertain.discard(timer)
-            self._fired[timer] = entry.position
+            self._fired[timer] = self._latest[timer] = entry.position
             self._require_punctual(entry, setting, gone_on)
             return
         if self._was_on_its_way(timer, now, gone_on):
@@ -174,7 +177,8 @@ class _Timers:
             return
         if setting is not None:
             early = (setting.deadline - now) / self._units_per_ms
-            raise _Broken(entry.position, f"{what}, {early:g} ms before its deadline {setting.deadline}")
+            latest = f"; it fired last at position {self._latest[timer]}" if timer in self._latest else ""
+            raise _Broken(entry.position, f"{what}, {early:g} ms before its deadline {setting.deadline}{latest}")
         if timer in self._uncertain:
             self._uncertain.discard(timer)
             return

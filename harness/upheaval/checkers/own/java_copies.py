@@ -14,7 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval.aeron_programs import jar, java_line, member_classes
+from upheaval.aeron_jars import jar
+from upheaval.aeron_programs import java_line, member_classes
 from upheaval.checkers.own.effects import Effects
 from upheaval.checkers.states.replay import LoggedMessage
 from upheaval.errors import HarnessError

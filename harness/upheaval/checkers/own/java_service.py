@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upheaval.aeron_jars import versions_of
 from upheaval.checkers.evidence.log_messages import decode_message
 from upheaval.checkers.own.asked_of_log import log_against_asked
 from upheaval.checkers.own.cuts import CUTS, choose_cuts
@@ -81,7 +82,9 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
     why_not = why_no_java_service(run, manifest)
     if why_not:
         return JavaReplay(why_not=why_not)
-    service = JavaService(manifest.service, str(Path(manifest.source).absolute()), manifest.system.partition(":")[2])
+    service = JavaService(
+        manifest.service, str(Path(manifest.source).absolute()), versions_of(manifest.system.partition(":")[2])[-1]
+    )
     log = read_log(str(run.path), log_member, log_end)
     try:
         payloads = Payloads.of(run)

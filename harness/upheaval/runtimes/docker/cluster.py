@@ -254,9 +254,10 @@ class DockerCluster(LiveCluster[DockerMember]):
         return cluster
 
     @property
-    def note(self) -> str:
-        """How leftovers of this cluster are cleaned."""
-        return self.engine_run.cleaning.text
+    def notes(self) -> Sequence[str]:
+        """Besides, how leftovers of this cluster are cleaned."""
+        text = self.engine_run.cleaning.text
+        return [*super().notes, *([f"containers: {text}"] if text else [])]
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "DockerCluster":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from upheaval.aeron_programs import version_of_tag
 from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
 
@@ -189,7 +190,8 @@ def _build_command(tag: str) -> str:
     """What makes an image: one of ours, of which that of Aeron is of the version in its tag, or a user's own."""
     if not tag.startswith("upheaval/"):
         return f"docker build -t {tag}"
-    name, _, version = tag.removeprefix("upheaval/").partition(":")
+    name, _, _ = tag.removeprefix("upheaval/").partition(":")
+    version = version_of_tag(tag)
     return f"upheaval images build {name}" + (f" --aeron-version {version}" if name == "aeron" else "")
 
 

@@ -10,6 +10,8 @@ from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.docker.cluster import DockerCluster, require_image_of
 from upheaval.runtimes.docker.engine import engine_errors
+from upheaval.runtimes.renewal import Renewal, note_system
+from upheaval.system import in_containers
 
 
 class DockerHosts:
@@ -18,17 +20,27 @@ class DockerHosts:
     def __init__(self, cluster: DockerCluster) -> None:
         self._cluster = cluster
 
-    def require_image(self, image: str) -> None:
-        """Have every container that is made from now on, by later commands too, made of this image."""
-        cluster = self._cluster
-        require_image_of(cluster.system, cluster.client, image)
-        cluster.config = replace(cluster.config, image=image)
-        cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
+    def prepare(self, renewal: Renewal) -> Renewal:
+        """Have every container that is made from now on, by later commands too, made of the image.
 
-    def renew(self, member_id: int, app_version: int | None) -> None:
-        """The next start makes new containers on the volume that is there."""
-        if app_version is not None:
+        Raises `HarnessError` for an image that is not there or has members of another system.
+        """
+        if renewal.app_version is not None:
             raise UsageError("--app-version is for members in processes: containers get theirs with an --image")
+        cluster, system = self._cluster, self._cluster.system
+        if renewal.system:
+            system = in_containers(system.upgraded_to(renewal.system))
+        image = renewal.image or (system.image if renewal.system else "")
+        if image:
+            require_image_of(system, cluster.client, image)
+            cluster.config = replace(cluster.config, image=image)
+            cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
+            note_system(cluster, system.text)
+            cluster.system = system
+        return renewal
+
+    def renew(self, member_id: int, renewal: Renewal) -> None:  # noqa: ARG002 - all containers have one image
+        """The next start makes new containers on the volume that is there."""
         self._remove_containers(member_id)
 
     def fetch(self, member_id: int) -> None:
