@@ -44,15 +44,23 @@ class RecordedState:
 
 
 def explain(
-    own: OwnReplay, position: int, recorded: Sequence[RecordedState] = (), snapshots: Iterable[int] = ()
+    own: OwnReplay,
+    position: int,
+    recorded: Sequence[RecordedState] = (),
+    snapshots: Iterable[int] = (),
+    *,
+    compares_requests: bool = False,
 ) -> Explanation | None:
     """Why states differ at the snapshot at `position`; None where replays do not show it.
 
-    `recorded` are the states that members have there, `snapshots` the positions of all that they have recorded.
+    `recorded` are the states that members have there, `snapshots` the positions of all that they have recorded. With
+    `compares_requests` it is what replays offer to the log and schedule up to the position that differs.
     """
     if own.order is None:
         return None
-    order = replace(own.order, end=position, changed=(), task=Task.SAMPLES, count=SAMPLES)
+    order = replace(
+        own.order, end=position, changed=(), task=Task.SAMPLES, count=SAMPLES, compares_requests=compares_requests
+    )
     begins = sorted((each for each in snapshots if each < position), reverse=True)[:SNAPSHOTS_MAX]
     try:
         return _Replays(order, recorded, begins).explained(own.form(own.hashes.get(position, "")))

@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Final
 
 from upheaval.checkers.evidence.recordings import RecordedLog
@@ -68,6 +69,8 @@ class Order:
     """The position of the snapshot that the copy begins with, which another copy takes there; -1 for the whole log."""
     as_member: int = -1
     """Whose id and roles the copy has, term by term; -1 for those of no member."""
+    compares_requests: bool = False
+    """Samples are of what the copy has offered and scheduled by then, in the place of its states."""
     sessions: tuple[int, ...] = ()
     """To which egress is shown."""
     has_form: bool = True
@@ -112,13 +115,19 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     wanted = {*range(high, order.low, -step)}
     replay, first = _begun(order, log)
     taken, positions = {}, {}
+    requests = sha256()
     for index, message in enumerate(log[first : high + 1], first):
-        replay.apply(message)
+        effects = replay.follow(message)
+        requests.update(repr((effects.offers, effects.timers)).encode())
         if index in wanted:
-            state = replay.state().messages
-            taken[index] = _form(replay, state) if order.has_form else state_hash(state)
+            taken[index] = requests.hexdigest() if order.compares_requests else _state_sample(order, replay)
             positions[index] = message.position
     return {"samples": taken, "positions": positions, "first": first}
+
+
+def _state_sample(order: Order, replay: Replay) -> str:
+    state = replay.state().messages
+    return _form(replay, state) if order.has_form else state_hash(state)
 
 
 def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:

@@ -131,9 +131,11 @@ class _Own:
         states = [each.state for each in self.services if each.service_id == REPLAYED_SERVICE]
         return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
 
-    def explained(self, finding: Finding) -> Finding:
-        """With the reason why states differ at its position."""
+    def explained(self, finding: Finding, *, of_requests: bool = False) -> Finding:
+        """With the reason why states differ at its position, or what replays offer and schedule."""
         assert finding.position is not None
+        if of_requests:
+            return replace(finding, explanation=explain(self.replay, finding.position, compares_requests=True))
         states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
         recorded = [
             RecordedState(each.owner, each.member_id, self.replay.form(each.hash), each.state)
