@@ -68,10 +68,10 @@ check: $(VENV)/.dev ## Lint, formatting, types, import contracts, workflows and 
 workflows: ## Check the workflows with actionlint (needs Go; shellcheck too, where it is there)
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
 
-test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) check ## Everything that this machine can run, and what it could not
+test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) ## The checks and everything that this machine can run, and what it could not
 	@$(BIN)/python tools/run_tests.py --require "$(REQUIRE)"
 
-nightly: setup-all aeron-jar check ## Everything, with the long forms of the tests
+nightly: setup-all aeron-jar ## Everything, with the long forms of the tests
 	@$(BIN)/python tools/run_tests.py --require all --nightly
 
 sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2 CANARY=--canary

@@ -14,7 +14,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-FOLDERS = ("images", "compose", "requirements", "member-classes", "examples/locks")
+FOLDERS = ("images", "compose", "requirements", "member-classes", "examples/locks", "examples/java-stock")
 NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "runs", "target", "*.in")
 RELATIVE_LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?://|#|mailto:)([^)\s]+)\)")
 

@@ -32,6 +32,9 @@ MODULES = {
     "node_state_messages": "cluster-node-state-codecs",
 }
 
+DECORATOR = "@dataclass(frozen=True, slots=True, eq=False, repr=False)"
+"""Comparison and text are those of the base: a hundred classes that each compile their own delay every start."""
+
 NULL_NAMES = {
     NULL_INT64: "NULL_INT64",
     NULL_INT32: "NULL_INT32",
@@ -89,14 +92,14 @@ def group_paths(block: BlockTable, path: str) -> list[tuple[str, BlockTable]]:
 def message_lines(message: MessageTable, schema: SchemaTable) -> list[str]:
     lines: list[str] = []
     for path, group in group_paths(message.block, message.name):
-        lines += ["", "", "@dataclass(frozen=True, slots=True)", f"class {entry_class_name(path)}(GroupEntry):"]
+        lines += ["", "", DECORATOR, f"class {entry_class_name(path)}(GroupEntry):"]
         lines += [f'    """Entry of the group `{path}`."""', "", *body_lines(group, path)]
     facts = [f"Template {message.template_id} of schema {schema.schema_id}"]
     if message.block.since_version > 0:
         facts.append(f"since version {message.block.since_version}")
     if message.deprecated_since_version is not None:
         facts.append(f"deprecated since version {message.deprecated_since_version}")
-    lines += ["", "", "@dataclass(frozen=True, slots=True)", f"class {class_name(message.name)}(Message):"]
+    lines += ["", "", DECORATOR, f"class {class_name(message.name)}(Message):"]
     lines += [f'    """{", ".join(facts)}."""']
     body = body_lines(message.block, message.name)
     return lines + (["", *body] if body else [])

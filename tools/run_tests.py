@@ -1,4 +1,4 @@
-"""Run every suite that this machine can run, several side by side, and say what could not run and why.
+"""Run the checks and every suite that this machine can run, several side by side, and say what could not run and why.
 
 `--require core` makes a suite without extras that cannot run a failure, `all` any suite.
 """
@@ -23,18 +23,19 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Suite:
-    """A pytest run.
+    """A pytest run of a folder, or a `command`.
 
     `needs` are programs that must be on the path, `modules` what must be importable, `files` what must be there. An
     `extra` suite has a verb of its own in the Makefile that installs what it needs.
     """
 
     name: str
-    folder: str
+    folder: str = ""
     needs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     extra: bool = False
+    command: tuple[str, ...] = ()
 
     def missing(self) -> list[str]:
         """What this machine lacks to run it."""
@@ -64,18 +65,19 @@ WORKERS = 3
 # Those that take longest come first, so that none of them is left to run by itself.
 SUITES = (
     Suite("docker", "tests/docker", DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
-    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark",), extra=True),
-    Suite("simulation", "tests/simulation"),
-    Suite("scenarios", "tests/scenarios"),
+    Suite("check", needs=("make",), command=("make", "check")),
     Suite("plugin", "tests/plugin"),
-    Suite("integration", "tests/integration", ("strace", "openssl")),
+    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark",), extra=True),
+    Suite("scenarios", "tests/scenarios"),
     Suite("unit", "tests/unit", ("openssl",)),
-    Suite("package", "tests/package"),
-    Suite("architecture", "tests/architecture"),
-    Suite("docs", "tests/docs"),
+    Suite("simulation", "tests/simulation"),
+    Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("load", "tests/load", modules=("locust",), extra=True),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
     Suite("system", "tests/system"),
+    Suite("docs", "tests/docs"),
+    Suite("package", "tests/package"),
+    Suite("architecture", "tests/architecture"),
 )
 
 
@@ -88,22 +90,15 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
+def pytest_command(folder: str, *, nightly: bool) -> list[str]:
+    options = ["-q", "-p", "no:cacheprovider", "-m", "" if nightly else "not nightly", f"--durations={SLOWEST}"]
+    return [sys.executable, "-m", "pytest", *options, folder]
+
+
 def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
-    marks = "" if nightly else "not nightly"
     begin = time.monotonic()
     begun = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            suite.folder,
-            "-m",
-            marks,
-            f"--durations={SLOWEST}",
-        ],
+        suite.command or pytest_command(suite.folder, nightly=nightly),
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,

@@ -74,6 +74,8 @@ REUSE_DISTANCE: Final = 64
 _VALUE_WORDS: Final = VALUE_LENGTH // 8
 _METADATA_INTS: Final = METADATA_LENGTH // 4
 _TYPE_INT: Final = 1
+_STEP: Final = 64
+"""Records read at once."""
 _METADATA_HEAD: Final = struct.Struct("<iq")
 _LABEL_HEAD: Final = struct.Struct("<i")
 _KEY_OFFSET: Final = 16
@@ -251,11 +253,14 @@ class Counters:
 
     def find(self, type_id: int, key_prefix: bytes = b"", registration_id: int | None = None) -> Counter | None:
         """The first allocated counter of that type whose key starts with `key_prefix`, whoever owns it."""
-        for counter_id in self.allocated_ids():
-            if self.type_id(counter_id) == type_id and self.key(counter_id).startswith(key_prefix):
-                counter = Counter(self, counter_id)
-                if registration_id is None or counter.registration_id == registration_id:
-                    return counter
+        states = self._states()
+        types = self._ints[_TYPE_INT : len(states) * _METADATA_INTS : _METADATA_INTS].tolist()
+        for counter_id, state in enumerate(states):
+            if types[counter_id] != type_id or state != STATE_ALLOCATED:
+                continue
+            counter = Counter(self, counter_id)
+            if self.key(counter_id).startswith(key_prefix) and registration_id in (None, counter.registration_id):
+                return counter
         return None
 
     def get(self, counter_id: int) -> Counter | None:
@@ -271,12 +276,17 @@ class Counters:
 
     def allocated_ids(self) -> list[int]:
         """The ids of all allocated counters, ascending."""
-        states = self._ints[::_METADATA_INTS].tolist()
-        try:
-            end = states.index(STATE_UNUSED)
-        except ValueError:
-            end = len(states)
-        return [index for index, state in enumerate(states[:end]) if state == STATE_ALLOCATED]
+        return [index for index, state in enumerate(self._states()) if state == STATE_ALLOCATED]
+
+    def _states(self) -> list[int]:
+        """Of all records up to the first unused one. Few of thousands are in use, so they are read in steps."""
+        states: list[int] = []
+        while len(states) < self.capacity:
+            start, end = len(states), len(states) + _STEP
+            states += self._ints[start * _METADATA_INTS : end * _METADATA_INTS : _METADATA_INTS].tolist()
+            if STATE_UNUSED in states[start:]:
+                return states[: states.index(STATE_UNUSED)]
+        return states
 
     def state(self, counter_id: int) -> int:
         """STATE_UNUSED, STATE_ALLOCATED or STATE_RECLAIMED; scans end at the first unused record."""

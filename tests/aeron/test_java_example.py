@@ -11,7 +11,7 @@ import pytest
 
 from aeron_jar import jar, member_classes
 from support.pages import follow, page_blocks
-from support.stranger import ROOT, copy_of, pytest_in
+from support.stranger import ROOT, copy_of, edit_as_its_readme_says, pytest_in
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
@@ -23,6 +23,9 @@ CLASSES: Final = "target/classes"
 TEST_CLASSES: Final = "target/test-classes"
 SERVICE: Final = "auction.AuctionService"
 RESTART: Final = "tests/test_auction.py::test_bids_outlive_a_restart_from_a_snapshot"
+STOCK: Final = "tests/test_stock.py::test_nothing_is_lost_with_the_leader"
+UNKNOWN: Final = "upheaval.errors.UnknownOutcome"
+"""On a machine that is too slow for elections a run is unknown; it is never invalid."""
 TIMEOUT_S: Final = 600
 
 
@@ -30,7 +33,9 @@ def compiled(folder: Path) -> Path:
     """As Maven does it, in a fraction of the time."""
     class_path = [str(jar()), str(member_classes())]
     for kind, target in (("main", CLASSES), ("test", TEST_CLASSES)):
-        sources = map(str, (folder / "src" / kind).rglob("*.java"))
+        sources = [str(path) for path in (folder / "src" / kind).rglob("*.java")]
+        if not sources:
+            continue
         subprocess.run(["javac", "-cp", ":".join(class_path), "-d", str(folder / target), *sources], check=True)
         class_path.append(str(folder / target))
     return folder
@@ -64,8 +69,28 @@ def test_the_example_is_built_by_maven_and_its_tests_pass(tests: tuple[str, ...]
 
 @pytest.mark.heavy
 @pytest.mark.nightly
+def test_a_repository_of_init_is_green_at_once(tmp_path: Path) -> None:
+    assert main(["init", "--java", str(tmp_path / "mine")]) == 0
+    folder = compiled(tmp_path / "mine")
+    done = run_in(folder, STOCK)
+    assert done.returncode == 0 or UNKNOWN in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.heavy
+@pytest.mark.nightly
+def test_a_repository_of_init_is_red_after_the_edit_of_its_readme(tmp_path: Path) -> None:
+    assert main(["init", "--java", str(tmp_path / "mine")]) == 0
+    edit_as_its_readme_says(tmp_path / "mine")
+    done = run_in(compiled(tmp_path / "mine"), STOCK)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "invalid: linearizable: " in done.stdout
+
+
+@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
-    folder = compiled(copy_of(EXAMPLE, tmp_path / EXAMPLE))
+    assert main(["init", "--java", str(tmp_path / "stock")]) == 0
+    folder = compiled(tmp_path / "stock")
     printed = follow("docs/tutorials/aeron-cluster.md", folder, frozenset({"install"}))
     assert [" 1 passed" in text for text in printed] == [True, True]
 

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from support.pages import ROOT
+from upheaval import pytest_plugin
 from upheaval.records.run_folder import ControlRecord, Manifest
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
@@ -72,6 +73,14 @@ def test_every_setting_of_the_plugin_is_on_its_page() -> None:
     assert settings
     pages = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("pytest.md", "test-your-aeron-cluster.md"))
     assert {name for name in settings if not re.search(rf"\b{name}\b", pages)} == set()
+
+
+def test_every_option_of_the_marker_and_of_the_plugin_has_its_row() -> None:
+    rows = set(names_in(first_cells(section("pytest.md", "Your own service"))))
+    assert set(pytest_plugin._MARKER_OPTIONS) - rows == set()
+    page = (DOCS / "pytest.md").read_text(encoding="utf-8")
+    options = re.findall(r"^\| `--upheaval-([a-z-]+)", page, re.MULTILINE)
+    assert set(options) == set(pytest_plugin._OPTIONS)
 
 
 def test_every_planted_bug_has_its_row_with_promise_and_seed() -> None:

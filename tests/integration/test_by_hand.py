@@ -169,8 +169,19 @@ def test_what_cannot_be_done_to_a_running_cluster_is_one_line_and_harms_nothing(
         assert "is running already" in hand.do("start", 0)
         assert "leader: member 0" in hand.do("up")
         assert hand.client("register", "read", "k") == "1"
+        _ask_for_json(hand)
     finally:
         end_without_trace(ProcessCluster.open(hand.folder))
+
+
+def _ask_for_json(hand: Hand) -> None:
+    assert json.loads(hand.do("start", "--json", 0)) == {"member": 0, "was_running": True}
+    assert json.loads(hand.do("client", "--timeout", 20, "--json", "register", "read", "k")) == {"result": 1}
+    up = json.loads(hand.do("up", "--json"))
+    assert (up["dir"], up["members"], up["leader"]) == (str(hand.folder), 1, 0)
+    snapshot = json.loads(hand.do("snapshot", "--json", "--timeout", 60))
+    assert (snapshot["what"], snapshot["leader"]) == ("snapshot", 0)
+    assert json.loads(hand.do("down", "--json")) == {"dir": str(hand.folder), "was_running": True}
 
 
 def _refusal(hand: Hand, command: str, *arguments: object, reason: str) -> tuple[int, str, str]:

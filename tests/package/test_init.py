@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.stranger import EXAMPLES, PATIENCE_S, environment, pytest_in
+from support.stranger import EXAMPLES, PATIENCE_S, edit_as_its_readme_says, environment, pytest_in
 
-EDIT = re.compile(r"in `(\S+)` replace `([^`]+)` by\s`([^`]+)`")
 TEST = "tests/test_locks.py::test_a_lock_has_one_holder_whoever_leads"
 
 
@@ -25,25 +24,31 @@ def test_the_repository_is_green_and_one_edit_makes_it_red(tmp_path: Path, pytho
     options = ("--runtime", "simulated", "--seed", "7", TEST)
     green = pytest_in(folder, python, *options, timeout_s=4 * PATIENCE_S)
     assert green.returncode == 0, green.stdout + green.stderr
-    edit = EDIT.search((folder / "README.md").read_text())
-    assert edit is not None
-    service = folder / edit[1]
-    text = service.read_text()
-    assert text.count(edit[2]) == 1
-    service.write_text(text.replace(edit[2], edit[3]))
+    edit_as_its_readme_says(folder)
     red = pytest_in(folder, python, *options, timeout_s=4 * PATIENCE_S)
     assert red.returncode == 1, red.stdout + red.stderr
     assert "invalid: linearizable: " in red.stdout
 
 
-def test_its_files_are_those_of_the_example_and_are_listed(tmp_path: Path, python: Path) -> None:
+LOCKS = {"pyproject.toml", ".gitignore", ".github/workflows/test.yml", "locks/checks.py"}
+STOCK = {"pom.xml", "pytest.ini", ".gitignore", ".github/workflows/test.yml", "src/main/java/stock/StockService.java"}
+
+
+@pytest.mark.parametrize(
+    ("options", "example", "expected"),
+    [((), "locks", LOCKS), (("--java",), "java-stock", STOCK)],
+    ids=["Python", "Java"],
+)
+def test_its_files_are_those_of_the_example_and_are_listed(
+    options: tuple[str, ...], example: str, expected: set[str], tmp_path: Path, python: Path
+) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
-    listed = json.loads(init(python, folder, "--json").stdout)
+    listed = json.loads(init(python, folder, *options, "--json").stdout)
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert listed == {"folder": str(folder), "files": sorted(files)}
-    assert {"pyproject.toml", ".gitignore", ".github/workflows/test.yml", "locks/checks.py"} <= {*files}
-    assert files == {name: (EXAMPLES / "locks" / name).read_bytes() for name in files}
+    assert expected <= {*files}
+    assert files == {name: (EXAMPLES / example / name).read_bytes() for name in files}
 
 
 @pytest.mark.parametrize("name", ["full", "full/file"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,7 @@ EXAMPLES = ROOT / "examples"
 BANK = EXAMPLES / "bank"
 PATIENCE_S = 120.0
 """What a pytest with a cluster may take to begin, and to end, beside a machine that is busy."""
+_EDIT = re.compile(r"in `(\S+)` replace `([^`]+)` by\s`([^`]+)`")
 WAITING = """
 import threading
 from pathlib import Path
@@ -166,6 +168,16 @@ def copy_of_the_bank(folder: Path) -> Path:
 def copy_of(example: str, folder: Path) -> Path:
     """One of the examples, outside of this tree."""
     return Path(shutil.copytree(EXAMPLES / example, folder, ignore=shutil.ignore_patterns("runs", "__pycache__")))
+
+
+def edit_as_its_readme_says(folder: Path) -> None:
+    """Make the one edit by which the tests of a repository of `upheaval init` fail."""
+    edit = _EDIT.search((folder / "README.md").read_text(encoding="utf-8"))
+    assert edit is not None
+    service = folder / edit[1]
+    text = service.read_text(encoding="utf-8")
+    assert text.count(edit[2]) == 1
+    service.write_text(text.replace(edit[2], edit[3]), encoding="utf-8")
 
 
 def run_ids(folder: Path) -> list[str]:

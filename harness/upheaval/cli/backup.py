@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from upheaval.cli.answers import answer
 from upheaval.cli.operate_commands import CompanionOptions, NewClusterOptions
 from upheaval.cli.output import note
 from upheaval.cli.tables import number, table
@@ -103,12 +104,23 @@ def restore(options: NewClusterOptions) -> int:
     folder: Path = options.dir
     with restore(source, folder, spec, runtime=options.runtime or PROCESS, kept=True) as cluster:
         at = f", snapshots at {', '.join(map(str, source.snapshots))}" if source.snapshots else ""
-        print(f"{options.members} members in {cluster.folder} have the log up to position {source.position}{at}")
+        text = f"{options.members} members in {cluster.folder} have the log up to position {source.position}{at}"
+        facts = {
+            "dir": str(cluster.folder),
+            "members": options.members,
+            "position": source.position,
+            "snapshots": list(source.snapshots),
+            "leader": None,
+            "term": None,
+        }
         if options.no_start:
-            print(f"start them with `upheaval up --dir {folder}`")
+            answer(f"{text}\nstart them with `upheaval up --dir {folder}`", facts, as_json=options.json)
             return 0
+        if not options.json:
+            print(text, flush=True)
         for sentence in cluster.notes:
             note(sentence)
         leader = cluster.up(options.timeout)
-        print(f"leader: member {leader}, term {cluster.status()[leader].leadership_term_id}")
+        term = cluster.status()[leader].leadership_term_id
+        answer(f"leader: member {leader}, term {term}", facts | {"leader": leader, "term": term}, as_json=options.json)
     return 0

@@ -52,6 +52,7 @@ class ComposeOptions:
 @dataclass(frozen=True)
 class InitOptions:
     folder: Path = option(metavar="FOLDER", help="a new or empty folder")
+    java: bool = option("--java", help="a service in Java on members of Aeron Cluster, built by Maven")
     json: bool = json_option("print the folder and its files as JSON")
 
 
@@ -69,6 +70,7 @@ class CertificatesOptions:
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
     days: int = option("--days", default=365, help="days of validity (default 365)")
     renew: bool = option("--renew", help="new certificates of the authority that is there")
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class UserOptions:
     role: tuple[str, ...] = option(
         "--role", action="append", default=[], choices=["admin", "backup"], help="a role of the user; may be repeated"
     )
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)

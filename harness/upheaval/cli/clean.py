@@ -2,8 +2,8 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
+from upheaval.cli.new_folder import runs_folder
 from upheaval.cli.operate_commands import CleanOptions
 from upheaval.operations.clean import Left, Leftover, clean as clean_machine
 
@@ -11,7 +11,7 @@ from upheaval.operations.clean import Left, Leftover, clean as clean_machine
 def clean(options: CleanOptions) -> int:
     """One line for each thing; what cannot be looked at is told and no failure."""
     is_dry = options.dry_run
-    runs = None if options.runs is None else Path(options.dir)
+    runs = None if options.runs is None else options.dir or runs_folder()
     count = 0
     for thing in clean_machine(runs=runs, older_s=options.runs or 0.0, is_dry=is_dry):
         count += isinstance(thing, Leftover)

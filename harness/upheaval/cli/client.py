@@ -6,6 +6,7 @@ import random
 import time
 from typing import Final
 
+from upheaval.cli.answers import answer
 from upheaval.cli.cluster_commands import (
     AppendOptions,
     CompareAndSetOptions,
@@ -86,7 +87,7 @@ def _carry_out(options: RequestOptions, function: Function, key: str, value: Jso
         }
         with contextlib.closing(cluster.system.waiting_clients(cluster.way_in(), given)) as clients:
             result = _run(cluster.run, clients, function, key, value, options.timeout)
-    print(_shown(function, result))
+    answer(_shown(function, result), {"result": result}, as_json=options.json)
     return 0
 
 

@@ -60,6 +60,7 @@ class UpOptions:
     credentials: Path | None = option(
         "--credentials", metavar="FILE", help="credentials file; only its users may connect"
     )
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class RequestOptions:
     credentials: str | None = option(
         "--credentials", metavar="FILE", help="the file of `upheaval credentials add`, or env:NAME"
     )
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A scenario like any other, made from the options; its run folder has the text an
 from pathlib import Path
 
 from upheaval.cli.fault_commands import DemoOptions
+from upheaval.cli.output import note
 from upheaval.cli.report import write_report
 from upheaval.cli.run import perform, show
 from upheaval.cli.settings import read_settings
@@ -27,8 +28,9 @@ def demo(options: DemoOptions) -> int:
     system = completed.system if options.jar is None else _system_of(options.jar, options.system)
     scenario = parse_scenario(text, name=NAME, where=NAME).on_system(system)
     result = perform(scenario, runtime, options.seed, options.dir)
-    print(f"report: {write_report(Path(result.report.run))}")
-    show(result, as_json=False)
+    page = f"report: {write_report(Path(result.report.run))}"
+    note(page) if options.json else print(page)
+    show(result, as_json=options.json)
     return result.verdict.exit_status
 
 

@@ -58,7 +58,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "images own": ("images own bank --tag bank:1",),
     "images check": ("images check node",),
     "compose": ("compose 3-members > compose.yaml",),
-    "init": ("init locks",),
+    "init": ("init locks", "init --java stock"),
     "certificates create": ("certificates create --dir certificates --members 3",),
     "certificates reload": ("certificates reload --dir shop",),
     "credentials add": ("credentials add ann --file users --out ann.secret --role admin",),

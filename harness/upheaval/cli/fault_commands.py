@@ -64,6 +64,7 @@ class DemoOptions:
     operations: int = option(
         "--operations", default=2000, help="acknowledged operations in each of five phases (default 2000)"
     )
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ class KillOptions:
         "--component", choices=COMPONENTS, help="only this one, of a member with --components split"
     )
     member: int = member_argument()
+    json: bool = json_option()
 
 
 def add_commands(commands: Commands) -> None:

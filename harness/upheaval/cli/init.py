@@ -8,8 +8,9 @@ from upheaval.cli.build_commands import InitOptions
 from upheaval.errors import UsageError
 from upheaval.repository import REPOSITORY
 
-_EXAMPLE: Final = "examples/locks"
-_MADE: Final = ("__pycache__", "runs", "build")
+_PYTHON: Final = "examples/locks"
+_JAVA: Final = "examples/java-stock"
+_MADE: Final = ("__pycache__", "runs", "build", "target")
 """Folders that tests and builds leave in the example of a clone."""
 _HIDDEN: Final = (".github", ".gitignore")
 
@@ -17,9 +18,10 @@ _HIDDEN: Final = (".github", ".gitignore")
 def init(options: InitOptions) -> int:
     """Copy the example, and say what to do next."""
     _require_empty(options.folder)
+    example = _JAVA if options.java else _PYTHON
     names = []
-    for name, source in sorted(REPOSITORY.files([_EXAMPLE])):
-        relative = Path(name).relative_to(_EXAMPLE)
+    for name, source in sorted(REPOSITORY.files([example])):
+        relative = Path(name).relative_to(example)
         if not _is_source(relative):
             continue
         target = options.folder / relative
@@ -30,7 +32,8 @@ def init(options: InitOptions) -> int:
         print(json.dumps({"folder": str(options.folder), "files": names}, indent=2))
     else:
         print(f"{options.folder}: {len(names)} files; README.md says what each is for")
-        print(f"test it: cd {options.folder} && pytest --runtime simulated --seed 7")
+        commands = "mvn package && pytest" if options.java else "pytest --runtime simulated --seed 7"
+        print(f"test it: cd {options.folder} && {commands}")
     return 0
 
 

@@ -99,6 +99,7 @@ class ReportOptions:
     out: Path | None = option(
         "-o", "--out", former=["--output"], metavar="FILE", help="the page (default: report.html in the run folder)"
     )
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)

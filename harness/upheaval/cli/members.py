@@ -2,9 +2,11 @@
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from upheaval.cli.answers import answer
 from upheaval.cli.cluster_commands import UpOptions
 from upheaval.cli.fault_commands import KillOptions
 from upheaval.cli.operate_commands import AdminOptions, MemberOptions
@@ -74,8 +76,12 @@ def up(options: UpOptions) -> int:
         leader = cluster.up(options.timeout)
         config = cluster.config
         term = cluster.status()[leader].leadership_term_id
-        print(f"{config.members} members ({config.components}, profile {config.profile}) in {cluster.folder}")
-        print(f"leader: member {leader}, term {term}")
+        text = (
+            f"{config.members} members ({config.components}, profile {config.profile}) in {cluster.folder}\n"
+            f"leader: member {leader}, term {term}"
+        )
+        facts = {"dir": str(cluster.folder), "members": config.members, "leader": leader, "term": term}
+    answer(text, facts, as_json=options.json)
     return 0
 
 
@@ -115,7 +121,8 @@ def kill(options: KillOptions) -> int:
     """SIGKILL."""
     with open_cluster(options.dir) as cluster:
         cluster.member(options.member).kill(options.component)
-    print(f"killed member {options.member}" + (f" ({options.component})" if options.component else ""))
+    text = f"killed member {options.member}" + (f" ({options.component})" if options.component else "")
+    answer(text, {"member": options.member, "component": options.component}, as_json=options.json)
     return 0
 
 
@@ -123,13 +130,13 @@ def start(options: MemberOptions) -> int:
     """Start what is missing of a member and wait until it has shown itself."""
     with open_cluster(options.dir) as cluster:
         member = cluster.member(options.member)
-        if member.status().alive:
-            print(f"member {options.member} is running already")
-            return 0
-        with cluster.all_or_nothing():
-            member.start()
-            member.wait_until_alive()
-    print(f"started member {options.member}")
+        was_running = member.status().alive
+        if not was_running:
+            with cluster.all_or_nothing():
+                member.start()
+                member.wait_until_alive()
+    text = f"member {options.member} is running already" if was_running else f"started member {options.member}"
+    answer(text, {"member": options.member, "was_running": was_running}, as_json=options.json)
     return 0
 
 
@@ -138,7 +145,8 @@ def admin_command(options: AdminOptions) -> int:
     from upheaval.cluster import perform
 
     with open_cluster(options.dir) as cluster:
-        print(f"{options.word}: {perform(cluster, options.word, options.timeout).proof}")
+        record = perform(cluster, options.word, options.timeout)
+    answer(f"{options.word}: {record.proof}", asdict(record), as_json=options.json)
     return 0
 
 
@@ -149,7 +157,8 @@ def down(options: ClusterOptions) -> int:
         if was_running:
             _converge(cluster)
         cluster.down()
-    print(f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)"))
+    text = f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)")
+    answer(text, {"dir": str(cluster.folder), "was_running": was_running}, as_json=options.json)
     return 0
 
 

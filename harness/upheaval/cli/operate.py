@@ -1,6 +1,8 @@
 """The commands of an operator on single members of a cluster that goes on: stop, upgrade, replace."""
 
+from upheaval.cli.answers import answer
 from upheaval.cli.operate_commands import MemberOptions, ReplaceOptions, UpgradeOptions
+from upheaval.cli.output import note
 from upheaval.operations import maintenance
 from upheaval.operations.maintenance import Hosts
 from upheaval.runtimes.live import AnyCluster
@@ -15,7 +17,8 @@ def stop(options: MemberOptions) -> int:
         member = cluster.member(options.member)
         was_running = member.is_running()
         member.stop()
-    print(f"stopped member {options.member}" if was_running else f"member {options.member} is not running")
+    text = f"stopped member {options.member}" if was_running else f"member {options.member} is not running"
+    answer(text, {"member": options.member, "was_running": was_running}, as_json=options.json)
     return 0
 
 
@@ -24,7 +27,9 @@ def upgrade(options: UpgradeOptions) -> int:
     version = None if options.app_version is None else maintenance.parse_app_version(options.app_version)
     with open_cluster(options.dir) as cluster:
         renewal = Renewal(version, options.image or "", options.to or "")
-        maintenance.upgrade(cluster, hosts_of(cluster), renewal, print)
+        renewed = maintenance.upgrade(cluster, hosts_of(cluster), renewal, note if options.json else print)
+    if options.json:
+        answer("", {"members": renewed}, as_json=True)
     return 0
 
 
@@ -33,9 +38,15 @@ def replace(options: ReplaceOptions) -> int:
     with open_cluster(options.dir) as cluster:
         old_files = maintenance.replace_host(cluster, hosts_of(cluster), options.member, options.seed_from)
     how = "empty" if options.seed_from is None else f"with a copy of member {options.seed_from}"
-    print(f"member {options.member} began {how} and has caught up")
+    text = f"member {options.member} began {how} and has caught up"
     if old_files is not None:
-        print(f"its old files: {old_files}")
+        text += f"\nits old files: {old_files}"
+    facts = {
+        "member": options.member,
+        "copy_from": options.seed_from,
+        "old_files": None if old_files is None else str(old_files),
+    }
+    answer(text, facts, as_json=options.json)
     return 0
 
 

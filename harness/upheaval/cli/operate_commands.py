@@ -24,6 +24,7 @@ class MemberOptions:
 
     dir: Path = cluster_option()
     member: int = member_argument()
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class UpgradeOptions:
     )
     image: str | None = option("--image", help="for members in containers")
     to: str | None = option("--to", metavar="SYSTEM", help="the version of members of Aeron, as in aeron:1.51.0")
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class ReplaceOptions:
     dir: Path = cluster_option()
     seed_from: int | None = option("--copy-from", metavar="MEMBER", help="start with a copy of that member's files")
     member: int = member_argument()
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class AdminOptions:
     timeout: float = option(
         "--timeout", type=seconds, default=30.0, help="seconds until it has taken effect (default 30)"
     )
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,13 @@ class NewClusterOptions:
     base_port: int | None = option("--base-port", help="first of ten ports a member (default: free ones)")
     timeout: float = option("--timeout", type=seconds, default=30.0, help="seconds to wait for a leader (default 30)")
     no_start: bool = option("--no-start", help="only make the folder; `upheaval up` starts it")
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)
 class CleanOptions:
     runs: float | None = option("--runs", type=age, metavar="OLDER_THAN", help="and run folders that old, such as 7d")
-    dir: str = option("--dir", default="runs", metavar="FOLDER", help="where these are (default runs)")
+    dir: Path | None = option("--dir", metavar="FOLDER", help="where these are (default: the folder of runs)")
     dry_run: bool = option("--dry-run", help="only show what there is")
     json: bool = json_option("print one object a line")
 

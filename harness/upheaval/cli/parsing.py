@@ -229,6 +229,7 @@ class ClusterOptions:
     """Of commands that take a cluster and nothing more."""
 
     dir: Path = cluster_option()
+    json: bool = json_option()
 
 
 @dataclass(frozen=True)

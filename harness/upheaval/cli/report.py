@@ -11,6 +11,7 @@ from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.services.raised import raised_in
 from upheaval.checkers.verdict import Verdict
+from upheaval.cli.answers import answer
 from upheaval.cli.judge_commands import ReportOptions, RunsOptions
 from upheaval.cli.lake_options import from_one_place, on_spark
 from upheaval.cli.tables import table
@@ -65,7 +66,8 @@ def require_file(page: Path) -> None:
 
 def report(options: ReportOptions) -> int:
     """Write the page of a run and print its path."""
-    print(write_report(options.run, options.out).absolute())
+    path = str(write_report(options.run, options.out).absolute())
+    answer(path, {"page": path}, as_json=options.json)
     return 0
 
 

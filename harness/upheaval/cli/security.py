@@ -4,6 +4,7 @@ import os
 import secrets
 from pathlib import Path
 
+from upheaval.cli.answers import answer
 from upheaval.cli.build_commands import CertificatesOptions, UserOptions
 from upheaval.cli.parsing import ClusterOptions
 from upheaval.errors import EnvironmentFault, UsageError
@@ -29,7 +30,8 @@ def create(options: CertificatesOptions) -> int:
             names = create_for_cluster(folder, members, days=days)
     except OSError as error:
         raise EnvironmentFault(f"cannot make certificates in {folder}: {error.strerror}") from error
-    print(f"{folder}: {', '.join(names)}, good for {days} days")
+    facts = {"dir": str(folder), "names": list(names), "days": days}
+    answer(f"{folder}: {', '.join(names)}, good for {days} days", facts, as_json=options.json)
     return 0
 
 
@@ -43,8 +45,10 @@ def reload(options: ClusterOptions) -> int:
             )
         if not cluster.is_running():
             raise UsageError(f"the cluster in {options.dir} is not running: members read these files when they start")
-        nodes = ", ".join(cluster.reload_security())
-    print(f"reloading {' and '.join(filter(None, (config.tls, config.credentials)))}: {nodes}")
+        nodes = list(cluster.reload_security())
+    text = f"reloading {' and '.join(filter(None, (config.tls, config.credentials)))}: {', '.join(nodes)}"
+    facts = {"tls": config.tls or None, "credentials": config.credentials or None, "nodes": nodes}
+    answer(text, facts, as_json=options.json)
     return 0
 
 
@@ -69,7 +73,8 @@ def add(options: UserOptions) -> int:
         raise UsageError(f"{file} is not a text file") from error
     except OSError as error:
         raise EnvironmentFault(f"cannot write {error.filename}: {error.strerror}") from error
-    print(f"{principal} is in {file}; its secret is in {out}")
+    facts = {"principal": principal, "file": str(file), "out": str(out)}
+    answer(f"{principal} is in {file}; its secret is in {out}", facts, as_json=options.json)
     return 0
 
 

@@ -1,9 +1,11 @@
 """`upheaval standby` and `upheaval promote`: a standby beside a running cluster, and a cluster of its own from it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from upheaval.cli import backup
+from upheaval.cli.answers import answer
 from upheaval.cli.operate_commands import CompanionOptions, NewClusterOptions
 from upheaval.cluster import control
 from upheaval.errors import UsageError
@@ -32,7 +34,7 @@ def standby(options: CompanionOptions) -> int:
         if command == AdminCommand.STANDBY_SNAPSHOT and not cluster.companion(NAME).is_running():
             raise UsageError(f"{NAME} is not running: standby snapshots need a running standby")
         record = control.perform(cluster, command, options.timeout)
-    print(record.proof)
+    answer(str(record.proof), asdict(record), as_json=options.json)
     return 0
 
 

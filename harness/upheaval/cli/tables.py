@@ -4,18 +4,27 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final
 
-_NARROWEST = 30
+_GAP: Final = 2
+"""Columns between two cells."""
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns; the first row is the heading. On a terminal the last column is folded to its width."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    if sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns - sum(width + 2 for width in widths[:-1])
-        widths[-1] = min(widths[-1], max(room, _NARROWEST))
-    lines = [line for row in rows for line in _lines(row, widths)]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+def table(rows: Sequence[Sequence[str]], columns: int | None = None) -> str:
+    """Left-aligned columns; the first row is the heading.
+
+    `columns`: how wide it may be (default: the terminal; no limit elsewhere). The widest columns are folded to fit,
+    between words only: names stay whole.
+    """
+    if columns is None and sys.stdout.isatty():
+        columns = shutil.get_terminal_size().columns
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    if columns is not None:
+        _narrow(widths, [max(map(_longest_word, cells)) for cells in zip(*rows, strict=True)], columns)
+    heading, *others = [_lines(row, widths) for row in rows]
+    rule = (" " * _GAP).join("-" * width for width in widths)
+    return "\n".join([*heading, rule, *(line for lines in others for line in lines)])
 
 
 def number(value: int) -> str:
@@ -23,9 +32,26 @@ def number(value: int) -> str:
     return "-" if value < 0 else str(value)
 
 
+def _narrow(widths: list[int], least: Sequence[int], columns: int) -> None:
+    """Make the widest columns narrower until all of them fit, or none can be narrowed."""
+    excess = sum(widths) + _GAP * (len(widths) - 1) - columns
+    for _ in range(max(excess, 0)):
+        foldable = [column for column, width in enumerate(widths) if width > least[column]]
+        if not foldable:
+            return
+        widths[max(foldable, key=lambda column: (widths[column], column))] -= 1
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(len, cell.split()), default=0)
+
+
 def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    *cells, last = row
-    folded = textwrap.wrap(last, widths[-1]) or [""]
-    first = "  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)), folded[0]])
-    indent = " " * sum(width + 2 for width in widths[:-1])
-    return [first.rstrip(), *(indent + line for line in folded[1:])]
+    folded = [
+        textwrap.wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(row, widths, strict=True)
+    ]
+    lines = zip_longest(*folded, fillvalue="")
+    return [
+        (" " * _GAP).join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]

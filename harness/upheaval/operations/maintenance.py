@@ -46,17 +46,18 @@ def parse_app_version(text: str) -> int:
     return major << 16 | minor << 8 | patch
 
 
-def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[str], None]) -> None:
+def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[str], None]) -> list[int]:
     """Stop, renew and start each member, followers first and the leader last, so that the cluster goes on serving.
 
-    Each one has caught up before the next one stops. Raises `HarnessError` for what cannot be done before any stops,
-    and `UnknownOutcome` when one does not catch up; the rest is left alone.
+    Each one has caught up before the next one stops. Returns their ids in that order. Raises `HarnessError` for what
+    cannot be done before any stops, and `UnknownOutcome` when one does not catch up; the rest is left alone.
     """
     waiting = [member.member_id for member in cluster.members]
     down = [member_id for member_id in waiting if not cluster.member(member_id).is_running()]
     if down:
         raise UsageError(f"member {down[0]} is not running: start it first, so that the cluster can do without another")
     renewal = hosts.prepare(renewal)
+    renewed: list[int] = []
     while waiting:
         leader = cluster.wait_until_leader(WAIT_S)
         member_id = next((each for each in waiting if each != leader), waiting[0])
@@ -68,6 +69,8 @@ def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[
         _wait_until_quorum(cluster)
         say(f"member {member_id} runs again and has caught up")
         waiting.remove(member_id)
+        renewed.append(member_id)
+    return renewed
 
 
 def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: int | None) -> Path | None:

@@ -15,7 +15,7 @@ from upheaval_node.protocol.message import Message
 from upheaval_node.protocol.schema import load_schema
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarkFileHeader(Message):
     """Template 200 of schema 100."""
 

@@ -45,7 +45,7 @@ class RecordingState(IntEnum):
     DELETED = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ControlResponse(Message):
     """Template 1 of schema 101."""
 
@@ -57,14 +57,14 @@ class ControlResponse(Message):
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CloseSessionRequest(Message):
     """Template 3 of schema 101."""
 
     control_session_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StartRecordingRequest(Message):
     """Template 4 of schema 101."""
 
@@ -75,7 +75,7 @@ class StartRecordingRequest(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopRecordingRequest(Message):
     """Template 5 of schema 101."""
 
@@ -85,7 +85,7 @@ class StopRecordingRequest(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplayRequest(Message):
     """Template 6 of schema 101."""
 
@@ -100,7 +100,7 @@ class ReplayRequest(Message):
     replay_channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopReplayRequest(Message):
     """Template 7 of schema 101."""
 
@@ -109,7 +109,7 @@ class StopReplayRequest(Message):
     replay_session_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ListRecordingsRequest(Message):
     """Template 8 of schema 101."""
 
@@ -119,7 +119,7 @@ class ListRecordingsRequest(Message):
     record_count: int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ListRecordingsForUriRequest(Message):
     """Template 9 of schema 101."""
 
@@ -131,7 +131,7 @@ class ListRecordingsForUriRequest(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ListRecordingRequest(Message):
     """Template 10 of schema 101."""
 
@@ -140,7 +140,7 @@ class ListRecordingRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExtendRecordingRequest(Message):
     """Template 11 of schema 101."""
 
@@ -152,7 +152,7 @@ class ExtendRecordingRequest(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingPositionRequest(Message):
     """Template 12 of schema 101."""
 
@@ -161,7 +161,7 @@ class RecordingPositionRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TruncateRecordingRequest(Message):
     """Template 13 of schema 101."""
 
@@ -171,7 +171,7 @@ class TruncateRecordingRequest(Message):
     position: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopRecordingSubscriptionRequest(Message):
     """Template 14 of schema 101."""
 
@@ -180,7 +180,7 @@ class StopRecordingSubscriptionRequest(Message):
     subscription_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopPositionRequest(Message):
     """Template 15 of schema 101."""
 
@@ -189,7 +189,7 @@ class StopPositionRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FindLastMatchingRecordingRequest(Message):
     """Template 16 of schema 101."""
 
@@ -201,7 +201,7 @@ class FindLastMatchingRecordingRequest(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ListRecordingSubscriptionsRequest(Message):
     """Template 17 of schema 101."""
 
@@ -214,7 +214,7 @@ class ListRecordingSubscriptionsRequest(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoundedReplayRequest(Message):
     """Template 18 of schema 101."""
 
@@ -230,7 +230,7 @@ class BoundedReplayRequest(Message):
     replay_channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopAllReplaysRequest(Message):
     """Template 19 of schema 101."""
 
@@ -239,7 +239,7 @@ class StopAllReplaysRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CatalogHeader(Message):
     """Template 20 of schema 101."""
 
@@ -250,7 +250,7 @@ class CatalogHeader(Message):
     reserved: int = NULL_INT8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingDescriptorHeader(Message):
     """Template 21 of schema 101."""
 
@@ -260,7 +260,7 @@ class RecordingDescriptorHeader(Message):
     reserved: int = NULL_INT8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingDescriptor(Message):
     """Template 22 of schema 101."""
 
@@ -282,7 +282,7 @@ class RecordingDescriptor(Message):
     source_identity: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingSubscriptionDescriptor(Message):
     """Template 23 of schema 101."""
 
@@ -293,7 +293,7 @@ class RecordingSubscriptionDescriptor(Message):
     stripped_channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingSignalEvent(Message):
     """Template 24 of schema 101."""
 
@@ -305,7 +305,7 @@ class RecordingSignalEvent(Message):
     signal: RecordingSignal | int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplicateRequest(Message):
     """Template 50 of schema 101."""
 
@@ -318,7 +318,7 @@ class ReplicateRequest(Message):
     live_destination: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopReplicationRequest(Message):
     """Template 51 of schema 101."""
 
@@ -327,7 +327,7 @@ class StopReplicationRequest(Message):
     replication_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StartPositionRequest(Message):
     """Template 52 of schema 101."""
 
@@ -336,7 +336,7 @@ class StartPositionRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DetachSegmentsRequest(Message):
     """Template 53 of schema 101."""
 
@@ -346,7 +346,7 @@ class DetachSegmentsRequest(Message):
     new_start_position: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DeleteDetachedSegmentsRequest(Message):
     """Template 54 of schema 101."""
 
@@ -355,7 +355,7 @@ class DeleteDetachedSegmentsRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PurgeSegmentsRequest(Message):
     """Template 55 of schema 101."""
 
@@ -365,7 +365,7 @@ class PurgeSegmentsRequest(Message):
     new_start_position: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AttachSegmentsRequest(Message):
     """Template 56 of schema 101."""
 
@@ -374,7 +374,7 @@ class AttachSegmentsRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MigrateSegmentsRequest(Message):
     """Template 57 of schema 101."""
 
@@ -384,7 +384,7 @@ class MigrateSegmentsRequest(Message):
     dst_recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AuthConnectRequest(Message):
     """Template 58 of schema 101."""
 
@@ -396,7 +396,7 @@ class AuthConnectRequest(Message):
     client_info: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Challenge(Message):
     """Template 59 of schema 101."""
 
@@ -406,7 +406,7 @@ class Challenge(Message):
     encoded_challenge: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ChallengeResponse(Message):
     """Template 60 of schema 101."""
 
@@ -415,7 +415,7 @@ class ChallengeResponse(Message):
     encoded_credentials: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class KeepAliveRequest(Message):
     """Template 61 of schema 101."""
 
@@ -423,7 +423,7 @@ class KeepAliveRequest(Message):
     correlation_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TaggedReplicateRequest(Message):
     """Template 62 of schema 101."""
 
@@ -438,7 +438,7 @@ class TaggedReplicateRequest(Message):
     live_destination: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StartRecordingRequest2(Message):
     """Template 63 of schema 101."""
 
@@ -450,7 +450,7 @@ class StartRecordingRequest2(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExtendRecordingRequest2(Message):
     """Template 64 of schema 101."""
 
@@ -463,7 +463,7 @@ class ExtendRecordingRequest2(Message):
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopRecordingByIdentityRequest(Message):
     """Template 65 of schema 101."""
 
@@ -472,7 +472,7 @@ class StopRecordingByIdentityRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplicateRequest2(Message):
     """Template 66 of schema 101, since version 6."""
 
@@ -493,7 +493,7 @@ class ReplicateRequest2(Message):
     src_response_channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MaxRecordedPositionRequest(Message):
     """Template 67 of schema 101, since version 9."""
 
@@ -502,7 +502,7 @@ class MaxRecordedPositionRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ArchiveIdRequest(Message):
     """Template 68 of schema 101, since version 9."""
 
@@ -510,7 +510,7 @@ class ArchiveIdRequest(Message):
     correlation_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingStarted(Message):
     """Template 101 of schema 101."""
 
@@ -522,7 +522,7 @@ class RecordingStarted(Message):
     source_identity: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingProgress(Message):
     """Template 102 of schema 101."""
 
@@ -531,7 +531,7 @@ class RecordingProgress(Message):
     position: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordingStopped(Message):
     """Template 103 of schema 101."""
 
@@ -540,7 +540,7 @@ class RecordingStopped(Message):
     stop_position: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PurgeRecordingRequest(Message):
     """Template 104 of schema 101, since version 5."""
 
@@ -549,7 +549,7 @@ class PurgeRecordingRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplayTokenRequest(Message):
     """Template 105 of schema 101, since version 10."""
 
@@ -558,14 +558,14 @@ class ReplayTokenRequest(Message):
     recording_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ping(Message):
     """Template 106 of schema 101, since version 11."""
 
     control_session_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class UpdateChannelRequest(Message):
     """Template 107 of schema 101, since version 13."""
 

@@ -25,7 +25,7 @@ class ClusterComponentType(IntEnum):
     STANDBY = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarkFileHeader(Message):
     """Template 200 of schema 110."""
 

@@ -64,7 +64,7 @@ class AdminResponseCode(IntEnum):
     UNAUTHORISED_ACCESS = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SessionMessageHeader(Message):
     """Template 1 of schema 111."""
 
@@ -73,7 +73,7 @@ class SessionMessageHeader(Message):
     timestamp: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SessionEvent(Message):
     """Template 2 of schema 111."""
 
@@ -87,7 +87,7 @@ class SessionEvent(Message):
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SessionConnectRequest(Message):
     """Template 3 of schema 111."""
 
@@ -99,7 +99,7 @@ class SessionConnectRequest(Message):
     client_info: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SessionCloseRequest(Message):
     """Template 4 of schema 111."""
 
@@ -107,7 +107,7 @@ class SessionCloseRequest(Message):
     cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SessionKeepAlive(Message):
     """Template 5 of schema 111."""
 
@@ -115,7 +115,7 @@ class SessionKeepAlive(Message):
     cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NewLeaderEvent(Message):
     """Template 6 of schema 111."""
 
@@ -125,7 +125,7 @@ class NewLeaderEvent(Message):
     ingress_endpoints: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Challenge(Message):
     """Template 7 of schema 111."""
 
@@ -134,7 +134,7 @@ class Challenge(Message):
     encoded_challenge: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ChallengeResponse(Message):
     """Template 8 of schema 111."""
 
@@ -143,7 +143,7 @@ class ChallengeResponse(Message):
     encoded_credentials: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TimerEvent(Message):
     """Template 20 of schema 111."""
 
@@ -152,7 +152,7 @@ class TimerEvent(Message):
     timestamp: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SessionOpenEvent(Message):
     """Template 21 of schema 111."""
 
@@ -165,7 +165,7 @@ class SessionOpenEvent(Message):
     encoded_principal: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SessionCloseEvent(Message):
     """Template 22 of schema 111."""
 
@@ -175,7 +175,7 @@ class SessionCloseEvent(Message):
     close_reason: CloseReason | int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterActionRequest(Message):
     """Template 23 of schema 111."""
 
@@ -186,7 +186,7 @@ class ClusterActionRequest(Message):
     flags: int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NewLeadershipTermEvent(Message):
     """Template 24 of schema 111."""
 
@@ -200,7 +200,7 @@ class NewLeadershipTermEvent(Message):
     app_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MembershipChangeEvent(Message):
     """Template 25 of schema 111."""
 
@@ -214,7 +214,7 @@ class MembershipChangeEvent(Message):
     cluster_members: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AdminRequest(Message):
     """Template 26 of schema 111."""
 
@@ -225,7 +225,7 @@ class AdminRequest(Message):
     payload: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AdminResponse(Message):
     """Template 27 of schema 111."""
 
@@ -237,14 +237,14 @@ class AdminResponse(Message):
     payload: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CloseSession(Message):
     """Template 30 of schema 111."""
 
     cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ScheduleTimer(Message):
     """Template 31 of schema 111."""
 
@@ -252,14 +252,14 @@ class ScheduleTimer(Message):
     deadline: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CancelTimer(Message):
     """Template 32 of schema 111."""
 
     correlation_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServiceAck(Message):
     """Template 33 of schema 111."""
 
@@ -270,7 +270,7 @@ class ServiceAck(Message):
     service_id: int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembersQuery(Message):
     """Template 34 of schema 111."""
 
@@ -278,7 +278,7 @@ class ClusterMembersQuery(Message):
     extended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemoveMember(Message):
     """Template 35 of schema 111, deprecated since version 12."""
 
@@ -286,7 +286,7 @@ class RemoveMember(Message):
     is_passive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JoinLog(Message):
     """Template 40 of schema 111."""
 
@@ -301,7 +301,7 @@ class JoinLog(Message):
     log_channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembersResponse(Message):
     """Template 41 of schema 111."""
 
@@ -311,7 +311,7 @@ class ClusterMembersResponse(Message):
     passive_followers: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServiceTerminationPosition(Message):
     """Template 42 of schema 111."""
 
@@ -319,7 +319,7 @@ class ServiceTerminationPosition(Message):
     ack_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembersExtendedResponseActiveMember(GroupEntry):
     """Entry of the group `ClusterMembersExtendedResponse.activeMembers`."""
 
@@ -334,7 +334,7 @@ class ClusterMembersExtendedResponseActiveMember(GroupEntry):
     archive_endpoint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembersExtendedResponsePassiveMember(GroupEntry):
     """Entry of the group `ClusterMembersExtendedResponse.passiveMembers`."""
 
@@ -349,7 +349,7 @@ class ClusterMembersExtendedResponsePassiveMember(GroupEntry):
     archive_endpoint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembersExtendedResponse(Message):
     """Template 43 of schema 111."""
 
@@ -361,7 +361,7 @@ class ClusterMembersExtendedResponse(Message):
     passive_members: tuple[ClusterMembersExtendedResponsePassiveMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CanvassPosition(Message):
     """Template 50 of schema 111."""
 
@@ -372,7 +372,7 @@ class CanvassPosition(Message):
     protocol_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RequestVote(Message):
     """Template 51 of schema 111."""
 
@@ -383,7 +383,7 @@ class RequestVote(Message):
     protocol_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Vote(Message):
     """Template 52 of schema 111."""
 
@@ -395,7 +395,7 @@ class Vote(Message):
     vote: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NewLeadershipTerm(Message):
     """Template 53 of schema 111."""
 
@@ -415,7 +415,7 @@ class NewLeadershipTerm(Message):
     commit_position: Position = Position(NULL_INT64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AppendPosition(Message):
     """Template 54 of schema 111."""
 
@@ -425,7 +425,7 @@ class AppendPosition(Message):
     flags: int = NULL_UINT8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CommitPosition(Message):
     """Template 55 of schema 111."""
 
@@ -434,7 +434,7 @@ class CommitPosition(Message):
     leader_member_id: MemberId = MemberId(NULL_INT32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CatchupPosition(Message):
     """Template 56 of schema 111."""
 
@@ -444,7 +444,7 @@ class CatchupPosition(Message):
     catchup_endpoint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StopCatchup(Message):
     """Template 57 of schema 111."""
 
@@ -452,7 +452,7 @@ class StopCatchup(Message):
     follower_member_id: MemberId = MemberId(NULL_INT32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddPassiveMember(Message):
     """Template 70 of schema 111, deprecated since version 12."""
 
@@ -460,7 +460,7 @@ class AddPassiveMember(Message):
     member_endpoints: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembersChange(Message):
     """Template 71 of schema 111, deprecated since version 12."""
 
@@ -470,7 +470,7 @@ class ClusterMembersChange(Message):
     passive_members: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SnapshotRecordingQuery(Message):
     """Template 72 of schema 111, deprecated since version 12."""
 
@@ -478,7 +478,7 @@ class SnapshotRecordingQuery(Message):
     request_member_id: MemberId = MemberId(NULL_INT32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SnapshotRecordingsSnapshot(GroupEntry):
     """Entry of the group `SnapshotRecordings.snapshots`."""
 
@@ -490,7 +490,7 @@ class SnapshotRecordingsSnapshot(GroupEntry):
     service_id: int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SnapshotRecordings(Message):
     """Template 73 of schema 111, deprecated since version 12."""
 
@@ -499,7 +499,7 @@ class SnapshotRecordings(Message):
     member_endpoints: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JoinCluster(Message):
     """Template 74 of schema 111, deprecated since version 12."""
 
@@ -507,7 +507,7 @@ class JoinCluster(Message):
     member_id: MemberId = MemberId(NULL_INT32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TerminationPosition(Message):
     """Template 75 of schema 111."""
 
@@ -515,7 +515,7 @@ class TerminationPosition(Message):
     log_position: Position = Position(NULL_INT64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TerminationAck(Message):
     """Template 76 of schema 111."""
 
@@ -524,7 +524,7 @@ class TerminationAck(Message):
     member_id: MemberId = MemberId(NULL_INT32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BackupQuery(Message):
     """Template 77 of schema 111."""
 
@@ -536,7 +536,7 @@ class BackupQuery(Message):
     encoded_credentials: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BackupResponseSnapshot(GroupEntry):
     """Entry of the group `BackupResponse.snapshots`."""
 
@@ -548,7 +548,7 @@ class BackupResponseSnapshot(GroupEntry):
     service_id: int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BackupResponse(Message):
     """Template 78 of schema 111."""
 
@@ -565,7 +565,7 @@ class BackupResponse(Message):
     cluster_members: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeartbeatRequest(Message):
     """Template 79 of schema 111."""
 
@@ -575,14 +575,14 @@ class HeartbeatRequest(Message):
     encoded_credentials: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeartbeatResponse(Message):
     """Template 80 of schema 111."""
 
     correlation_id: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StandbySnapshotSnapshot(GroupEntry):
     """Entry of the group `StandbySnapshot.snapshots`."""
 
@@ -595,7 +595,7 @@ class StandbySnapshotSnapshot(GroupEntry):
     archive_endpoint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StandbySnapshot(Message):
     """Template 81 of schema 111, since version 11."""
 
@@ -607,7 +607,7 @@ class StandbySnapshot(Message):
     encoded_credentials: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SnapshotMarker(Message):
     """Template 100 of schema 111."""
 
@@ -620,7 +620,7 @@ class SnapshotMarker(Message):
     app_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClientSession(Message):
     """Template 102 of schema 111."""
 
@@ -630,7 +630,7 @@ class ClientSession(Message):
     encoded_principal: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterSession(Message):
     """Template 103 of schema 111."""
 
@@ -643,7 +643,7 @@ class ClusterSession(Message):
     response_channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Timer(Message):
     """Template 104 of schema 111."""
 
@@ -651,7 +651,7 @@ class Timer(Message):
     deadline: int = NULL_INT64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ConsensusModule(Message):
     """Template 105 of schema 111."""
 
@@ -661,7 +661,7 @@ class ConsensusModule(Message):
     pending_message_capacity: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembers(Message):
     """Template 106 of schema 111."""
 
@@ -670,7 +670,7 @@ class ClusterMembers(Message):
     cluster_members: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PendingMessageTracker(Message):
     """Template 107 of schema 111."""
 
@@ -680,7 +680,7 @@ class PendingMessageTracker(Message):
     service_id: int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RequestServiceAck(Message):
     """Template 108 of schema 111."""
 

@@ -16,7 +16,7 @@ from upheaval_node.protocol.schema import load_schema
 from upheaval_node.types import MemberId, Position, TermId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NodeStateHeader(Message):
     """Template 300 of schema 112."""
 
@@ -24,7 +24,7 @@ class NodeStateHeader(Message):
     padding: int = NULL_INT32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CandidateTerm(Message):
     """Template 301 of schema 112."""
 
@@ -33,7 +33,7 @@ class CandidateTerm(Message):
     log_position: Position = Position(NULL_INT64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterMembers(Message):
     """Template 303 of schema 112."""
 
@@ -43,7 +43,7 @@ class ClusterMembers(Message):
     cluster_members: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NodeStateFooter(Message):
     """Template 304 of schema 112."""
 

@@ -81,3 +81,26 @@ def test_a_parser_makes_values_of_the_annotated_types(name: str) -> None:
             if not isinstance(action.default, list) and action.default != argparse.SUPPRESS:
                 unset = [type(None)] if action.required or action.dest in later else []
                 assert type(action.default) in {*allowed, *unset}
+
+
+PRINT_FILES = {"upheaval completion", "upheaval export"}
+"""What they print is itself a file."""
+
+
+def options_with_those_above(prog: str) -> set[str]:
+    """Of a command, and of the commands whose action it is."""
+    parsers = {COMMANDS[prog][0].prog: COMMANDS[prog][0], **{p.prog: p for p in all_parsers(make_parser())}}
+    above = [parser for name, parser in parsers.items() if prog == name or prog.startswith(f"{name} ")]
+    return {option for parser in above for action in parser._actions for option in action.option_strings}
+
+
+def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from all_parsers(below)
+
+
+def test_every_command_has_json_but_those_that_print_files() -> None:
+    assert {prog for prog in COMMANDS if "--json" not in options_with_those_above(prog)} == PRINT_FILES

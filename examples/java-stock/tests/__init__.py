@@ -1,0 +1,1 @@
+"""The stock, tested on a cluster."""
