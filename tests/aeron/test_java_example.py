@@ -99,7 +99,7 @@ def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_the_first_test_of_the_page_passes(tmp_path: Path) -> None:
     folder = compiled(copy_of(EXAMPLE, tmp_path / EXAMPLE))
-    (block,) = [block for block in page_blocks("python") if "aeron" in block.marks]
+    block, _ = [block for block in page_blocks("python") if "aeron" in block.marks]
     (folder / "tests" / "test_it.py").write_text(block.block.text + "\n")
     done = run_in(folder, "tests/test_it.py", "-o", f"upheaval_service={CLASSES}:{SERVICE}")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -162,3 +162,16 @@ def test_a_class_that_is_not_there_is_refused_with_what_the_member_said(
     )
     assert said.count("\n") == 1
     assert list(Path("/dev/shm").glob(f"upheaval-*{RunFolder(run).read_manifest().run_id}*")) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.nightly
+def test_the_public_service_on_the_page_is_tested_as_the_page_says(tmp_path: Path) -> None:
+    page = "docs/test-your-aeron-cluster.md"
+    (settings,) = [block for block in page_blocks("ini") if block.page == page and "tutorial" in block.block.text]
+    (test,) = [block for block in page_blocks("python") if block.page == page and "class Auction" in block.block.text]
+    (tmp_path / "pytest.ini").write_text(settings.block.text + "\n")
+    (tmp_path / "test_auction.py").write_text(test.block.text + "\n")
+    shutil.copy(jar(), tmp_path / "aeron.jar")
+    done = run_in(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -4,12 +4,13 @@ This module knows nothing of how a promise is checked.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import Explanation
 from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval.checkers.signature import Signature
 from upheaval_chaos.exit_status import CommandStatus
 
 
@@ -63,6 +64,15 @@ class Finding:
     """By how many milliseconds a bound on time was missed; 0 for what no time is promised for."""
     explanation: Explanation | None = None
     """Why states of a user's service differ, where replays showed it."""
+    signature: Signature | None = None
+    """What it has in common with others of the same cause, where its checker says so."""
+    known_issue: int | None = None
+    """The issue of Aeron's that shows so."""
+
+    @property
+    def known(self) -> str:
+        """That issue, for people; empty where there is none."""
+        return "" if self.known_issue is None else f"as Aeron issue {self.known_issue} does"
 
     @property
     def evidence(self) -> str:
@@ -71,8 +81,9 @@ class Finding:
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """Why, in sentences, where replays showed it."""
-        return () if self.explanation is None else self.explanation.sentences
+        """Why, in sentences, where replays showed it, and which known bug shows so."""
+        sentences = () if self.explanation is None else self.explanation.sentences
+        return (*sentences, self.known) if self.known else sentences
 
     @property
     def about(self) -> list[str]:
@@ -97,15 +108,21 @@ class Finding:
             "position": self.position,
             "operation": self.operation,
             **({} if self.explanation is None else {"explanation": self.explanation.to_fields()}),
+            **({} if self.signature is None else {"signature": self.signature.to_fields()}),
+            **({} if self.known_issue is None else {"known_issue": self.known_issue}),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """A promise that the run gives no occasion to judge, and why, as the checker of it found out."""
+    """A promise that the run gives no occasion to judge, and why, as the checker of it found out.
+
+    `is_gap`: the run gives occasion, and what it is judged by is not there, such as the code of a service.
+    """
 
     promise: Promise
     why: str
+    is_gap: bool = field(default=False, compare=False)
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -133,14 +150,16 @@ class Broken(Exception):
         position: int | None = None,
         operation: int | None = None,
         late_ms: int = 0,
+        signature: Signature | None = None,
     ) -> None:
         super().__init__(detail)
         self.late_ms = late_ms
+        self.signature = signature
         self._fields = (verdict, detail, members, position, operation, late_ms)
 
     def finding(self, promise: Promise) -> Finding:
         """As the finding on a promise."""
-        return Finding(promise, *self._fields)
+        return Finding(promise, *self._fields, signature=self.signature)
 
 
 def raise_latest(missed: Sequence[Broken]) -> None:
@@ -173,6 +192,11 @@ class Report:
         """The findings as people read them: what is broken, then what is unknown, then the rest."""
         return sorted(self.findings, key=lambda finding: -finding.verdict)
 
+    @property
+    def gaps(self) -> list[str]:
+        """A line for each promise that could not be judged though the run gives occasion."""
+        return [f"not checked: {each.promise.sentence}: {each.why}" for each in self.unchecked if each.is_gap]
+
     def __str__(self) -> str:
         """The verdict, what is not valid, the worst first, and what is left: it fits on a screen."""
         bad = [finding for finding in self.worst_first if finding.verdict is not Verdict.VALID]
@@ -180,6 +204,7 @@ class Report:
         for finding in bad[:_SHOWN]:
             lines += finding.to_lines()
         more = f"{len(bad) - _SHOWN} more are not valid, " if len(bad) > _SHOWN else ""
+        lines += self.gaps
         kept = len(self.findings) - len(bad)
         lines.append(f"{more}{kept} promises are kept, {len(self.unchecked)} were not checked")
         return "\n".join([*lines, f"all of it: upheaval verify {self.run}"])

@@ -63,6 +63,8 @@ def verdict_text(report: Report, screen: Screen, detail: Detail = Detail.BAD) ->
         lines += [line for finding in bad for line in ["", *block(finding, moments, screen)]]
         if len(report.findings) > len(bad) or report.unchecked:
             lines += ["", *screen.folded(others)]
+    if detail is Detail.BAD:
+        lines += [line for gap in report.gaps for line in screen.folded(gap, indent=_INDENT)]
     if detail is Detail.ALL:
         lines += _others(report, screen)
     return "\n".join([*lines, str(Path(report.run).absolute())])

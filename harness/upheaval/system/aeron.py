@@ -37,6 +37,7 @@ from upheaval.system.aeron_files import (
     PROPERTIES_FILE,
     RUN_ID,
     counters_file,
+    directory_in_container,
     driver_directory,
     driver_pid,
     is_running,
@@ -225,7 +226,8 @@ class AeronSystem(AnswersAsJson):
         folders = [str(self.folder / folder) for folder in plan.python_path]
         # Components in containers of their own share nothing but the member's volume.
         is_split = plan.component != _WHOLE
-        driver = {DIRECTORY: str(self.folder / DRIVER_IN_VOLUME)} if is_split else {}
+        shared = directory_in_container(plan.spec.run_id, str(plan.member_id))
+        driver = {DIRECTORY: str(self.folder / DRIVER_IN_VOLUME if is_split else shared)}
         return {
             **({COMPONENT_VARIABLE: plan.component} if is_split else {}),
             CONFIGURATION_VARIABLE: properties_text({**_properties(plan), **driver}),

@@ -10,7 +10,14 @@ from typing import Final
 from upheaval.aeron_programs import CONFIGURATION_VARIABLE, INSIDE, java_command
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP, CompanionConfig, CompanionStatus
-from upheaval.system.aeron_files import DIRECTORY, PROPERTIES_FILE, counters_file, properties_text, shared_directory
+from upheaval.system.aeron_files import (
+    DIRECTORY,
+    PROPERTIES_FILE,
+    counters_file,
+    directory_in_container,
+    properties_text,
+    shared_directory,
+)
 from upheaval.system.companion_status import status_in_folder
 from upheaval.system.companions import CompanionPlan
 from upheaval.system.process_table import RUN_ID_VARIABLE
@@ -46,7 +53,11 @@ class AeronCompanions:
 
     def environment(self, plan: CompanionPlan) -> Mapping[str, str]:
         """The properties, and whose they are."""
-        return {CONFIGURATION_VARIABLE: self.configuration_text(plan), RUN_ID_VARIABLE: plan.spec.run_id}
+        driver = {DIRECTORY: str(directory_in_container(plan.spec.run_id, plan.config.name))}
+        return {
+            CONFIGURATION_VARIABLE: properties_text({**_properties(plan), **driver}),
+            RUN_ID_VARIABLE: plan.spec.run_id,
+        }
 
     def arguments(self, plan: CompanionPlan) -> Sequence[str]:
         """Its kind."""

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,8 @@ DRIVER_IN_VOLUME: Final = "driver"
 RUN_ID: Final = "run.id"
 MEMBER_ID: Final = "member.id"
 _SHARED_MEMORY: Final = Path("/dev/shm")
+_SHARED_LEAST: Final = 256 * 1024 * 1024
+"""Bytes that the drivers of three members and of their clients take."""
 _ESCAPED: Final = "\\:=#! "
 
 
@@ -31,8 +35,28 @@ def _escaped(text: str) -> str:
 
 
 def shared_directory(run_id: str, whose: str) -> Path:
-    """The directory of a media driver of a run, in shared memory."""
-    return _SHARED_MEMORY / f"upheaval-{os.getuid()}-{run_id}-{whose}"
+    """The directory of a media driver of a run, in shared memory where that is large enough."""
+    size = shutil.disk_usage(_SHARED_MEMORY).total if _SHARED_MEMORY.is_dir() else 0
+    return place_of_drivers(size) / _name(run_id, whose)
+
+
+def directory_in_container(run_id: str, whose: str) -> Path:
+    """The same in a container, which gets the shared memory that it needs."""
+    return _SHARED_MEMORY / _name(run_id, whose)
+
+
+def _name(run_id: str, whose: str) -> str:
+    return f"upheaval-{os.getuid()}-{run_id}-{whose}"
+
+
+def place_of_drivers(shared_memory_size: int) -> Path:
+    """Where media drivers have their directories, by the bytes of shared memory that there are, used or not.
+
+    A container has 64 MB by default. A JVM that writes past the end of that dies in the middle of an access.
+    """
+    if shared_memory_size >= _SHARED_LEAST:
+        return _SHARED_MEMORY
+    return Path(tempfile.gettempdir()) / f"aeron-{os.getuid()}"
 
 
 def property_of(folder: Path, name: str) -> str | None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from upheaval.system import (
     system_named,
 )
 from upheaval.system.aeron import PROPERTIES_FILE, AeronSystem
-from upheaval.system.aeron_files import is_running
+from upheaval.system.aeron_files import is_running, place_of_drivers
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ACTIVATION_IN_PROGRESS, OWNER_LENGTH
 
@@ -110,6 +111,12 @@ def test_a_class_of_ones_own_is_found_where_it_was_built_and_in_containers_where
     assert system.environment(there)["UPHEAVAL_CLASS_PATH"] == expected
     assert "service=a.B" in system.configuration_text(there).splitlines()
     check_system(replace(spec, python_path=()), "docker")
+
+
+def test_drivers_have_their_directories_where_there_is_room_for_them() -> None:
+    of_a_container, of_a_machine = 64 << 20, 8 << 30
+    assert place_of_drivers(of_a_machine) == Path("/dev/shm")
+    assert place_of_drivers(of_a_container).parent == Path(tempfile.gettempdir())
 
 
 def test_it_is_not_simulated() -> None:

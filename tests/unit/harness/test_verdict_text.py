@@ -77,6 +77,20 @@ def test_a_valid_run_is_two_lines() -> None:
     ]
 
 
+def test_what_could_not_be_judged_is_named_though_nothing_is_broken() -> None:
+    gap = NotApplicable(Promise.SNAPSHOT_IS_REPLAY, "states are not replayed: no code", is_gap=True)
+    report = Report("/runs/1", (FINE,), (UNCHECKED, gap))
+    line = "not checked: a snapshot equals the replay of the log: states are not replayed: no code"
+    assert verdict_text(report, Screen()).splitlines() == [
+        "verdict: valid, 1 kept, 2 not checked (--all shows them)",
+        line,
+        "/runs/1",
+    ]
+    assert str(report).splitlines()[:2] == ["verdict: valid", line]
+    assert line not in verdict_text(report, Screen(), Detail.LINE)
+    assert verdict_text(report, Screen(), Detail.ALL).count("no code") == 1
+
+
 def test_all_of_it_has_what_was_kept_and_why_others_were_not_checked() -> None:
     lines = verdict_text(REPORT, Screen(), Detail.ALL).splitlines()
     assert (

@@ -108,7 +108,10 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     if not findings:
         by_service = check_own_answers(evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
         if isinstance(by_service, str):
-            return [NotApplicable(Promise.LINEARIZABLE, f"no answer of calls was judged: {by_service}"), *promised]
+            return [
+                NotApplicable(Promise.LINEARIZABLE, f"no answer of calls was judged: {by_service}", is_gap=True),
+                *promised,
+            ]
         findings = [by_service, *_doubted(Promise.LINEARIZABLE, evidence)]
     return [_worse(findings), *promised]
 

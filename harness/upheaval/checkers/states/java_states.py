@@ -17,7 +17,7 @@ _DIGITS: Final = 12
 def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Finding) -> Result:
     """`finding` is what is valid without the state of the service: alone it says nothing about the promise."""
     if replay.why_not:
-        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {replay.why_not}")
+        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {replay.why_not}", is_gap=True)
     if replay.difference is not None:
         first = replay.difference
         return replace(finding, verdict=Verdict.INVALID, detail=first.text, position=first.position)
@@ -39,7 +39,7 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
         return replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=snapshot.position)
     if not compared and not replay.cuts:
         why = "the log has no entry after which a copy of the service could begin"
-        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {why}")
+        return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {why}", is_gap=True)
     copies = f"{compared} states are those of a replay, and copies from {replay.cuts} snapshots do as it does"
     return replace(finding, detail=f"{finding.detail}; {copies}{replay.note}")
 

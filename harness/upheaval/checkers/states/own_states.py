@@ -27,12 +27,12 @@ def judge_own(recorded: Iterable[MemberState], own: OwnReplay, finding: Finding,
     `explained` is None where another promise's finding has the explanation already.
     """
     if own.why_not:
-        return NotApplicable(_PROMISE, f"states are not replayed: {own.why_not}")
+        return NotApplicable(_PROMISE, f"states are not replayed: {own.why_not}", is_gap=True)
     broken = _broken(recorded, own, finding, explained)
     if broken is not None:
         return broken
     if not own.compared:
-        return NotApplicable(_PROMISE, f"states are not replayed: {_why_nothing(own)}{_as_is(own)}")
+        return NotApplicable(_PROMISE, f"states are not replayed: {_why_nothing(own)}{_as_is(own)}", is_gap=True)
     return replace(finding, detail=f"{finding.detail}{_kept(own)}")
 
 
