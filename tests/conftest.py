@@ -3,9 +3,15 @@
 import os
 import signal
 
+from hypothesis import HealthCheck, settings
+
 # The suites are about the sources, with modules compiled or not; `make compiled-test` runs them on those.
 os.environ.setdefault("UPHEAVAL_PURE", "1")
 
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: a test that
 # interrupts a child would wait for ever. With a handler here, children begin with the default again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# By itself hypothesis fails an example that takes 200 ms, and draws that take long: a busy machine would fail any test.
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")

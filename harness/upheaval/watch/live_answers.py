@@ -26,7 +26,7 @@ class _Logged:
 
 
 class LiveAnswers:
-    """All answers but those to calls, whose operations the log does not name."""
+    """All answers. Those to calls are not followed: the log does not name their operations."""
 
     def __init__(self) -> None:
         self.followed = 0
@@ -51,8 +51,10 @@ class LiveAnswers:
     def answered(self, operations: Iterable[Operation]) -> Iterator[Finding]:
         """Take the next lines of the history."""
         for operation in operations:
-            if operation.outcome is Outcome.OK and operation.f is not Function.CALL:
-                self.last_ns = max(self.last_ns, operation.complete_ns or -1)
+            if operation.outcome is not Outcome.OK:
+                continue
+            self.last_ns = max(self.last_ns, operation.complete_ns or -1)
+            if operation.f is not Function.CALL:
                 logged = self._logged.pop(operation.id, None)
                 if logged is None:
                     self._waiting[operation.id] = operation

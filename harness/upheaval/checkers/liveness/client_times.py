@@ -132,9 +132,14 @@ def _late_entry(taken: TakenCall, known: ClientTimes) -> Broken | None:
         f"call {call.key} (operation {call.id}) is in the log only {waited_ms} ms after it was sent, at position "
         f"{taken.position} (allowed: {known.answer_ns // MS} ms from then, or from what was done to the cluster)"
     )
-    late_ms = -(-late_ns // MS)
-    about = {"position": taken.position, "operation": call.id, "late_ms": late_ms}
-    return Broken(Verdict.INVALID, detail, members=(taken.member_id,), **about)
+    return Broken(
+        Verdict.INVALID,
+        detail,
+        members=(taken.member_id,),
+        position=taken.position,
+        operation=call.id,
+        late_ms=-(-late_ns // MS),
+    )
 
 
 def _due_ns(start_ns: int, allowed_ns: int, disturbances: Iterable[tuple[int, int]]) -> int:

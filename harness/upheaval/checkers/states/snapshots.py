@@ -20,6 +20,7 @@ from upheaval.checkers.own.explanation import RecordedState, explain
 from upheaval.checkers.own.java_service import replay_java
 from upheaval.checkers.own.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Rule, Signature
 from upheaval.checkers.states import snapshot_fields
 from upheaval.checkers.states.divergence import first_divergence
 from upheaval.checkers.states.java_states import judge_java
@@ -227,7 +228,15 @@ def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
         if broken:
             members = _members([other, module])
             what = f"{_where(module)} {broken}"
-            return Finding(Promise.STATES_AGREE, Verdict.INVALID, what, members=members, position=module.position)
+            entry = snapshot_fields.differing_field(module.content, other.content)
+            return Finding(
+                Promise.STATES_AGREE,
+                Verdict.INVALID,
+                what,
+                members=members,
+                position=module.position,
+                signature=Signature(Rule.MODULES_DIFFER, entry=entry),
+            )
     return None
 
 
@@ -261,8 +270,15 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     for position in sorted({each.position for each in every}):
         broken = _broken_at(position, [each for each in every if each.position == position], given)
         if broken:
-            what, who = broken
-            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, what, members=who, position=position)
+            what, who, signature = broken
+            return Finding(
+                Promise.SNAPSHOT_IS_REPLAY,
+                Verdict.INVALID,
+                what,
+                members=who,
+                position=position,
+                signature=signature,
+            )
     if found.unreadable:
         return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     whole = [each for each in found.services if given.expected and each.service_id == REPLAYED_SERVICE]
@@ -277,17 +293,33 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
 
 def _broken_at(
     position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
-) -> tuple[str, tuple[int, ...]] | None:
-    """What is wrong with the snapshots at one position, and whose it is."""
+) -> tuple[str, tuple[int, ...], Signature | None] | None:
+    """What is wrong with the snapshots at one position, whose it is, and its signature."""
     if position > given.log_end:
-        return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", ()
+        return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", (), None
     if position not in given.asked:
-        return f"there is a snapshot at position {position}, where the log asks for none", ()
+        return f"there is a snapshot at position {position}, where the log asks for none", (), None
     for snapshot in group:
-        broken = _difference(snapshot, [each for each in group if each.owner == snapshot.owner], given)
+        of_owner = [each for each in group if each.owner == snapshot.owner]
+        broken = _difference(snapshot, of_owner, given)
         if broken:
-            return f"{_where(snapshot)} {broken}", _members([snapshot])
+            return f"{_where(snapshot)} {broken}", _members([snapshot]), _signature(snapshot, of_owner, given)
     return None
+
+
+def _signature(
+    snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
+) -> Signature | None:
+    if not isinstance(snapshot, ModuleSnapshot):
+        return None
+    place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
+    entry = snapshot_fields.field_not_of_log(snapshot.content, place, expected, _origin(snapshot, group, given))
+    return Signature(Rule.MODULE_NOT_OF_LOG, entry=entry)
+
+
+def _origin(snapshot: ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Origin:
+    services = [each.service_id for each in group if isinstance(each, ServiceSnapshot)]
+    return Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
 
 
 def _where(snapshot: ServiceSnapshot | ModuleSnapshot) -> str:
@@ -301,8 +333,7 @@ def _difference(
     """What it holds otherwise than the log gives it; empty when nothing. `group` is all that its owner has there."""
     place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
     if isinstance(snapshot, ModuleSnapshot):
-        services = [each.service_id for each in group if isinstance(each, ServiceSnapshot)]
-        origin = Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
+        origin = _origin(snapshot, group, given)
         broken = snapshot_fields.module_difference(snapshot.content, place, expected, origin)
     else:
         broken = snapshot_fields.service_difference(snapshot.content, place)
