@@ -42,7 +42,7 @@ def test_a_seed_that_fails_leaves_its_run_and_says_what_was_broken(
     told = capsys.readouterr()
     assert json.loads(told.out)["invalid"] == [SEED]
     kept = tmp_path / f"seed-{SEED}"
-    assert f"seed {SEED}:\n  invalid, linearizable: " in told.err
+    assert f"seed {SEED}:\ninvalid  linearizable [linearizable]\n" in told.err
     assert f"again: upheaval replay {kept}" in told.err
     assert verify_run(kept).verdict is Verdict.INVALID
     scenario, origin = read_origin(kept)
@@ -62,7 +62,7 @@ def test_a_cluster_that_does_not_start_is_an_outcome_until_none_does(
     assert main(command) == 2
     assert len((out / "seeds.jsonl").read_text().splitlines()) == 2
     assert json.loads((out / "summary.json").read_text())["unknown"] == [1, 2]
-    assert "unknown, the run completed: " in capsys.readouterr().err
+    assert "unknown  the run completed [run-ended]\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,11 @@ WRONG = (
     Wrong("sessions_missing", REPLAY, ("the snapshot does not hold all of the state", '"basket"'), book_and_leave),
     Wrong("mutable_default", REPLAY, ("['baskets']",), others_on_processes=("the snapshot does not hold", '"basket"')),
     Wrong("timer_not_rearmed", AGREE, ("timer 7",)),
+    Wrong(
+        "leader_offers",
+        REPLAY,
+        ("and a replay has offered none by then", "a copy that leads asks for all of it: cluster.role"),
+    ),
     Wrong("twice_on_retry", LINEARIZABLE, ('"id": 5',), pay, model="models:Balances"),
     Wrong("lost_update", LINEARIZABLE, ('"do": "write"',), edit, model="models:Documents"),
     Wrong("stale_cache", LINEARIZABLE, ('"do": "read"',), take_and_read, model="models:Seats"),

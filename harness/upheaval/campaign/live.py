@@ -96,6 +96,8 @@ class LiveSummary:
     seconds: float = 0.0
     operations: int = 0
     faults: FaultCounts = field(default_factory=dict)
+    known_issues: dict[int, list[int]] = field(default_factory=dict)
+    """By issue of Aeron's, the seeds that showed it."""
 
     @property
     def seeds(self) -> int:
@@ -112,6 +114,9 @@ class LiveSummary:
         self.verdicts[outcome.verdict].append(outcome.seed)
         self.seconds += outcome.seconds
         self.operations += outcome.operations
+        issues = {finding.known_issue for finding in outcome.report.findings if finding.known_issue is not None}
+        for issue in sorted(issues):
+            self.known_issues.setdefault(issue, []).append(outcome.seed)
         for kind, counts in outcome.faults.items():
             self.faults.setdefault(kind, Counter()).update(counts)
 
@@ -123,6 +128,7 @@ class LiveSummary:
             "seconds": round(self.seconds, 1),
             "operations": self.operations,
             "faults": fields_of(self.faults),
+            "known_issues": {str(issue): list(seeds) for issue, seeds in sorted(self.known_issues.items())},
         }
 
 

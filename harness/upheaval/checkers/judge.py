@@ -15,6 +15,7 @@ from typing import Final
 
 from upheaval.checkers.checker import FILES, Checker, Source
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.known_bugs import recognised
 from upheaval.checkers.promises import AnyPromise, OwnPromise, Promise
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Result, Verdict
@@ -53,9 +54,10 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
     answers.settle(checkers)
     demanded = frozenset(manifest.demanded)
     results = [_demanded(result, demanded) for result in answers.results]
+    findings = [each for each in results if isinstance(each, Finding)]
     return Report(
         str(evidence.run.path),
-        tuple(each for each in results if isinstance(each, Finding)),
+        recognised(findings, (*manifest.systems_before, manifest.system)),
         tuple(each for each in results if isinstance(each, NotApplicable)),
     )
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from upheaval.checkers.own.causes import Explanation
 from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval.checkers.signature import Signature
 from upheaval_chaos.exit_status import CommandStatus
 
 
@@ -63,6 +64,15 @@ class Finding:
     """By how many milliseconds a bound on time was missed; 0 for what no time is promised for."""
     explanation: Explanation | None = None
     """Why states of a user's service differ, where replays showed it."""
+    signature: Signature | None = None
+    """What it has in common with others of the same cause, where its checker says so."""
+    known_issue: int | None = None
+    """The issue of Aeron's that shows so."""
+
+    @property
+    def known(self) -> str:
+        """That issue, for people; empty where there is none."""
+        return "" if self.known_issue is None else f"as Aeron issue {self.known_issue} does"
 
     @property
     def evidence(self) -> str:
@@ -71,8 +81,9 @@ class Finding:
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """Why, in sentences, where replays showed it."""
-        return () if self.explanation is None else self.explanation.sentences
+        """Why, in sentences, where replays showed it, and which known bug shows so."""
+        sentences = () if self.explanation is None else self.explanation.sentences
+        return (*sentences, self.known) if self.known else sentences
 
     @property
     def about(self) -> list[str]:
@@ -97,6 +108,8 @@ class Finding:
             "position": self.position,
             "operation": self.operation,
             **({} if self.explanation is None else {"explanation": self.explanation.to_fields()}),
+            **({} if self.signature is None else {"signature": self.signature.to_fields()}),
+            **({} if self.known_issue is None else {"known_issue": self.known_issue}),
         }
 
 
@@ -137,14 +150,16 @@ class Broken(Exception):
         position: int | None = None,
         operation: int | None = None,
         late_ms: int = 0,
+        signature: Signature | None = None,
     ) -> None:
         super().__init__(detail)
         self.late_ms = late_ms
+        self.signature = signature
         self._fields = (verdict, detail, members, position, operation, late_ms)
 
     def finding(self, promise: Promise) -> Finding:
         """As the finding on a promise."""
-        return Finding(promise, *self._fields)
+        return Finding(promise, *self._fields, signature=self.signature)
 
 
 def raise_latest(missed: Sequence[Broken]) -> None:

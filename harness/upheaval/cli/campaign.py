@@ -11,7 +11,7 @@ from pathlib import Path
 from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.canary import run_canary
 from upheaval.campaign.memory import FailedSeeds
-from upheaval.campaign.seed import SeedOrigin, SeedOutcome, keep_seed
+from upheaval.campaign.seed import SeedOrigin, SeedOutcome, finding_line, keep_seed
 from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import promise_of
@@ -22,7 +22,9 @@ from upheaval.cli.live_campaign import live_campaign
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
+from upheaval.cli.screen import screen_of
 from upheaval.cli.settings import read_settings
+from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import owned_folder
@@ -147,11 +149,10 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
         options = {"--service": own.service, "--user": own.user, "--model": own.model, "--schema": own.schema}
         command += [word for option, value in options.items() if value for word in (option, value)]
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
-    left = f"\n  left: {outcome.folder}" if outcome.folder else ""
-    promise = promise_of(outcome.promise).sentence
-    worst = f"{outcome.verdict}, {promise}: {outcome.detail}"
-    others = "".join(f"\n  also: {line}" for line in outcome.findings if line != worst)
-    return f"seed {seed}: {worst}{others}\n  again: {again}{left}"
+    screen, verdict, promise = screen_of(sys.stderr), Verdict.named(outcome.verdict), promise_of(outcome.promise)
+    others = [line for line in outcome.findings if line != finding_line(verdict, promise, outcome.detail)]
+    blocks = [evidence_block(verdict, promise, [outcome.detail], screen), *(screen.folded(line) for line in others)]
+    return failed_seed(seed, blocks, again, outcome.folder)
 
 
 def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:

@@ -11,6 +11,8 @@ from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
+from upheaval.cli.screen import screen_of
+from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import write_atomically
@@ -66,8 +68,10 @@ def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
 
 
 def _failure(outcome: LiveOutcome) -> str:
-    findings = "\n".join(f"  {line}" for line in outcome.finding_lines())
-    return f"seed {outcome.seed}:\n{findings}\n  again: {shlex.join(['upheaval', 'replay', outcome.folder])}"
+    screen, report = screen_of(sys.stderr), outcome.report
+    bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
+    blocks = [evidence_block(each.verdict, each.promise, (each.detail, *each.explained), screen) for each in bad]
+    return failed_seed(outcome.seed, blocks, shlex.join(["upheaval", "replay", outcome.folder]))
 
 
 def _verdicts(summary: LiveSummary) -> str:
@@ -81,6 +85,10 @@ def as_text(summary: LiveSummary) -> str:
         f"{verdict.text}: {' '.join(map(str, seeds))}"
         for verdict, seeds in summary.verdicts.items()
         if seeds and verdict is not Verdict.VALID
+    ]
+    lines += [
+        f"as Aeron issue {issue} does: {' '.join(map(str, seeds))}"
+        for issue, seeds in sorted(summary.known_issues.items())
     ]
     lines.append(f"{summary.seconds:.0f} seconds, {summary.operations} acknowledged operations")
     return "\n".join([*lines, "", "faults", *fault_rows(summary.faults)])

@@ -5,6 +5,7 @@ Every command that judges prints its reports by this, at any width.
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final
@@ -78,12 +79,25 @@ def headline(verdict: Verdict, counts: str, screen: Screen) -> list[str]:
 
 def block(finding: Finding, moments: Moments, screen: Screen) -> list[str]:
     """A finding: verdict and promise, the evidence, and where and when it was."""
-    lines = promise_lines(finding.verdict, finding.promise, screen)
-    for sentence in (finding.detail, *finding.explained):
-        lines += screen.folded(sentence, first=_INDENT, indent=_INDENT)
+    sentences = (finding.detail, *finding.explained)
+    lines = evidence_block(finding.verdict, finding.promise, sentences, screen)
     moment = moments.of(finding)
     places = [*finding.about, *([] if moment is None else [str(moment)])]
     return lines + (screen.folded(", ".join(places), first=_INDENT, indent=_INDENT) if places else [])
+
+
+def failed_seed(seed: int, blocks: Sequence[Sequence[str]], again: str, folder: str = "") -> str:
+    """Why a seed of a campaign failed: a block for each finding, the command that repeats the run, and its folder."""
+    lines = [f"seed {seed}:", *(line for lines in blocks for line in lines), f"  again: {again}"]
+    return "\n".join([*lines, *([f"  left: {folder}"] if folder else [])])
+
+
+def evidence_block(verdict: Verdict, promise: AnyPromise, sentences: Sequence[str], screen: Screen) -> list[str]:
+    """Verdict and promise, and the evidence below them."""
+    lines = promise_lines(verdict, promise, screen)
+    for sentence in sentences:
+        lines += screen.folded(sentence, first=_INDENT, indent=_INDENT)
+    return lines
 
 
 def promise_lines(verdict: Verdict, promise: AnyPromise, screen: Screen) -> list[str]:

@@ -185,10 +185,16 @@ class _Work(Effect):
         before = max(self._positions(list(running)))
         self._give()
 
-        def survivors() -> list[str]:
-            return sorted(name for m, names in running.items() for name in names & self._cluster.node(m).incarnation())
+        def survivors() -> dict[int, frozenset[str]]:
+            left = {
+                member_id: names & self._cluster.node(member_id).incarnation() for member_id, names in running.items()
+            }
+            return {member_id: names for member_id, names in left.items() if names}
 
-        self._wait(lambda: not survivors(), f"end of {', '.join(n for names in running.values() for n in names)}")
+        try:
+            self._wait(lambda: not survivors(), "end of all members")
+        except UnknownOutcome as error:
+            raise UnknownOutcome(f"{error}: {self._alive(survivors())}") from error
         self._wait(lambda: None not in self._statuses(running), "word of how the members ended")
         positions = self._positions(list(running))
         for (member_id, names), position in zip(running.items(), positions, strict=True):
@@ -221,6 +227,16 @@ class _Work(Effect):
         return f"started members {_shown(down)}; member {self.leader} leads"
 
     # --- how ---
+
+    def _alive(self, survivors: Mapping[int, frozenset[str]]) -> str:
+        """Who has not ended, and where its election is."""
+        states = {status.member_id: status.election_state for status in self._cluster.status()}
+        alive = [
+            f"{', '.join(sorted(names))} of member {member_id} runs, "
+            f"its election in {states.get(member_id) or 'no state'}"
+            for member_id, names in survivors.items()
+        ]
+        return "; ".join(alive) or "the last one ended just after that"
 
     def _wait_for_later(
         self, before: int, position_of: Callable[[ControlStatus], int], running: Sequence[int], what: str

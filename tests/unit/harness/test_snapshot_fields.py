@@ -10,6 +10,7 @@ import pytest
 from support.built_events import FIRST_NUMBER, EventLog, ledger_log, timers_log, workbench_log
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Rule, Signature
 from upheaval.checkers.states import snapshot_fields
 from upheaval.checkers.states.replay import LoggedMessage, expected_states
 from upheaval.checkers.states.snapshot_fields import Content, Origin, PendingMessage
@@ -136,6 +137,7 @@ def test_modules_of_members_agree_at_a_position(tmp_path: Path) -> None:
     assert finding.verdict is Verdict.INVALID
     assert finding.members == (0, 1)
     assert f"has next_session_id {state.next_session_id + 1} in the state of the module, member 0 has" in finding.detail
+    assert finding.signature == Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id")
 
 
 def test_what_a_member_has_of_its_own_in_its_module_makes_no_difference() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import Json
 from upheaval.records.jsonfields import integer
@@ -52,10 +53,13 @@ class MemberEvent:
         """A field. Raises `FieldError` when it is missing or is none."""
         return integer(self.fields, name)
 
-    def invalid(self, detail: str, *others: int, position: int | None = None) -> "NotTold":
+    def invalid(
+        self, detail: str, *others: int, position: int | None = None, signature: Signature | None = None
+    ) -> "NotTold":
         """That this event breaks a rule, by what was told before; `others` are members that it is about, too."""
         members = tuple(dict.fromkeys((self.member_id, *others)))
-        return NotTold(Verdict.INVALID, f"{detail} ({self.place})", members=members, position=position)
+        text = f"{detail} ({self.place})"
+        return NotTold(Verdict.INVALID, text, members=members, position=position, signature=signature)
 
 
 class NotTold(Broken):

@@ -124,7 +124,9 @@ def _late_entry(taken: TakenCall, known: ClientTimes) -> Broken | None:
     call = taken.call
     if taken.earliest_ns - call.invoke_ns <= known.answer_ns:
         return None
-    late_ns = taken.earliest_ns - _due_ns(call.invoke_ns, known.answer_ns, sorted([*known.disturbances, *taken.busy]))
+    # A time without a leader is judged by itself (`leaderless`).
+    begin_ns = max(call.invoke_ns, taken.ready_ns)
+    late_ns = taken.earliest_ns - _due_ns(begin_ns, known.answer_ns, sorted([*known.disturbances, *taken.busy]))
     if late_ns <= 0:
         return None
     waited_ms = (taken.earliest_ns - call.invoke_ns) // MS
@@ -132,9 +134,14 @@ def _late_entry(taken: TakenCall, known: ClientTimes) -> Broken | None:
         f"call {call.key} (operation {call.id}) is in the log only {waited_ms} ms after it was sent, at position "
         f"{taken.position} (allowed: {known.answer_ns // MS} ms from then, or from what was done to the cluster)"
     )
-    late_ms = -(-late_ns // MS)
-    about = {"position": taken.position, "operation": call.id, "late_ms": late_ms}
-    return Broken(Verdict.INVALID, detail, members=(taken.member_id,), **about)
+    return Broken(
+        Verdict.INVALID,
+        detail,
+        members=(taken.member_id,),
+        position=taken.position,
+        operation=call.id,
+        late_ms=-(-late_ns // MS),
+    )
 
 
 def _due_ns(start_ns: int, allowed_ns: int, disturbances: Iterable[tuple[int, int]]) -> int:

@@ -14,6 +14,7 @@ from upheaval.checkers.evidence.stalls import explained
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, S
@@ -82,7 +83,8 @@ def _missed(election: Span, leader: Span, took_ns: int, allowed_ns: int) -> Find
     )
     members = tuple(sorted((election.member_id, leader.member_id)))
     late_ms = -(-(took_ns - allowed_ns) // MS)
-    return Finding(Promise.MEMBERS_JOIN, Verdict.INVALID, detail, members, late_ms=late_ms)
+    signature = Signature(Rule.NOT_JOINED, state=election.state)
+    return Finding(Promise.MEMBERS_JOIN, Verdict.INVALID, detail, members, late_ms=late_ms, signature=signature)
 
 
 JOINING: Final = Checker(

@@ -18,8 +18,10 @@ from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.history.columns import IS_CALL, IS_FAIL, IS_OK, History, in_order
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Manifest, RunFolder, TraceEvent
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
 
@@ -73,7 +75,7 @@ def check_progress(
     if not any(each.is_leader for each in services):
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
-    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls)
+    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls, list(run.read_faults()))
     for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
@@ -214,6 +216,7 @@ class _Judge:
         services: Sequence[_Service],
         troubles: Sequence[Trouble],
         stalls: Mapping[int, Sequence[tuple[int, int]]],
+        faults: Sequence[FaultRecord] = (),
     ) -> None:
         self.missed: list[Finding] = []
         # Even a change of leader takes no longer, and here none is needed.
@@ -225,6 +228,7 @@ class _Judge:
         self._troubles = troubles
         self._quorum = quorum_of(manifest.members)
         self._stalls = stalls
+        self._faults = faults
 
     def look_at(self, silences: Iterable[_Silence]) -> None:
         """Keep each that nothing explains."""
@@ -234,7 +238,7 @@ class _Judge:
                 # Clients of another leader may not have heard yet who leads, or ask in a session that is over.
                 is_its = leader.is_leader and leader.takes and leader.begin_ns <= silence.answered_ns
                 if is_its and end_ns - silence.begin_ns > self.allowed_ns:
-                    self._require_trouble(leader, silence.begin_ns, end_ns, self.allowed_ns)
+                    self._require_trouble(Rule.SILENT_LEADER, leader, silence.begin_ns, end_ns, self.allowed_ns)
 
     def look_at_idle_leaders(self, begin_ns: int, asked_ns: int) -> None:
         """Keep each leader that took nothing of what was asked up to then, though nothing in the log stopped it.
@@ -245,7 +249,7 @@ class _Judge:
         for leader in self._services:
             since_ns, end_ns = max(begin_ns, leader.begin_ns), min(asked_ns, leader.end_ns)
             if leader.is_leader and not leader.takes and end_ns - since_ns > self.allowed_ns:
-                self._require_trouble(leader, since_ns, end_ns, self.allowed_ns)
+                self._require_trouble(Rule.IDLE_LEADER, leader, since_ns, end_ns, self.allowed_ns)
 
     def look_at_lost_clients(self, begin_ns: int, asked_ns: int) -> None:
         """Keep each leader that nobody came to of those who asked, longer than clients need to find one."""
@@ -255,9 +259,9 @@ class _Judge:
         for leader in self._services:
             since_ns, end_ns = max(begin_ns, leader.begin_ns, quiet_ns + 1), min(asked_ns, leader.end_ns)
             if leader.is_leader and leader.takes and end_ns - since_ns > self._found_again_ns:
-                self._require_trouble(leader, since_ns, end_ns, self._found_again_ns)
+                self._require_trouble(Rule.LOST_CLIENTS, leader, since_ns, end_ns, self._found_again_ns)
 
-    def _require_trouble(self, leader: _Service, begin_ns: int, end_ns: int, allowed_ns: int) -> None:
+    def _require_trouble(self, rule: Rule, leader: _Service, begin_ns: int, end_ns: int, allowed_ns: int) -> None:
         well = {
             each.member_id
             for each in self._services
@@ -275,9 +279,20 @@ class _Judge:
         )
         late_ns = silent_ns - allowed_ns
         late_ms = -(-late_ns // MS)
-        finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, tuple(sorted(well)), late_ms=late_ms)
+        signature = Signature(rule, role=LEADER, fault=self._faults_within(begin_ns, end_ns))
+        members = tuple(sorted(well))
+        finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, members, late_ms=late_ms, signature=signature)
         stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
         self.missed.append(explained(finding, stalls, begin_ns, end_ns))
+
+    def _faults_within(self, begin_ns: int, end_ns: int) -> str:
+        """What was done to members in that time, with the component of each."""
+        kinds = (
+            f"{fault.what} {fault.component or ''}".strip()
+            for fault in self._faults
+            if fault.inject_begin_ns <= end_ns and (fault.heal_end_ns is None or begin_ns <= fault.heal_end_ns)
+        )
+        return ", ".join(sorted(set(kinds)))
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether it had any, or may not have got over it."""

@@ -16,11 +16,13 @@ from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import SERVICE_ERROR
+from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import ENDINGS, FORCED_END, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.files import layout, mark_file
 from upheaval_node.types import NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
@@ -60,6 +62,8 @@ _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
 """What a member finds wrong in its own files."""
 
+_MARKS: Final = (layout.ARCHIVE_MARK, f"{layout.CLUSTER_DIRECTORY}/cluster-mark*.dat")
+
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 
 
@@ -83,7 +87,11 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     lives = [life for facts in traces for life in facts.lives]
     found = [
         *_tracebacks(run, manifest),
-        *(broken for life in lives if (broken := _unexplained_end(life, lives, manifest, windows, orders))),
+        *(
+            _with_signature(broken, life, run)
+            for life in lives
+            if (broken := _unexplained_end(life, lives, manifest, windows, orders))
+        ),
         *(
             broken
             for facts in traces
@@ -98,6 +106,24 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     errors = sum(len(facts.errors) for facts in traces)
     detail = f"{ends} ends of processes and {errors} kinds of errors are explained"
     return Finding(Promise.NO_UNEXPLAINED_END, Verdict.VALID, detail)
+
+
+def _with_signature(broken: Broken, life: ProcessLife, run: RunFolder) -> Broken:
+    """A start that was refused, and whether a mark file of the member says that its owner is still starting."""
+    if _is_refused(life):
+        marks = run.member(life.member_id).path
+        is_in_activation = any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
+        broken.signature = Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION if is_in_activation else "")
+    return broken
+
+
+def _is_in_activation(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            owner = mark_file.owner_of(stream.read(mark_file.OWNER_LENGTH))
+    except OSError:
+        return False
+    return owner.activity_timestamp_ms == mark_file.ACTIVATION_IN_PROGRESS
 
 
 def _window(fault: FaultRecord) -> _Window:

@@ -6,6 +6,7 @@ Of whatever tells of it, members' traces or messages between them; findings are 
 from dataclasses import dataclass
 
 from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
+from upheaval.checkers.signature import LEADER, Rule, Signature
 from upheaval.checkers.verdict import Broken, Verdict
 
 
@@ -27,6 +28,8 @@ class TermLogs:
         self._is_forgetful = is_forgetful
         self.bases: dict[int, Mark] = {}
         self.committed: dict[int, Mark] = {}
+        self._roles: dict[int, str] = {}
+        """By term, of whoever called that position committed."""
 
     def begin(self, event: MemberEvent, term: int, base: int) -> None:
         """An event tells where a term begins."""
@@ -40,11 +43,12 @@ class TermLogs:
             members = tuple(dict.fromkeys((event.member_id, known.place.member_id)))
             raise Broken(Verdict.INVALID, detail, members=members, position=base)
 
-    def commit(self, term: int, mark: Mark) -> None:
-        """A position was called committed in a term."""
+    def commit(self, term: int, mark: Mark, role: str = LEADER) -> None:
+        """A position was called committed in a term, by a leader or by a member of its own log."""
         known = self.committed.get(term)
         if known is None or mark.position > known.position:
             self.committed[term] = mark
+            self._roles[term] = role
             for later, base in self.bases.items():
                 self._require_complete(term, mark, later, base)
 
@@ -77,4 +81,5 @@ class TermLogs:
         verdict = Verdict.UNKNOWN if self._is_forgetful else Verdict.INVALID
         text = f"{detail}; the files of a member were lost" if self._is_forgetful else detail
         members = tuple(dict.fromkeys((base.place.member_id, committed.place.member_id)))
-        raise Broken(verdict, text, members=members, position=committed.position)
+        signature = Signature(Rule.TERM_BELOW_COMMIT, role=self._roles.get(earlier, LEADER))
+        raise Broken(verdict, text, members=members, position=committed.position, signature=signature)

@@ -14,6 +14,7 @@ from upheaval.checkers.evidence.protocol_events import MemberEvent, quorum_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.ballots import Ballot
 from upheaval.checkers.protocol.completeness import Mark, TermLogs
+from upheaval.checkers.signature import FOLLOWER, LEADER, Rule, Signature
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import LATE
 from upheaval_node.trace_kinds import TraceKind
@@ -210,7 +211,7 @@ class SeenCommits:
             case TraceKind.ELECTION_STATE, _ if event.integer("leadership_term_id") != _NONE:
                 term, mark = event.integer("leadership_term_id"), Mark(event.integer("log_position"), event.place)
                 if not self._terms.has_committed_before_it(mark.position, term):
-                    self._terms.commit(term, mark)
+                    self._terms.commit(term, mark, FOLLOWER)
             case TraceKind.RECEIVE, "CanvassPosition" | "Vote":
                 log = _log_of(event)
                 self._on_report(event, log.term_id, log.position)
@@ -250,10 +251,14 @@ class SeenCommits:
         needed = quorum_of(self._count)
         if 1 + len(having) < needed:
             names = ", ".join(map(str, sorted((event.member_id, *having))))
+            # With those that reach as far in an earlier term, and so in another log.
+            reaching = [each for each, terms in reports.items() if max(terms.values(), default=_NONE) >= position]
+            rule = Rule.EARLIER_TERM_COUNTED if 1 + len(reaching) >= needed else Rule.NO_QUORUM
             raise event.invalid(
                 f"member {event.member_id} called position {position} committed in term {term}, which members {names} "
                 f"had: {needed} of {self._count} are needed",
                 position=position,
+                signature=Signature(rule, role=LEADER),
             )
 
     def _reaches(self, reports: Mapping[int, int], led: tuple[int, int], position: int) -> bool:

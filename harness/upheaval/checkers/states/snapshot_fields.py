@@ -205,6 +205,36 @@ def members_difference(content: Content, others: Content, other: str) -> str:
     return _difference(_shared(content), _shared(others), f"{other} has")
 
 
+def differing_field(content: Content, others: Content) -> str:
+    """The first message and field, as `Kind.field`, in which modules of two members differ; without a field where one
+    has another message there.
+    """
+    return _field(_shared(content), _shared(others))
+
+
+def field_not_of_log(content: Content, place: Place, expected: ExpectedState | None, origin: Origin) -> str:
+    """The same of a module and the log, where `module_difference` says that they differ."""
+    trackers = [each for each in content if isinstance(each, cm.PendingMessageTracker)]
+    if _missing_session(content, place):
+        return cm.ClusterSession.__name__
+    if expected and _timer_difference(content, expected, is_alone=max(len(trackers), origin.services) == 1):
+        return cm.Timer.__name__
+    if expected and _number_difference(trackers, expected):
+        return f"{cm.PendingMessageTracker.__name__}.next_service_session_id"
+    services = max(len(trackers), origin.services)
+    return _field(content, _module_content(content, place, services, expected, origin))
+
+
+def _field(content: Content, wanted: Content) -> str:
+    for one, other in zip(content, wanted, strict=False):
+        if type(one) is not type(other):
+            return type(one).__name__
+        if one != other:
+            name = next(name for name in _names(one) if getattr(one, name) != getattr(other, name))
+            return f"{type(one).__name__}.{name}"
+    return next((type(each).__name__ for each in content[len(wanted) :]), "")
+
+
 def app_version(content: Content) -> int:
     """Of the application that recorded it."""
     return next(each.app_version for each in content if isinstance(each, cm.SnapshotMarker))

@@ -20,6 +20,7 @@ from upheaval.checkers.own.explanation import RecordedState, explain
 from upheaval.checkers.own.java_service import replay_java
 from upheaval.checkers.own.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Rule, Signature
 from upheaval.checkers.states import snapshot_fields
 from upheaval.checkers.states.divergence import first_divergence
 from upheaval.checkers.states.java_states import judge_java
@@ -28,7 +29,16 @@ from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, can_re
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.states.state_diff import state_difference
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import OWN_SYSTEM, STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
+from upheaval.records import (
+    OWN_SYSTEM,
+    STANDBY,
+    Manifest,
+    MemberFolder,
+    Payloads,
+    RunFolder,
+    companion_folders,
+    read_origin,
+)
 from upheaval_node.errors import DecodeError
 
 _MODULE_ID: Final = -1
@@ -93,7 +103,7 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
         return [NotApplicable(Promise.STATES_AGREE, _NO_SNAPSHOT), replayed_alone]
     log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
-    agree = _states_agree(found, expected, log, manifest.service, own)
+    agree = _states_agree(found, expected, log, manifest.service, own, Payloads.of(run))
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
     replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
@@ -122,9 +132,11 @@ class _Own:
         states = [each.state for each in self.services if each.service_id == REPLAYED_SERVICE]
         return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
 
-    def explained(self, finding: Finding) -> Finding:
-        """With the reason why states differ at its position."""
+    def explained(self, finding: Finding, *, of_requests: bool = False) -> Finding:
+        """With the reason why states differ at its position, or what replays offer and schedule."""
         assert finding.position is not None
+        if of_requests:
+            return replace(finding, explanation=explain(self.replay, finding.position, compares_requests=True))
         states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
         recorded = [
             RecordedState(each.owner, each.member_id, self.replay.form(each.hash), each.state)
@@ -181,6 +193,7 @@ def _states_agree(
     log: Sequence[LoggedMessage],
     service: str,
     own: _Own | None,
+    payloads: Payloads,
 ) -> Result:
     groups: dict[tuple[int, int], list[ServiceSnapshot]] = {}
     for snapshot in found.services:
@@ -196,7 +209,7 @@ def _states_agree(
         right = expected.get(position) if service_id == REPLAYED_SERVICE else None
         wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
-        where += f"; {_compared(group)}"
+        where += f"; {_compared(group, payloads)}"
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
@@ -227,16 +240,24 @@ def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
         if broken:
             members = _members([other, module])
             what = f"{_where(module)} {broken}"
-            return Finding(Promise.STATES_AGREE, Verdict.INVALID, what, members=members, position=module.position)
+            entry = snapshot_fields.differing_field(module.content, other.content)
+            return Finding(
+                Promise.STATES_AGREE,
+                Verdict.INVALID,
+                what,
+                members=members,
+                position=module.position,
+                signature=Signature(Rule.MODULES_DIFFER, entry=entry),
+            )
     return None
 
 
-def _compared(group: Sequence[ServiceSnapshot]) -> str:
+def _compared(group: Sequence[ServiceSnapshot], payloads: Payloads) -> str:
     """Of one that most of them agree with, and of the first that does not."""
     counts = Counter(each.hash for each in group)
     usual = max(group, key=lambda each: counts[each.hash])
     other = next(each for each in group if each.hash != usual.hash)
-    return state_difference(usual.state, other.state, (usual.owner, other.owner))
+    return state_difference(usual.state, other.state, (usual.owner, other.owner), payloads)
 
 
 def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, ...]:
@@ -261,8 +282,15 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     for position in sorted({each.position for each in every}):
         broken = _broken_at(position, [each for each in every if each.position == position], given)
         if broken:
-            what, who = broken
-            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, what, members=who, position=position)
+            what, who, signature = broken
+            return Finding(
+                Promise.SNAPSHOT_IS_REPLAY,
+                Verdict.INVALID,
+                what,
+                members=who,
+                position=position,
+                signature=signature,
+            )
     if found.unreadable:
         return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     whole = [each for each in found.services if given.expected and each.service_id == REPLAYED_SERVICE]
@@ -277,17 +305,33 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
 
 def _broken_at(
     position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
-) -> tuple[str, tuple[int, ...]] | None:
-    """What is wrong with the snapshots at one position, and whose it is."""
+) -> tuple[str, tuple[int, ...], Signature | None] | None:
+    """What is wrong with the snapshots at one position, whose it is, and its signature."""
     if position > given.log_end:
-        return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", ()
+        return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", (), None
     if position not in given.asked:
-        return f"there is a snapshot at position {position}, where the log asks for none", ()
+        return f"there is a snapshot at position {position}, where the log asks for none", (), None
     for snapshot in group:
-        broken = _difference(snapshot, [each for each in group if each.owner == snapshot.owner], given)
+        of_owner = [each for each in group if each.owner == snapshot.owner]
+        broken = _difference(snapshot, of_owner, given)
         if broken:
-            return f"{_where(snapshot)} {broken}", _members([snapshot])
+            return f"{_where(snapshot)} {broken}", _members([snapshot]), _signature(snapshot, of_owner, given)
     return None
+
+
+def _signature(
+    snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
+) -> Signature | None:
+    if not isinstance(snapshot, ModuleSnapshot):
+        return None
+    place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
+    entry = snapshot_fields.field_not_of_log(snapshot.content, place, expected, _origin(snapshot, group, given))
+    return Signature(Rule.MODULE_NOT_OF_LOG, entry=entry)
+
+
+def _origin(snapshot: ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Origin:
+    services = [each.service_id for each in group if isinstance(each, ServiceSnapshot)]
+    return Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
 
 
 def _where(snapshot: ServiceSnapshot | ModuleSnapshot) -> str:
@@ -301,8 +345,7 @@ def _difference(
     """What it holds otherwise than the log gives it; empty when nothing. `group` is all that its owner has there."""
     place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
     if isinstance(snapshot, ModuleSnapshot):
-        services = [each.service_id for each in group if isinstance(each, ServiceSnapshot)]
-        origin = Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
+        origin = _origin(snapshot, group, given)
         broken = snapshot_fields.module_difference(snapshot.content, place, expected, origin)
     else:
         broken = snapshot_fields.service_difference(snapshot.content, place)

@@ -1,0 +1,102 @@
+"""Known bugs of Aeron Cluster that a finding may be: their signatures, and the versions that have them.
+
+A signature is compared value by value. It changes no verdict: a known bug is a broken promise like any other.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from upheaval.aeron_jars import order_of
+from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, Rule, Signature
+from upheaval.checkers.verdict import Finding, Verdict
+
+AERON: Final = "aeron"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSignature:
+    """How one issue shows. Versions from `since` on have it, and those from `before` on have not; empty: no bound."""
+
+    issue: int
+    promise: Promise
+    signature: Signature
+    since: str = ""
+    before: str = ""
+    follows: tuple[Promise, ...] = ()
+    """What else is broken by it, once it showed by `promise`."""
+
+    def is_in(self, version: str) -> bool:
+        """Whether that version has it."""
+        order = order_of(version)
+        is_late = not self.since or order_of(self.since) <= order
+        return is_late and (not self.before or order < order_of(self.before))
+
+
+KNOWN_SIGNATURES: Final = (
+    KnownSignature(
+        1601, Promise.PROGRESS, Signature(Rule.SILENT_LEADER, role=LEADER, fault="pause service"), before="1.45.0"
+    ),
+    KnownSignature(1690, Promise.PROGRESS, Signature(Rule.LOST_CLIENTS, role=LEADER), before="1.47.0"),
+    KnownSignature(
+        1703,
+        Promise.SNAPSHOT_IS_REPLAY,
+        Signature(Rule.MODULE_NOT_OF_LOG, entry="PendingMessageTracker.next_service_session_id"),
+        before="1.47.3",
+        follows=(Promise.SERVICE_MESSAGES_ONCE,),
+    ),
+    KnownSignature(
+        1739,
+        Promise.STATES_AGREE,
+        Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id"),
+        before="1.47.5",
+        follows=(Promise.SNAPSHOT_IS_REPLAY,),
+    ),
+    KnownSignature(1898, Promise.COMMITS_KEPT, Signature(Rule.TERM_BELOW_COMMIT, role=FOLLOWER), before="1.51.0"),
+    KnownSignature(
+        1917, Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="FOLLOWER_CATCHUP_AWAIT"), before="1.51.0"
+    ),
+    KnownSignature(
+        2147,
+        Promise.COMMITS_KEPT,
+        Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER),
+        since="1.50.0",
+        follows=(Promise.ACKNOWLEDGED_NOT_LOST,),
+    ),
+    KnownSignature(
+        2148, Promise.NO_UNEXPLAINED_END, Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION), since="1.48.0"
+    ),
+)
+"""In order of their issues of `aeron-io/aeron`."""
+
+
+def recognised(findings: Sequence[Finding], systems: Iterable[str]) -> tuple[Finding, ...]:
+    """The findings, with the issue of those that are a known bug of one of the systems."""
+    versions = _versions(systems)
+    direct = [_known(finding, versions) for finding in findings]
+    issues: dict[AnyPromise, int] = {
+        promise: known.issue for known in direct if known is not None for promise in known.follows
+    }
+    issues |= {known.promise: known.issue for known in direct if known is not None}
+    return tuple(_marked(finding, issues) for finding in findings)
+
+
+def _marked(finding: Finding, issues: Mapping[AnyPromise, int]) -> Finding:
+    issue = issues.get(finding.promise) if finding.verdict is Verdict.INVALID else None
+    return finding if issue is None else replace(finding, known_issue=issue)
+
+
+def _known(finding: Finding, versions: Sequence[str]) -> KnownSignature | None:
+    if finding.verdict is not Verdict.INVALID or finding.signature is None:
+        return None
+    for known in KNOWN_SIGNATURES:
+        is_alike = known.promise == finding.promise and known.signature.matches(finding.signature)
+        if is_alike and any(map(known.is_in, versions)):
+            return known
+    return None
+
+
+def _versions(systems: Iterable[str]) -> list[str]:
+    named = (system.partition(":") for system in systems)
+    return [version for name, _, versions in named if name == AERON for version in versions.split(",") if version]

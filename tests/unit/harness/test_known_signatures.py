@@ -1,0 +1,111 @@
+"""Findings that are known bugs of Aeron's, by their values; others stay what they are, and no verdict changes."""
+
+from dataclasses import replace
+
+import pytest
+
+from upheaval.campaign.live import LiveOutcome, LiveSummary
+from upheaval.checkers.known_bugs import KNOWN_SIGNATURES, KnownSignature, recognised
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, Rule, Signature
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cli.live_campaign import as_text
+from upheaval.execution.known_bugs import KNOWN_BUGS
+
+FOUND = {
+    1601: (Promise.PROGRESS, Signature(Rule.SILENT_LEADER, role=LEADER, fault="pause service")),
+    1690: (Promise.PROGRESS, Signature(Rule.LOST_CLIENTS, role=LEADER)),
+    1703: (
+        Promise.SNAPSHOT_IS_REPLAY,
+        Signature(Rule.MODULE_NOT_OF_LOG, entry="PendingMessageTracker.next_service_session_id"),
+    ),
+    1739: (Promise.STATES_AGREE, Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id")),
+    1898: (Promise.COMMITS_KEPT, Signature(Rule.TERM_BELOW_COMMIT, role=FOLLOWER)),
+    1917: (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="FOLLOWER_CATCHUP_AWAIT")),
+    2147: (Promise.COMMITS_KEPT, Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER)),
+    2148: (Promise.NO_UNEXPLAINED_END, Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION)),
+}
+"""What runs of the track record showed."""
+BAD = {bug.issue: f"aeron:{bug.bad}" for bug in KNOWN_BUGS}
+
+
+def finding(issue: int, **changes: str) -> Finding:
+    promise, signature = FOUND[issue]
+    return Finding(promise, Verdict.INVALID, "in any words", signature=replace(signature, **changes))
+
+
+def issues(system: str, *findings: Finding) -> list[int | None]:
+    marked = recognised(findings, [system])
+    assert [each.verdict for each in marked] == [each.verdict for each in findings]
+    return [each.known_issue for each in marked]
+
+
+def test_each_bug_of_the_track_record_has_a_signature() -> None:
+    assert [known.issue for known in KNOWN_SIGNATURES] == [bug.issue for bug in KNOWN_BUGS] == list(FOUND)
+
+
+@pytest.mark.parametrize("known", KNOWN_SIGNATURES, ids=lambda known: str(known.issue))
+def test_a_known_bug_is_recognised_where_a_version_has_it(known: KnownSignature) -> None:
+    assert issues(BAD[known.issue], finding(known.issue)) == [known.issue]
+    bug = next(bug for bug in KNOWN_BUGS if bug.issue == known.issue)
+    for version in bug.good:
+        assert issues(f"aeron:{version}", finding(known.issue)) == [None], version
+    assert issues("upheaval", finding(known.issue)) == [None]
+
+
+@pytest.mark.parametrize(
+    ("issue", "changes"),
+    [
+        (1601, {"fault": ""}),
+        (1601, {"fault": "kill"}),
+        (1690, {"rule": Rule.SILENT_LEADER}),
+        (1703, {"entry": "ClusterSession"}),
+        (1739, {"entry": "ConsensusModule.next_service_session_id"}),
+        (1898, {"role": LEADER}),
+        (1917, {"state": "CANVASS"}),
+        (2147, {"rule": Rule.NO_QUORUM}),
+        (2148, {"entry": ""}),
+    ],
+)
+def test_an_unlike_finding_is_no_known_bug(issue: int, changes: dict[str, str]) -> None:
+    assert issues(BAD[issue], finding(issue, **changes)) == [None]
+
+
+def test_a_finding_without_signature_or_of_another_promise_is_no_known_bug() -> None:
+    plain = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "as Aeron issue 2147 does")
+    other = replace(finding(2147), promise=Promise.VOTES_KEPT)
+    assert issues(BAD[2147], plain, other) == [None, None]
+
+
+def test_what_a_bug_breaks_besides_is_its_own_only_beside_it() -> None:
+    lost = Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "operation 7 is lost")
+    assert issues(BAD[2147], lost, finding(2147)) == [2147, 2147]
+    assert issues(BAD[2147], lost) == [None]
+    valid = replace(lost, verdict=Verdict.VALID)
+    assert issues(BAD[2147], valid, finding(2147)) == [None, 2147]
+
+
+def test_members_that_had_the_version_before_an_upgrade_count() -> None:
+    systems = ["aeron:1.47.4", "aeron:1.47.4,1.51.0,1.47.4", "aeron:1.51.0"]
+    (marked,) = recognised([finding(1739)], systems)
+    assert marked.known_issue == 1739
+    assert issues("aeron:1.53.0-SNAPSHOT@0123456789abcdef", finding(2147)) == [2147]
+
+
+def test_verdict_and_json_name_the_issue() -> None:
+    (marked,) = recognised([finding(2147)], [BAD[2147]])
+    assert marked.to_lines()[-1] == "  as Aeron issue 2147 does"
+    told = marked.to_fields()
+    assert told["known_issue"] == 2147
+    assert told["signature"] == {"rule": "earlier-term-counted", "role": "LEADER"}
+    assert "known_issue" not in finding(2147).to_fields()
+
+
+def test_a_campaign_counts_an_issue_once_a_seed() -> None:
+    summary = LiveSummary()
+    lost = Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "operation 7 is lost")
+    for seed in (53, 75):
+        report = Report("run", recognised([lost, finding(2147)], [BAD[2147]]))
+        summary.add(LiveOutcome(seed, report, 1.0, 10, {}))
+    assert summary.to_fields()["known_issues"] == {"2147": [53, 75]}
+    assert "as Aeron issue 2147 does: 53 75" in as_text(summary).splitlines()
