@@ -14,6 +14,7 @@ from random import SystemRandom
 import psutil
 
 from bench.figures import Figures, from_latencies
+from bench.warm_up import WarmUp
 from upheaval.records import OWN_SYSTEM
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
@@ -114,9 +115,13 @@ class LoadClient:
         self.cycle.run_until(lambda: load.is_idle, time.monotonic_ns() + 5 * S)
 
     def run(self, seconds: float) -> None:
-        """Load for `seconds` after the warm-up, then wait for what is in flight."""
+        """Load until its rate stands and for `seconds` after that, then wait for what is in flight."""
         load = self.load
-        load.begin_ns = time.monotonic_ns() + WARM_UP_NS
+        load.begin_ns = load.end_ns = NEVER_NS
+        warm_up = WarmUp(time.monotonic_ns())
+        answered = load.answered
+        self.cycle.run_until(lambda: warm_up.is_over(time.monotonic_ns(), load.answered - answered), NEVER_NS)
+        load.begin_ns = time.monotonic_ns()
         load.end_ns = load.begin_ns + round(seconds * S)
         self.cycle.run_until(lambda: time.monotonic_ns() >= load.end_ns, NEVER_NS)
         self.cycle.run_until(lambda: load.is_idle, time.monotonic_ns() + 5 * S)

@@ -18,19 +18,25 @@ import org.agrona.concurrent.UnsafeBuffer;
 /**
  * Keeps a window of requests in flight on one session of an Aeron cluster, and prints answers a second and their
  * latencies: {@code WindowLoad INGRESS_ENDPOINTS REQUEST_HEX WINDOW WARM_UP_S SECONDS [RATE]}. Request and answer begin
- * with an id. With RATE, requests a second, each is sent at its time, and its latency counts from then.
+ * with an id. With RATE, requests a second, each is sent at its time, and its latency counts from then. Without, the
+ * measured time begins when the rate stands, as {@code bench/warm_up.py} has it, and not after WARM_UP_S.
  */
 public final class WindowLoad implements EgressListener {
     private static final long NONE = -1;
     private static final long LONGEST_PARK_NS = TimeUnit.MILLISECONDS.toNanos(1);
     private static final long LONGEST_PARK_OF_RATE_NS = TimeUnit.MICROSECONDS.toNanos(50);
     private static final long AHEAD_NS = TimeUnit.MICROSECONDS.toNanos(150);
+    private static final long WARM_UP_WINDOW_NS = TimeUnit.SECONDS.toNanos(1);
+    private static final int WARM_UP_WINDOWS = 3;
+    private static final double WARM_UP_SPREAD = 0.05;
+    private static final long WARM_UP_LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
 
     private final UnsafeBuffer request;
     private final int window;
     private final Long2LongHashMap sentNs = new Long2LongHashMap(NONE);
     private long[] latenciesNs = new long[1 << 16];
     private int measured;
+    private long answered;
     private long beginNs;
     private long endNs;
     private long nextId = 1;
@@ -59,11 +65,14 @@ public final class WindowLoad implements EgressListener {
                 .egressChannel("aeron:udp?endpoint=127.0.0.1:0")
                 .messageTimeoutNs(TimeUnit.SECONDS.toNanos(20))
                 .egressListener(load))) {
-            load.beginNs = System.nanoTime() + seconds(arguments[3]);
-            load.endNs = load.beginNs + seconds(arguments[4]);
             if (rate > 0) {
+                load.beginNs = System.nanoTime() + seconds(arguments[3]);
+                load.endNs = load.beginNs + seconds(arguments[4]);
                 load.runAtRate(cluster, TimeUnit.SECONDS.toNanos(1) / rate, idleStrategy(longestParkNs));
             } else {
+                load.warmUp(cluster, idleStrategy(longestParkNs));
+                load.beginNs = System.nanoTime();
+                load.endNs = load.beginNs + seconds(arguments[4]);
                 load.run(cluster, idleStrategy(longestParkNs));
             }
         }
@@ -76,6 +85,25 @@ public final class WindowLoad implements EgressListener {
 
     private static long seconds(final String text) {
         return (long)(Double.parseDouble(text) * 1e9);
+    }
+
+    /** Until the rates of windows in a row lie about their mean, or the limit has passed. */
+    private void warmUp(final AeronCluster cluster, final IdleStrategy idleStrategy) {
+        beginNs = Long.MAX_VALUE;
+        final double[] rates = new double[WARM_UP_WINDOWS];
+        final long limitNs = System.nanoTime() + WARM_UP_LIMIT_NS;
+        for (int number = 0; System.nanoTime() < limitNs; number++) {
+            final long before = answered;
+            final long startNs = System.nanoTime();
+            endNs = startNs + WARM_UP_WINDOW_NS;
+            run(cluster, idleStrategy);
+            rates[number % WARM_UP_WINDOWS] = (answered - before) * 1e9 / (System.nanoTime() - startNs);
+            final double mean = Arrays.stream(rates).average().orElse(0);
+            final boolean stands = Arrays.stream(rates).allMatch(rate -> Math.abs(rate - mean) <= WARM_UP_SPREAD * mean);
+            if (number + 1 >= WARM_UP_WINDOWS && mean > 0 && stands) {
+                return;
+            }
+        }
     }
 
     private void run(final AeronCluster cluster, final IdleStrategy idleStrategy) {
@@ -124,6 +152,7 @@ public final class WindowLoad implements EgressListener {
         final Header header) {
         final long now = System.nanoTime();
         final long sent = sentNs.remove(buffer.getLong(offset, ByteOrder.LITTLE_ENDIAN));
+        answered++;
         if (sent == NONE || sent < beginNs || now > endNs) {
             return;
         }

@@ -5,6 +5,7 @@ member that leads after the start drives the load and prints one line of JSON.
 """
 
 import json
+import math
 import sys
 import tempfile
 import threading
@@ -15,9 +16,9 @@ from pysyncobj import SyncObj, SyncObjConf, replicated
 
 from bench.figures import Figures, from_latencies
 from bench.processes import free_ports, running
+from bench.warm_up import WarmUp
 
 PAYLOAD = "v" * 64
-WARM_UP_S = 1.0
 
 
 class Store(SyncObj):  # type: ignore[misc]
@@ -37,14 +38,16 @@ class Store(SyncObj):  # type: ignore[misc]
 def drive(store: Store, window: int, seconds: float) -> Figures:
     """Keep `window` puts in flight for a while; answers arrive on the store's own thread."""
     latencies: list[float] = []
-    begin = time.monotonic() + WARM_UP_S
-    end = begin + seconds
+    begin = end = math.inf
+    count = 0
     idle = threading.Semaphore(0)
 
     def put() -> None:
         sent = time.monotonic()
 
         def answered(_result: object, error: int) -> None:
+            nonlocal count
+            count += 1
             now = time.monotonic()
             if error == 0 and begin <= sent and now <= end:
                 latencies.append((now - sent) * 1e3)
@@ -57,6 +60,11 @@ def drive(store: Store, window: int, seconds: float) -> Figures:
 
     for _ in range(window):
         put()
+    warm_up = WarmUp(time.monotonic_ns())
+    while not warm_up.is_over(time.monotonic_ns(), count):
+        time.sleep(0.05)
+    end = time.monotonic() + seconds
+    begin = end - seconds
     for _ in range(window):
         idle.acquire(timeout=30)
     return from_latencies(latencies, seconds)

@@ -42,7 +42,9 @@ _NOT_CLASSES: Final = ("sources", "javadoc", "tests")
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _HAS: Final = ("io/aeron/cluster/ConsensusModule.class", "io/aeron/driver/MediaDriver.class")
-_UNKNOWN_TO_MAVEN: Final = "Could not find artifact"
+_UNKNOWN_TO_MAVEN: Final = ("Could not find artifact", "was not found in")
+"""What Maven prints of a version that its registry has not, and of one that it has not found a while ago."""
+_MAVEN: Final = ("mvn", "-B", "-q", "-Dstyle.color=never", f"{_PLUGIN}:copy")
 
 
 def canonical_version(text: str = "") -> str:
@@ -193,7 +195,7 @@ def _fetch(version: str, path: Path) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         artifact = f"io.aeron:aeron-all:{version}"
-        command = ["mvn", "-B", "-q", f"{_PLUGIN}:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+        command = [*_MAVEN, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
         problem = problem_of(command, folder)
         if problem is not None:
             raise _cannot_fetch(version, problem)
@@ -204,7 +206,7 @@ def _fetch(version: str, path: Path) -> None:
 
 
 def _cannot_fetch(version: str, problem: str) -> EnvironmentFault | UsageError:
-    if _UNKNOWN_TO_MAVEN in problem:
+    if any(sentence in problem for sentence in _UNKNOWN_TO_MAVEN):
         return UsageError(
             f"Maven has no Aeron {version} (io.aeron:aeron-all): use a published version, or the path of a jar"
         )

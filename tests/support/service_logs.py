@@ -30,11 +30,13 @@ class Log:
     number: int = FIRST_NUMBER
     position: int = 0
     fired: int = 0
+    egress: list[tuple[int, bytes]] = field(default_factory=list)
+    """What the leader sends, with the session."""
     lost_timers: Change = lambda number: False
     lost_messages: Change = lambda number: False
 
     def __post_init__(self) -> None:
-        self._replay = Replay(self.service, is_own=True, member=LEADER)
+        self._replay = Replay(self.service, is_own=True, hears=True, member=LEADER)
         self._timers: dict[int, int] = {}
         self._offered: list[bytes] = []
         self.begin_term(0, leader=0)
@@ -46,6 +48,7 @@ class Log:
         self.messages.append(LoggedMessage(self.position, content))
         effects = self._replay.follow(self.messages[-1])
         self._offered += effects.offers
+        self.egress += effects.egress
         for timer, deadline in effects.timers:
             self._timers.pop(timer, None)
             if deadline is not None:

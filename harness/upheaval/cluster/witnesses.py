@@ -11,7 +11,7 @@ from upheaval.cluster.ending import Ending
 from upheaval.errors import UnknownOutcome
 from upheaval.records import AdminCommand
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 _ACTIVE = "ACTIVE"
 
 

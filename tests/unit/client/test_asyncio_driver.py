@@ -11,6 +11,7 @@ from unit.client.answering_member import Member
 from upheaval_node.client import operations
 from upheaval_node.client.asyncio_driver import AsyncClient, NotSent, OperationFailed, OutcomeUnknown
 from upheaval_node.errors import TimeoutExpired, UsageError
+from upheaval_node.types import S
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -85,13 +86,16 @@ def test_requests_without_a_mark_wait_for_each_other_and_those_with_a_test_do_no
 
 def test_no_answer_in_time_leaves_the_outcome_unknown_and_a_late_one_is_not_taken_for_another(member: Member) -> None:
     async def main() -> None:
-        async with AsyncClient({0: member.endpoint}, timeout=0.5) as client:
-            member.mute = True
+        async with AsyncClient({0: member.endpoint}) as client:
+            patience_ns = client._timeout_ns
+            member.mute, client._timeout_ns = True, S // 2
             with pytest.raises(OutcomeUnknown, match="no answer within the time-out"):
                 await client.write("k", b"lost")
             member.mute, member.holds = False, True
             with pytest.raises(OutcomeUnknown):
                 await client.write("k", b"late")
+            client._timeout_ns = patience_ns
+            await until(lambda: len(member.held) >= 1)
             member.release_reversed()
             assert await client.read("k") == b"late"
 
@@ -117,8 +121,11 @@ def test_a_cancelled_request_disturbs_no_other(member: Member) -> None:
 
 def test_a_request_that_is_cancelled_before_it_is_sent_is_never_sent(member: Member) -> None:
     async def main() -> None:
-        async with AsyncClient({0: member.endpoint}, timeout=1) as client:
+        async with AsyncClient({0: member.endpoint}) as client:
+            patience_ns = client._timeout_ns
             client.session._lose_leader()
+            # Long enough for both to be waiting when one of them is cancelled.
+            client._timeout_ns = 3 * S
             call = asyncio.create_task(client.append("l", b"never"))
             other = asyncio.create_task(client.append("l", b"neither"))
             await until(lambda: len(client._unsent) == 2)
@@ -127,6 +134,7 @@ def test_a_request_that_is_cancelled_before_it_is_sent_is_never_sent(member: Mem
                 await other
             with pytest.raises(asyncio.CancelledError):
                 await call
+            client._timeout_ns = patience_ns
             await client.reconnect()
             assert await client.read_list("l") == []
 

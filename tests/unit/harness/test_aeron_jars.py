@@ -145,6 +145,11 @@ def test_a_version_that_is_fetched_is_cached(tmp_path: Path, monkeypatch: pytest
             UsageError,
             r"Maven has no Aeron 1\.46\.7 \(io.aeron:aeron-all\): use a published version, or the path of a jar",
         ),
+        (
+            "[ERROR] x: io.aeron:aeron-all:jar:1.46.7 was not found in central during a previous attempt",
+            UsageError,
+            r"Maven has no Aeron 1\.46\.7 ",
+        ),
         ("[INFO] x\n[ERROR] no route\n[ERROR] y", EnvironmentFault, r"mvn cannot fetch .*1\.46\.7: \[ERROR\] no route"),
     ],
 )

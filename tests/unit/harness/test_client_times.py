@@ -213,5 +213,5 @@ def test_a_call_is_late_by_its_entry_and_not_by_its_answer() -> None:
     assert isinstance(found, Finding)
     assert (found.verdict, found.operation, found.position, found.members) == (Verdict.INVALID, 1, 640, (2,))
     assert found.late_ms == 2_000
-    excused = replace(late, busy=((51 * S, 53 * S),))
-    assert [type(each) for each in judge_client_times(KNOWN, (), LogEvents(), (), [excused])] == [NotApplicable]
+    for excused in (replace(late, busy=((51 * S, 53 * S),)), replace(late, ready_ns=52 * S)):
+        assert [type(each) for each in judge_client_times(KNOWN, (), LogEvents(), (), [excused])] == [NotApplicable]

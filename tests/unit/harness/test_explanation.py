@@ -94,6 +94,18 @@ def test_what_the_machine_and_the_interpreter_decide_is_named_by_trying_each_alo
     assert any("calls os.cpu_count(), at surroundings.py:" in each for each in explanation.asked)
 
 
+def test_what_replays_ask_of_the_log_otherwise_has_its_condition_and_line(tmp_path: Path) -> None:
+    log = used("ClockInDeadline")
+    run = recorded(log, tmp_path)
+    written = read_log(str(run.path), 0, ALL)
+    order = Order(log.service, str(SERVICES), str(run.path), 0, written[-1].position, CONDITIONS)
+    explanation = explain(OwnReplay(order=order), written[20].position, compares_requests=True)
+    assert explanation is not None
+    assert explanation.causes == (Cause.CLOCK,)
+    assert explanation.position is not None
+    assert any("calls time.time_ns(), at accounts.py:" in each for each in explanation.asked)
+
+
 def test_members_that_no_replay_comes_to_differ_in_a_field(tmp_path: Path) -> None:
     log = used("Accounts")
     run = recorded(log, tmp_path)

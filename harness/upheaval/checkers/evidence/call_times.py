@@ -23,14 +23,17 @@ _MOVED_MAX_MS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class TakenCall:
-    """A call in the log: where its entry ends, between which times, and when its leader took nothing of clients."""
+    """A call in the log: where its entry ends, and between which times it was taken."""
 
     call: Operation
     position: int
     earliest_ns: int
     latest_ns: int
     member_id: int
+    ready_ns: int = -1
+    """When the leader that took it had begun to serve clients."""
     busy: tuple[tuple[int, int], ...] = ()
+    """From when to when that leader took nothing of clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,9 @@ def call_times(
         if key in placed:
             entry, earliest_ns, latest_ns = placed[key]
             clock = by_term[entry.term]
-            taken[call.id] = TakenCall(call, entry.position, earliest_ns, latest_ns, clock.member_id, clock.busy)
+            taken[call.id] = TakenCall(
+                call, entry.position, earliest_ns, latest_ns, clock.member_id, clock.ready_ns, clock.busy
+            )
         elif call.outcome is Outcome.UNKNOWN:
             missing.add(call.id)
     return CallTimes(times, taken, frozenset(missing))

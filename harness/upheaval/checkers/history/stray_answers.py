@@ -1,7 +1,8 @@
 """The promise about answers that no operation waited for: they are late, and nothing else.
 
 A client writes them down (`strays.jsonl`). An operation is answered once, in the session that took it: what a new
-leader reads of the log of others it answers to nobody. This module knows nothing of files.
+leader reads of the log of others it answers to nobody. What a custom service sends besides is compared with a replay.
+This module knows nothing of files.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.columns import IS_CALL, PlacedHistory
+from upheaval.checkers.own.news import Heard, check_news
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import Function, Outcome, Stray
@@ -18,7 +20,7 @@ from upheaval_node.types import S
 
 
 def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]:
-    """One result. What a service of a user's own sent besides its answers is not looked at."""
+    """One result, about shipped services alone."""
     late: set[int] = set()
     try:
         of_shipped = (stray for stray in strays if stray.text is None and stray.refusal is None)
@@ -64,19 +66,21 @@ def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
     late.add(stray.operation)
 
 
-def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # noqa: ARG001 - of every check by the log
-    if not evidence.operations.has_shipped():
-        return [NotApplicable(Promise.ANSWERED_ONCE, "the history has no operation of a shipped service")]
-    if not evidence.has_all_of_clients and not evidence.strays:
+def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    if evidence.operations.has_shipped():
+        if evidence.has_all_of_clients or evidence.strays:
+            return judge_strays(evidence.strays, evidence.placed)
         why = "the clients of the run wrote down no answers but those that they waited for"
         return [NotApplicable(Promise.ANSWERED_ONCE, why)]
-    return judge_strays(evidence.strays, evidence.placed)
+    heard, has_faults = Heard(evidence.sent_calls, evidence.strays), bool(evidence.faults)
+    judged = check_news(evidence.run, evidence.manifest, heard, log.member_id, log.end_position, has_faults=has_faults)
+    return [NotApplicable(Promise.ANSWERED_ONCE, judged) if isinstance(judged, str) else judged]
 
 
 STRAY_ANSWERS: Final = Checker(
     "stray-answers",
     (Promise.ANSWERED_ONCE,),
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.HISTORY, Source.SESSIONS, Source.STRAYS},
+    | {Source.HISTORY, Source.SESSIONS, Source.STRAYS, Source.CODE},
     of_whole_log((Promise.ANSWERED_ONCE,), _check),
 )

@@ -124,7 +124,9 @@ def _late_entry(taken: TakenCall, known: ClientTimes) -> Broken | None:
     call = taken.call
     if taken.earliest_ns - call.invoke_ns <= known.answer_ns:
         return None
-    late_ns = taken.earliest_ns - _due_ns(call.invoke_ns, known.answer_ns, sorted([*known.disturbances, *taken.busy]))
+    # A time without a leader is judged by itself (`leaderless`).
+    begin_ns = max(call.invoke_ns, taken.ready_ns)
+    late_ns = taken.earliest_ns - _due_ns(begin_ns, known.answer_ns, sorted([*known.disturbances, *taken.busy]))
     if late_ns <= 0:
         return None
     waited_ms = (taken.earliest_ns - call.invoke_ns) // MS

@@ -15,8 +15,9 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
-from upheaval.checkers.own.cuts import shown
+from upheaval.checkers.own.cuts import PLAIN, shown
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
+from upheaval.records import Payloads
 
 LATE_MS: Final = 2_500
 """How long the log may go on in one term until it has what was asked for."""
@@ -48,15 +49,16 @@ def log_against_asked(
     *,
     has_other_services: bool = False,
     is_timed: bool = True,
+    payloads: Payloads = PLAIN,
 ) -> Unasked | None:
     """What the log lacks or has beyond what a copy asked for; None where it is right.
 
     `effects` are those of a copy that reads all of `entries`. `units_per_ms` is how many units of cluster time a
     millisecond has. Timers of other services have ids of the same kind: an id that is unknown may be theirs. Unless
-    `is_timed`, the log may have everything as late as it likes.
+    `is_timed`, the log may have everything as late as it likes. `payloads` shows messages.
     """
     late, crossing = (LATE_MS * units_per_ms, CROSSING_MS * units_per_ms) if is_timed else (inf, inf)
-    messages = _Messages(late)
+    messages = _Messages(late, payloads)
     timers = _Timers(units_per_ms, late, crossing, has_other_services=has_other_services)
     gone_on, last = 0, entries[0].timestamp if entries else 0
     try:
@@ -87,8 +89,9 @@ class _Offer:
 class _Messages:
     """What was offered and is not in the log yet, in order."""
 
-    def __init__(self, late: float) -> None:
+    def __init__(self, late: float, payloads: Payloads) -> None:
         self._late = late
+        self._payloads = payloads
         self._offers: deque[_Offer] = deque()
         self._last: bytes | None = None
 
@@ -99,7 +102,7 @@ class _Messages:
     def read(self, entry: Entry) -> None:
         if entry.kind is not EntryKind.OWN_MESSAGE:
             return
-        what = f"the log has the service's message {shown(entry.payload)} at position {entry.position}"
+        what = f"the log has the service's message {shown(entry.payload, self._payloads)} at position {entry.position}"
         expected = self._offers.popleft() if self._offers else None
         if expected is not None and expected.message == entry.payload:
             self._last = entry.payload
@@ -108,7 +111,7 @@ class _Messages:
             raise _Broken(entry.position, f"{what} once more, and a replay offers it once")
         if expected is None:
             raise _Broken(entry.position, f"{what}, and a replay has offered none by then")
-        wanted = f"{shown(expected.message)} at position {expected.position}"
+        wanted = f"{shown(expected.message, self._payloads)} at position {expected.position}"
         if any(offer.message == entry.payload for offer in self._offers):
             raise _Broken(entry.position, f"{what}, and lacks the one that a replay offers before it, {wanted}")
         raise _Broken(entry.position, f"{what}, and what a replay offers is {wanted}")
@@ -119,7 +122,7 @@ class _Messages:
     def require_in_time(self, entry: Entry, gone_on: int) -> None:
         if self._offers and gone_on - self._offers[0].waited_from > self._late:
             offer = self._offers[0]
-            detail = f"a replay offers {shown(offer.message)} at position {offer.position}"
+            detail = f"a replay offers {shown(offer.message, self._payloads)} at position {offer.position}"
             raise _Broken(entry.position, f"{detail}, and the log does not have it by position {entry.position}")
 
 

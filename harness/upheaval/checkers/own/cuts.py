@@ -17,6 +17,8 @@ from itertools import islice
 from typing import Final
 
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
+from upheaval.records import Payloads
+from upheaval_node.ports import Buffer
 
 CUTS: Final = 9
 _RARE: Final = 3
@@ -27,6 +29,9 @@ _BINARY_HEADER: Final = 8
 """Of a request that is no text: block length, template, schema and version in SBE."""
 _WORD: Final = re.compile(rb"[A-Za-z_]{2,}")
 _SHOWN: Final = 100
+_SHOWN_BY_FIELD: Final = 400
+PLAIN: Final = Payloads()
+"""Messages as text."""
 
 
 class Aspect(StrEnum):
@@ -113,20 +118,27 @@ def _shape(payload: bytes) -> object:
 
 
 def first_difference(
-    whole: Sequence[Effects], other: Sequence[Effects], cut: int, *, with_egress: bool = True
+    whole: Sequence[Effects],
+    other: Sequence[Effects],
+    cut: int,
+    *,
+    with_egress: bool = True,
+    payloads: Payloads = PLAIN,
 ) -> Difference | None:
     """Where the copy that began at `cut` did something else first; None where it did the same at each entry.
 
     `whole` are the effects of the copy that read all entries, `other` those from `cut` on. Without egress, answers are
-    not compared: they say nothing where two copies that read the whole log answer differently.
+    not compared: they say nothing where two copies that read the whole log answer differently. `payloads`
+    shows messages.
     """
-    for index, (one, two) in enumerate(zip(whole[cut:], other, strict=True), cut):
+    for index, (done, done_otherwise) in enumerate(zip(whole[cut:], other, strict=True), cut):
         for aspect in Aspect:
             if aspect is Aspect.EGRESS and not with_egress:
                 continue
-            ours, theirs = _in(aspect, one), _in(aspect, two)
+            ours, theirs = _in(aspect, done), _in(aspect, done_otherwise)
             if ours != theirs:
-                return Difference(index, aspect, _shown(aspect, ours, theirs), _shown(aspect, theirs, ours))
+                one, two = _text(aspect, ours, theirs, payloads), _text(aspect, theirs, ours, payloads)
+                return Difference(index, aspect, one, two)
     return None
 
 
@@ -145,7 +157,7 @@ def _in(aspect: Aspect, effects: Effects) -> tuple[object, ...]:
             return tuple(sorted(effects.closed))
 
 
-def _shown(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...]) -> str:
+def _text(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...], payloads: Payloads) -> str:
     """The first value that the others do not have in its place."""
     pairs = zip(values, (*others, *[None] * len(values)), strict=False)
     value = next((value for value, opposite in pairs if value != opposite), None)
@@ -155,11 +167,11 @@ def _shown(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...
         case Aspect.RAISED, _:
             return "raises nothing"
         case Aspect.EGRESS, (int(session), bytes(message)):
-            return f"sends {shown(message)} to session {session}"
+            return f"sends {shown(message, payloads)} to session {session}"
         case Aspect.EGRESS, _:
             return "sends nothing"
         case Aspect.OFFERS, bytes(message):
-            return f"offers {shown(message)} to the log"
+            return f"offers {shown(message, payloads)} to the log"
         case Aspect.OFFERS, _:
             return "offers nothing to the log"
         case Aspect.TIMERS, (int(timer), None):
@@ -174,6 +186,9 @@ def _shown(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...
             return "closes no session"
 
 
-def shown(message: bytes) -> str:
-    """The begin of a message, for people."""
-    return repr(message.decode("utf-8", "backslashreplace")[:_SHOWN])
+def shown(message: Buffer, payloads: Payloads = PLAIN) -> str:
+    """The begin of a message, for people: by message and field where the run has a schema."""
+    if payloads.schema is None:
+        return repr(bytes(message).decode("utf-8", "backslashreplace")[:_SHOWN])
+    text = payloads.text(message)
+    return text if len(text) <= _SHOWN_BY_FIELD else text[:_SHOWN_BY_FIELD] + " .."

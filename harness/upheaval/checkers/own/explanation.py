@@ -18,6 +18,7 @@ from upheaval.checkers.own.causes import CONDITIONS, OF_MEMBERS, Cause, Explanat
 from upheaval.checkers.own.own_replay import CannotReplay, OwnReplay, ask
 from upheaval.checkers.own.replay_process import Order, Task, decode_state
 from upheaval.checkers.states.state_diff import state_difference
+from upheaval.records import Payloads, RunFolder
 
 LONGEST_S: Final = 600.0
 """Afterwards the explanation has what is known by then."""
@@ -43,15 +44,23 @@ class RecordedState:
 
 
 def explain(
-    own: OwnReplay, position: int, recorded: Sequence[RecordedState] = (), snapshots: Iterable[int] = ()
+    own: OwnReplay,
+    position: int,
+    recorded: Sequence[RecordedState] = (),
+    snapshots: Iterable[int] = (),
+    *,
+    compares_requests: bool = False,
 ) -> Explanation | None:
     """Why states differ at the snapshot at `position`; None where replays do not show it.
 
-    `recorded` are the states that members have there, `snapshots` the positions of all that they have recorded.
+    `recorded` are the states that members have there, `snapshots` the positions of all that they have recorded. With
+    `compares_requests` it is what replays offer to the log and schedule up to the position that differs.
     """
     if own.order is None:
         return None
-    order = replace(own.order, end=position, changed=(), task=Task.SAMPLES, count=SAMPLES)
+    order = replace(
+        own.order, end=position, changed=(), task=Task.SAMPLES, count=SAMPLES, compares_requests=compares_requests
+    )
     begins = sorted((each for each in snapshots if each < position), reverse=True)[:SNAPSHOTS_MAX]
     try:
         return _Replays(order, recorded, begins).explained(own.form(own.hashes.get(position, "")))
@@ -64,6 +73,7 @@ class _Replays:
 
     def __init__(self, order: Order, recorded: Sequence[RecordedState], begins: Sequence[int]) -> None:
         self._order = order
+        self._payloads = Payloads.of(RunFolder(order.run))
         self._recorded = recorded
         self._begins = begins if recorded else ()
         self._deadline_s = time.monotonic() + LONGEST_S
@@ -167,7 +177,10 @@ class _Replays:
         state = tuple(decode_state(replayed["state"]))
         if state == other.messages:
             return explanation
-        return replace(explanation, difference=state_difference(other.messages, state, (other.owner, "the replays")))
+        return replace(
+            explanation,
+            difference=state_difference(other.messages, state, (other.owner, "the replays"), self._payloads),
+        )
 
     # --- where ---
 
@@ -190,7 +203,7 @@ class _Replays:
             position=one["position"],
             entry=one["entry"],
             results=(one["result"], two["result"]),
-            difference=state_difference(states[0], states[1], _NAMES) if states[0] != states[1] else "",
+            difference=state_difference(states[0], states[1], _NAMES, self._payloads) if states[0] != states[1] else "",
         )
 
     def _asked(self, orders: Iterable[Order]) -> list[dict[str, Any]]:

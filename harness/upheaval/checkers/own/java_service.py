@@ -30,7 +30,7 @@ from upheaval.checkers.own.own_replay import is_timed
 from upheaval.checkers.own.played import entries_of
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
-from upheaval.records import Manifest, RunFolder, code_digest, read_origin
+from upheaval.records import Manifest, Payloads, RunFolder, code_digest, read_origin
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusterTimeUnit
 
@@ -87,7 +87,9 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
     )
     log = read_log(str(run.path), log_member, log_end)
     try:
-        return _Judge(service, log, entries_of(log), not manifest.more_services, is_timed(run)).judged()
+        payloads = Payloads.of(run)
+        entries = entries_of(log, payloads)
+        return _Judge(service, log, entries, payloads, not manifest.more_services, is_timed(run)).judged()
     except CannotReplayJava as error:
         return JavaReplay(why_not=str(error))
 
@@ -120,6 +122,7 @@ class _Judge:
     service: JavaService
     log: Sequence[LoggedMessage]
     entries: Sequence[Entry]
+    payloads: Payloads
     is_alone: bool
     is_timed: bool
 
@@ -141,25 +144,33 @@ class _Judge:
         self, whole: CopyTrail, leader: CopyTrail, other: CopyTrail, begun: Sequence[CopyTrail]
     ) -> Difference | None:
         """The first of all kinds that shows: one kind makes those after it differ, too."""
-        difference = first_difference(self.entries, whole, other)
+        difference = self._first_difference(whole, other)
         if difference is not None:
             return Difference(
                 f"a copy under other conditions {difference.text}; {self._conditions(whole)}", difference.position
             )
-        difference = first_difference(self.entries, whole, leader, hears=False)
+        difference = self._first_difference(whole, leader, hears=False)
         if difference is not None:
             return Difference(f"a copy that leads {difference.text}; {self._roles(whole)}", difference.position)
         for copy in begun:
-            difference = first_difference(self.entries, whole, copy)
+            difference = self._first_difference(whole, copy)
             if difference is not None:
                 place = self.entries[copy.plan.begin - 1].position
                 text = f"a copy that begins with its own snapshot at position {place} {difference.text}"
                 return Difference(f"{text}: the snapshot does not hold all of the state", difference.position)
         effects, units = whole.effects_of(len(self.log)), units_per_ms(self.log, self.entries)
         unasked = log_against_asked(
-            self.entries, effects, units, has_other_services=not self.is_alone, is_timed=self.is_timed
+            self.entries,
+            effects,
+            units,
+            has_other_services=not self.is_alone,
+            is_timed=self.is_timed,
+            payloads=self.payloads,
         )
         return None if unasked is None else Difference(unasked.detail, unasked.position)
+
+    def _first_difference(self, whole: CopyTrail, other: CopyTrail, *, hears: bool = True) -> Difference | None:
+        return first_difference(self.entries, whole, other, hears=hears, payloads=self.payloads)
 
     def _conditions(self, whole: CopyTrail) -> str:
         """Which of them make a difference alone, in words."""
@@ -174,13 +185,13 @@ class _Judge:
 
     def _differs(self, whole: CopyTrail, changed: Sequence[Condition]) -> bool:
         (tried,) = self.service.play(self.log, [_WHOLE], changed=changed)
-        return first_difference(self.entries, whole, tried) is not None
+        return self._first_difference(whole, tried) is not None
 
     def _roles(self, whole: CopyTrail) -> str:
         tried = self.service.play(self.log, list(_ROLES.values()))
         causes = [
             name
             for name, trail in zip(_ROLES, tried, strict=True)
-            if first_difference(self.entries, whole, trail, hears=False) is not None
+            if self._first_difference(whole, trail, hears=False) is not None
         ]
         return "; ".join(f"it differs with the {each}" for each in causes) or "no part of that makes a difference alone"

@@ -11,6 +11,7 @@ from upheaval.checkers.own import cuts
 from upheaval.checkers.own.effects import Effects, Entry
 from upheaval.checkers.own.java_copies import CopyTrail, TakenState
 from upheaval.checkers.states.state_diff import state_difference
+from upheaval.records import Payloads
 
 WHOLE: Final = "one that read the whole log"
 _DIGITS: Final = 12
@@ -25,17 +26,18 @@ class Difference:
 
 
 def first_difference(
-    entries: Sequence[Entry], whole: CopyTrail, other: CopyTrail, *, hears: bool = True
+    entries: Sequence[Entry], whole: CopyTrail, other: CopyTrail, *, hears: bool = True, payloads: Payloads = cuts.PLAIN
 ) -> Difference | None:
     """What `other` did otherwise than `whole`, which began at the first entry.
 
-    Without `hears` messages to sessions and closed sessions are not compared: a leader alone may send them.
+    Without `hears` messages to sessions and closed sessions are not compared: a leader alone may send them. `payloads`
+    shows messages.
     """
     begin, count = other.plan.begin, len(entries)
     ones, others = whole.effects_of(count), other.effects_of(count)
     if not hears:
         ones, others = [_asked(each) for each in ones], [_asked(each) for each in others]
-    done = cuts.first_difference(ones, others, begin)
+    done = cuts.first_difference(ones, others, begin, payloads=payloads)
     wrote = _first_state(whole, other)
     if done is not None and (wrote is None or done.index < wrote[0].entries):
         entry = entries[done.index]
@@ -43,7 +45,7 @@ def first_difference(
         return Difference(text, entry.position)
     if wrote is not None:
         right, wrong = wrote
-        text = f"writes another snapshot after position {wrong.position}: {_state_difference(right, wrong)}"
+        text = f"writes another snapshot after position {wrong.position}: {_state_difference(right, wrong, payloads)}"
         return Difference(text, wrong.position)
     if other.ended:
         return Difference(other.ended, entries[begin - 1].position if begin else 0)
@@ -61,7 +63,7 @@ def _first_state(whole: CopyTrail, other: CopyTrail) -> tuple[TakenState, TakenS
     return next(((right, wrong) for right, wrong in pairs if right.digest != wrong.digest), None)
 
 
-def _state_difference(one: TakenState, other: TakenState) -> str:
+def _state_difference(one: TakenState, other: TakenState, payloads: Payloads) -> str:
     if one.messages is None or other.messages is None:
         return f"digest {other.digest[:_DIGITS]} instead of {one.digest[:_DIGITS]}"
-    return state_difference(one.messages, other.messages, (WHOLE, "that one"))
+    return state_difference(one.messages, other.messages, (WHOLE, "that one"), payloads)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
-from upheaval.checkers.own.cuts import shown
+from upheaval.checkers.own.cuts import PLAIN, shown
 from upheaval.checkers.own.effects import Entry, EntryKind
 from upheaval.checkers.states.replay import LoggedMessage, is_own_message, is_request, is_snapshot
+from upheaval.records import Payloads
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.message import Message
@@ -16,14 +17,14 @@ from upheaval_node.protocol.message import Message
 _RAISED_MAX: Final = 200
 
 
-def entries_of(log: Sequence[LoggedMessage]) -> list[Entry]:
-    """As the copy of the member's first service reads them."""
-    return [_entry(message) for message in log]
+def entries_of(log: Sequence[LoggedMessage], payloads: Payloads = PLAIN) -> list[Entry]:
+    """As the copy of the member's first service reads them; `payloads` shows messages."""
+    return [_entry(message, payloads) for message in log]
 
 
-def _entry(message: LoggedMessage) -> Entry:
+def _entry(message: LoggedMessage, payloads: Payloads) -> Entry:
     content, position = message.content, message.position
-    text = entry_text(message)
+    text = entry_text(message, payloads)
     if is_session_message(content):
         _, session_id, timestamp = session_header.unpack_session_header(content)
         payload = bytes(content[session_header.LENGTH :])
@@ -56,13 +57,24 @@ def _event(decoded: Message | None) -> tuple[EntryKind, int, int]:
     return EntryKind.OTHER, 0, 0
 
 
-def entry_text(message: LoggedMessage) -> str:
+def leader_of_term(message: LoggedMessage) -> tuple[int, ...]:
+    """The member that leads the term that begins with this entry; empty of any other entry."""
+    if is_session_message(message.content):
+        return ()
+    try:
+        event = decode_message(message.content)
+    except DecodeError:
+        return ()
+    return (event.leader_member_id,) if isinstance(event, cm.NewLeadershipTermEvent) else ()
+
+
+def entry_text(message: LoggedMessage, payloads: Payloads = PLAIN) -> str:
     """What the entry is, for people."""
     content = message.content
     if is_session_message(content):
         session_id = session_header.unpack_session_header(content)[1]
         whose = f"of session {session_id}" if is_request(message) else "of the service to itself"
-        return f"the message {shown(content[session_header.LENGTH :])} {whose}"
+        return f"the message {shown(content[session_header.LENGTH :], payloads)} {whose}"
     try:
         return type(decode_message(content)).__name__
     except DecodeError:

@@ -15,12 +15,13 @@ from typing import Final
 from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.asked_of_log import Unasked, log_against_asked
-from upheaval.checkers.own.canonical_form import what_it_hides
-from upheaval.checkers.own.cuts import Difference, choose_cuts, first_difference
+from upheaval.checkers.own.canonical_form import State, what_it_hides
+from upheaval.checkers.own.cuts import PLAIN, Difference, choose_cuts, first_difference
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
 from upheaval.checkers.own.played import entries_of, raised_text
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, is_request, state_hash
 from upheaval.checkers.states.state_diff import state_difference
+from upheaval.records import Payloads
 from upheaval_node.service.api import ClusterRole, ClusterTimeUnit
 
 PROBES: Final = 200
@@ -84,19 +85,37 @@ class _Control:
 
 
 def judge_replays(
-    service: str, log: Sequence[LoggedMessage], *, has_other_services: bool = False, is_timed: bool = True
+    service: str,
+    log: Sequence[LoggedMessage],
+    *,
+    has_other_services: bool = False,
+    is_timed: bool = True,
+    payloads: Payloads = PLAIN,
 ) -> Judgement:
-    """Of the service by that name. Ends this process when its code raises where a member would not start."""
-    return _Copies(service, log, has_other_services=has_other_services, is_timed=is_timed).judged()
+    """Of the service by that name; `payloads` shows messages.
+
+    Ends this process when its code raises where a member would not start.
+    """
+    copies = _Copies(service, log, has_other_services=has_other_services, is_timed=is_timed, payloads=payloads)
+    return copies.judged()
 
 
 class _Copies:
     """The copies of one service, and the log that they read."""
 
-    def __init__(self, service: str, log: Sequence[LoggedMessage], *, has_other_services: bool, is_timed: bool) -> None:
+    def __init__(
+        self,
+        service: str,
+        log: Sequence[LoggedMessage],
+        *,
+        has_other_services: bool,
+        is_timed: bool,
+        payloads: Payloads,
+    ) -> None:
         self._service = service
         self._log = log
-        self._entries = entries_of(log)
+        self._payloads = payloads
+        self._entries = entries_of(log, payloads)
         self._has_other_services = has_other_services
         self._is_timed = is_timed
         self._requests = [message for message in log if is_request(message)][-PROBES:]
@@ -177,8 +196,17 @@ class _Copies:
         effects += self._probed(replay)
         has_equal_end = self._form(replay, replay.state().messages) == whole.end
         del unsettled
-        unsteady = first_difference(whole.effects[: len(self._log)], effects[: len(self._log)], 0, with_egress=False)
-        return _Control(first_difference(whole.effects, effects, 0), unsteady, has_equal_end, states)
+        read = len(self._log)
+        unsteady = self._first_difference(whole.effects[:read], effects[:read], 0, with_egress=False)
+        return _Control(self._first_difference(whole.effects, effects, 0), unsteady, has_equal_end, states)
+
+    def _first_difference(
+        self, whole: Sequence[Effects], other: Sequence[Effects], cut: int, *, with_egress: bool = True
+    ) -> Difference | None:
+        return first_difference(whole, other, cut, with_egress=with_egress, payloads=self._payloads)
+
+    def _state_difference(self, one: State, other: State, names: tuple[str, str] = _NAMES) -> str:
+        return state_difference(one, other, names, self._payloads)
 
     def _probed(self, replay: Replay) -> Iterator[Effects]:
         return (replay.probe(request) for request in self._requests)
@@ -201,10 +229,10 @@ class _Copies:
             ours, theirs = self._form(replay, state.messages), self._form(replay, again)
             if control.has_equal_end and ours != theirs:
                 names = ("the one that it began with", "the one that it writes")
-                return f"writes another snapshot at once: {state_difference(ours, theirs, names)}"
+                return f"writes another snapshot at once: {self._state_difference(ours, theirs, names)}"
             effects = [replay.follow(message) for message in self._log[cut:]]
             effects += self._probed(replay)
-            difference = first_difference(whole.effects, effects, cut, with_egress=with_egress)
+            difference = self._first_difference(whole.effects, effects, cut, with_egress=with_egress)
             return difference, self._form(replay, replay.state().messages)
 
         outcome = apart(begun)
@@ -215,7 +243,7 @@ class _Copies:
             return f"{difference.other} where one that read the whole log {difference.whole}, {self._where(difference)}"
         if control.has_equal_end and end != whole.end:
             return self._located(cut, state) or (
-                f"writes another snapshot at the end: {state_difference(whole.end, end, _NAMES)}"
+                f"writes another snapshot at the end: {self._state_difference(whole.end, end)}"
             )
         return ""
 
@@ -235,7 +263,7 @@ class _Copies:
         one = apart(lambda: self._state_after(None, high))
         two = apart(lambda: self._state_after((cut, state), high))
         where = f"first after {self._entries[high].text} at position {self._entries[high].position}"
-        return f"writes another snapshot, {where}: {state_difference(one, two, _NAMES)}"
+        return f"writes another snapshot, {where}: {self._state_difference(one, two)}"
 
     def _states_at(self, begin: tuple[int, ExpectedState] | None, points: set[int]) -> dict[int, str]:
         def taken() -> dict[int, str]:
@@ -269,6 +297,7 @@ class _Copies:
             units_per_ms,
             has_other_services=self._has_other_services,
             is_timed=self._is_timed,
+            payloads=self._payloads,
         )
 
     def _asked_by_leader(self, units_per_ms: int) -> str:

@@ -5,6 +5,7 @@ It runs under the conditions that its order asks for, and does one of these:
 - `judge`: play the log to copies of the service and compare what they do, see `replay_judgement`; and samples.
 - `forms`: the canonical forms of states that it is given.
 - `samples`: the states at some entries of the log.
+- `egress`: what copies send to sessions, as a follower and as a leader.
 - `show`: one entry, what came of it, and the state after it.
 """
 
@@ -12,22 +13,24 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Final
 
 from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.causes import Cause
+from upheaval.checkers.own.cuts import shown
 from upheaval.checkers.own.outside import Outside
 from upheaval.checkers.own.own_process import answer_once
-from upheaval.checkers.own.played import entry_text, raised_text
+from upheaval.checkers.own.played import entry_text, leader_of_term, raised_text
 from upheaval.checkers.own.replay_judgement import judge_replays
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, state_hash
-from upheaval.records import RunFolder
+from upheaval.records import Payloads, RunFolder, answer_text
 from upheaval_node.service.api import ClusterRole
 
 MODULE: Final = "upheaval.checkers.own.replay_process"
-_SHOWN: Final = 100
+_SHOWN_MAX: Final = 1_000
 _OTHER_MEMBER: Final = 7
 
 
@@ -38,6 +41,7 @@ class Task(StrEnum):
     FORMS = "forms"
     SAMPLES = "samples"
     SHOW = "show"
+    EGRESS = "egress"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,10 @@ class Order:
     """The position of the snapshot that the copy begins with, which another copy takes there; -1 for the whole log."""
     as_member: int = -1
     """Whose id and roles the copy has, term by term; -1 for those of no member."""
+    compares_requests: bool = False
+    """Samples are of what the copy has offered and scheduled by then, in the place of its states."""
+    sessions: tuple[int, ...] = ()
+    """To which egress is shown."""
     has_form: bool = True
     """False for states as they are, whatever canonical form the service names."""
 
@@ -80,7 +88,13 @@ def decode_state(state: Sequence[str]) -> list[bytes]:
 
 
 def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
-    judgement = judge_replays(order.service, log, has_other_services=order.has_other_services, is_timed=order.is_timed)
+    judgement = judge_replays(
+        order.service,
+        log,
+        has_other_services=order.has_other_services,
+        is_timed=order.is_timed,
+        payloads=Payloads.of(RunFolder(order.run)),
+    )
     as_judged = replace(order, has_form=judgement.has_form)
     return asdict(judgement) | apart(lambda: _samples(as_judged, log))
 
@@ -101,16 +115,23 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     wanted = {*range(high, order.low, -step)}
     replay, first = _begun(order, log)
     taken, positions = {}, {}
+    requests = sha256()
     for index, message in enumerate(log[first : high + 1], first):
-        replay.apply(message)
+        effects = replay.follow(message)
+        requests.update(repr((effects.offers, effects.timers)).encode())
         if index in wanted:
-            state = replay.state().messages
-            taken[index] = _form(replay, state) if order.has_form else state_hash(state)
+            taken[index] = requests.hexdigest() if order.compares_requests else _state_sample(order, replay)
             positions[index] = message.position
     return {"samples": taken, "positions": positions, "first": first}
 
 
+def _state_sample(order: Order, replay: Replay) -> str:
+    state = replay.state().messages
+    return _form(replay, state) if order.has_form else state_hash(state)
+
+
 def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
+    payloads = Payloads.of(RunFolder(order.run))
     replay, first = _begun(order, log)
     high = order.high if order.high >= 0 else len(log) + order.high
     for message in log[first:high]:
@@ -119,8 +140,38 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     heard, error = replay.watch(last)
     state = replay.state().messages
     state = replay.form(state) if order.has_form else state
-    result = _shown(heard) if error is None else raised_text(error)
-    return {"entry": entry_text(last), "result": result, "position": last.position, "state": encode_state(state)}
+    result = _shown(heard, payloads) if error is None else raised_text(error)
+    return {
+        "entry": entry_text(last, payloads),
+        "result": result,
+        "position": last.position,
+        "state": encode_state(state),
+    }
+
+
+def _egress(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
+    def sent(role: ClusterRole) -> dict[int, list[tuple[str, int]]]:
+        replay = Replay(order.service, is_own=True, hears=True, member=Member(role=role))
+        by_session: dict[int, list[tuple[str, int]]] = {session: [] for session in order.sessions}
+        for message in log:
+            for session, content in replay.follow(message).egress:
+                if session in by_session:
+                    by_session[session].append((answer_text(content), message.position))
+        return by_session
+
+    def unsettled() -> dict[int, list[tuple[str, int]]]:
+        holes = replay_conditions.unsettle()
+        by_session = sent(ClusterRole.FOLLOWER)
+        del holes
+        return by_session
+
+    egress = apart(lambda: sent(ClusterRole.FOLLOWER))
+    return {
+        "egress": egress,
+        "as_leader": apart(lambda: sent(ClusterRole.LEADER)),
+        "is_steady": apart(unsettled) == egress,
+        "terms": [(message.position, leader) for message in log for leader in leader_of_term(message)],
+    }
 
 
 def _begun(order: Order, log: Sequence[LoggedMessage]) -> tuple[Replay, int]:
@@ -153,8 +204,8 @@ def _read_by_another(service: str, log: Sequence[LoggedMessage]) -> None:
             replay.state()
 
 
-def _shown(answer: Sequence[bytes]) -> str:
-    return repr(b" ".join(answer).decode("utf-8", "backslashreplace")[:_SHOWN]) if answer else "nothing"
+def _shown(answer: Sequence[bytes], payloads: Payloads) -> str:
+    return " ".join(shown(each, payloads) for each in answer)[:_SHOWN_MAX] if answer else "nothing"
 
 
 def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
@@ -167,6 +218,7 @@ _TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, 
     Task.JUDGE: _judge,
     Task.SAMPLES: _samples,
     Task.SHOW: _show,
+    Task.EGRESS: _egress,
 }
 
 

@@ -1,8 +1,8 @@
 """Judges `snapshot-is-replay` of a user's service in Python, from what its copies did and what members recorded."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval.checkers.own.own_replay import OwnReplay
 from upheaval.checkers.promises import Promise
@@ -13,8 +13,12 @@ from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 _DIGITS: Final = 12
 _PROMISE: Final = Promise.SNAPSHOT_IS_REPLAY
 
-Explained = Callable[[Finding], Finding]
-"""Adds to a finding why states differ at its position."""
+
+class Explained(Protocol):
+    """Adds to a finding why states differ at its position, or with `of_requests` what copies offer and schedule."""
+
+    def __call__(self, finding: Finding, *, of_requests: bool = False) -> Finding:
+        """The finding with its explanation."""
 
 
 def judge_own(recorded: Iterable[MemberState], own: OwnReplay, finding: Finding, explained: Explained | None) -> Result:
@@ -55,7 +59,7 @@ def _broken(
         return replace(broken, detail=f"{detail}: {what}{as_is}", position=own.position)
     if own.unsteady:
         what = f"two replays of the log with another clock, random numbers and addresses differ: {own.unsteady}"
-        return replace(broken, detail=what, position=own.unsteady_position)
+        return explain(replace(broken, detail=what, position=own.unsteady_position), of_requests=True)
     if own.parted >= 0:
         what = f"two replays of the log, one of them with another {changes}, differ after position {own.parted}"
         return explain(replace(broken, detail=what + as_is, position=own.parted))
@@ -64,7 +68,7 @@ def _broken(
     return None
 
 
-def _as_it_is(finding: Finding) -> Finding:
+def _as_it_is(finding: Finding, *, of_requests: bool = False) -> Finding:  # noqa: ARG001 - of `Explained`
     return finding
 
 

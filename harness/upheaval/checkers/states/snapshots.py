@@ -29,7 +29,16 @@ from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, can_re
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.states.state_diff import state_difference
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import OWN_SYSTEM, STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
+from upheaval.records import (
+    OWN_SYSTEM,
+    STANDBY,
+    Manifest,
+    MemberFolder,
+    Payloads,
+    RunFolder,
+    companion_folders,
+    read_origin,
+)
 from upheaval_node.errors import DecodeError
 
 _MODULE_ID: Final = -1
@@ -94,7 +103,7 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
         return [NotApplicable(Promise.STATES_AGREE, _NO_SNAPSHOT), replayed_alone]
     log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
-    agree = _states_agree(found, expected, log, manifest.service, own)
+    agree = _states_agree(found, expected, log, manifest.service, own, Payloads.of(run))
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
     replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
@@ -123,9 +132,11 @@ class _Own:
         states = [each.state for each in self.services if each.service_id == REPLAYED_SERVICE]
         return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
 
-    def explained(self, finding: Finding) -> Finding:
-        """With the reason why states differ at its position."""
+    def explained(self, finding: Finding, *, of_requests: bool = False) -> Finding:
+        """With the reason why states differ at its position, or what replays offer and schedule."""
         assert finding.position is not None
+        if of_requests:
+            return replace(finding, explanation=explain(self.replay, finding.position, compares_requests=True))
         states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
         recorded = [
             RecordedState(each.owner, each.member_id, self.replay.form(each.hash), each.state)
@@ -182,6 +193,7 @@ def _states_agree(
     log: Sequence[LoggedMessage],
     service: str,
     own: _Own | None,
+    payloads: Payloads,
 ) -> Result:
     groups: dict[tuple[int, int], list[ServiceSnapshot]] = {}
     for snapshot in found.services:
@@ -197,7 +209,7 @@ def _states_agree(
         right = expected.get(position) if service_id == REPLAYED_SERVICE else None
         wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
-        where += f"; {_compared(group)}"
+        where += f"; {_compared(group, payloads)}"
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
@@ -240,12 +252,12 @@ def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
     return None
 
 
-def _compared(group: Sequence[ServiceSnapshot]) -> str:
+def _compared(group: Sequence[ServiceSnapshot], payloads: Payloads) -> str:
     """Of one that most of them agree with, and of the first that does not."""
     counts = Counter(each.hash for each in group)
     usual = max(group, key=lambda each: counts[each.hash])
     other = next(each for each in group if each.hash != usual.hash)
-    return state_difference(usual.state, other.state, (usual.owner, other.owner))
+    return state_difference(usual.state, other.state, (usual.owner, other.owner), payloads)
 
 
 def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, ...]:

@@ -7,26 +7,42 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from upheaval.records import Json
+from upheaval.records import Json, Payloads
+from upheaval_node.sbe import SbeError
+from upheaval_node.sbe.schema import message_type
+from upheaval_node.sbe.values import json_of
 
 JSON_MAX: Final = 4 << 20
 """Longer states are not read as JSON."""
 VALUE_MAX: Final = 60
 """Characters of a value that are shown."""
+TEXT_MAX: Final = 400
+"""Characters of a message of a schema that are shown."""
+_PLAIN: Final = Payloads()
 _AROUND: Final = 16
 """Bytes that are shown before the first one that differs."""
 
 _Path = tuple[str | int, ...]
 
 
-def state_difference(one: Sequence[bytes], other: Sequence[bytes], names: tuple[str, str]) -> str:
-    """Where `one` and `other`, the states of those two, differ. They must."""
+def state_difference(
+    one: Sequence[bytes], other: Sequence[bytes], names: tuple[str, str], payloads: Payloads = _PLAIN
+) -> str:
+    """Where `one` and `other`, the states of those two, differ. They must.
+
+    Where `payloads` have a schema, its messages are compared by field.
+    """
     number = _common(one, other)
     if number in (len(one), len(other)):
-        return f"{names[0]} wrote {len(one)} messages, {names[1]} {len(other)}, those of both are equal"
+        more = max(one, other, key=len)[number]
+        first = "" if payloads.schema is None else f"; {payloads.text(more)[:TEXT_MAX]} is the first of one alone"
+        return f"{names[0]} wrote {len(one)} messages, {names[1]} {len(other)}, those of both are equal{first}"
     ours, theirs = one[number], other[number]
     offset = _common(ours, theirs)
     where = f"byte {offset} of message {number + 1} is the first that differs"
+    by_field = _by_field(ours, theirs, names, payloads)
+    if by_field:
+        return f"{where}; {by_field}"
     for a, b in ((ours, theirs), (b"".join(one), b"".join(other))):
         told = _by_json(a, b, names)
         if told:
@@ -39,6 +55,28 @@ def _common(one: Sequence[object], other: Sequence[object]) -> int:
     """How much both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _by_field(one: bytes, other: bytes, names: tuple[str, str], payloads: Payloads) -> str:
+    """Empty for what is no message of a schema."""
+    schema = payloads.schema
+    if schema is None:
+        return ""
+    try:
+        ours, theirs = schema.decode(one), schema.decode(other)
+    except SbeError:
+        return ""
+    name = message_type(ours).name
+    first = _first(json_of(ours), json_of(theirs)) if name == message_type(theirs).name else None
+    if first is None:
+        texts = [
+            f"{payloads.text(message)[:TEXT_MAX]} in {owner}"
+            for owner, message in zip(names, (one, other), strict=True)
+        ]
+        return " and ".join(texts)
+    path, a, b = first
+    field = ".".join([name, *map(str, path)])
+    return f"{field} is {_value(a)} in {names[0]} and {_value(b)} in {names[1]}"
 
 
 def _by_json(one: bytes, other: bytes, names: tuple[str, str]) -> str:

@@ -1,0 +1,121 @@
+"""Whether what a session heard besides answers is what a replay of the log sends to it: once each, and in that order.
+
+A client writes answers and news down as it takes them, which is no common order: news may come before an answer or
+after it. So news are compared in their order, and both only by how often a text comes. Where no answer is known by its
+text, nothing is taken for one. This module knows values only.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+WINDOW: Final = 32 * 1024
+"""Bytes that a client may leave unread without back pressure: of more a service may rightly have given up some."""
+_FRAME: Final = 64
+"""Bytes of a message beside its payload, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a replay sends to a session: the text as records have it, and the position of the entry that it is about."""
+
+    text: str
+    position: int
+    leader: int
+    """The member that led then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """The first thing that a session heard otherwise, in words, with the position and the leader of the entry."""
+
+    detail: str
+    position: int | None = None
+    leader: int | None = None
+
+
+def first_unexplained(
+    sent: Sequence[Sent], news: Sequence[str], answers: Sequence[str], *, has_all: bool
+) -> Unexplained | None:
+    """What one session heard otherwise than `sent`; None where all is explained.
+
+    `has_all`: nothing came between leader and client, so between two messages that it heard it heard all.
+    """
+    heard = Counter(news) + Counter(answers)
+    places = _places(sent)
+    return (
+        _strange(news, places)
+        or _repeated(news, heard, places)
+        or _out_of_order(sent, news, places)
+        or (_missing(sent, news, heard) if has_all and _fits(sent) else None)
+    )
+
+
+def _places(sent: Sequence[Sent]) -> Mapping[str, Sequence[Sent]]:
+    places: dict[str, list[Sent]] = {}
+    for each in sent:
+        places.setdefault(each.text, []).append(each)
+    return places
+
+
+def _strange(news: Sequence[str], places: Mapping[str, Sequence[Sent]]) -> Unexplained | None:
+    strange = next((text for text in news if text not in places), None)
+    if strange is None:
+        return None
+    return Unexplained(f"heard {strange!r}, which a replay of the log does not send to it")
+
+
+def _repeated(news: Sequence[str], heard: Counter[str], places: Mapping[str, Sequence[Sent]]) -> Unexplained | None:
+    text = next((text for text in news if heard[text] > len(places[text])), None)
+    if text is None:
+        return None
+    last = places[text][-1]
+    detail = f"heard {text!r} {heard[text]} times, and a replay sends it {len(places[text])} times"
+    return Unexplained(f"{detail}, the last time at position {last.position}", last.position, last.leader)
+
+
+def _out_of_order(
+    sent: Sequence[Sent], news: Sequence[str], places: Mapping[str, Sequence[Sent]]
+) -> Unexplained | None:
+    before = -1
+    for text, index in zip(news, _earliest(sent, news), strict=False):
+        if index is None:
+            last, other = places[text][-1], sent[before]
+            detail = f"heard {text!r} after {other.text!r}, and a replay sends it at position {last.position}"
+            return Unexplained(f"{detail}, before the other at position {other.position}", last.position, last.leader)
+        before = index
+    return None
+
+
+def _earliest(sent: Sequence[Sent], news: Sequence[str]) -> Iterator[int | None]:
+    """The index at which each message was sent at the earliest; ends with None for one that was not sent by then."""
+    index = -1
+    for text in news:
+        following = (number for number in range(index + 1, len(sent)) if sent[number].text == text)
+        found = next(following, None)
+        yield found
+        if found is None:
+            return
+        index = found
+
+
+def _missing(sent: Sequence[Sent], news: Sequence[str], heard: Counter[str]) -> Unexplained | None:
+    """Between the first one at its latest and the last one at its earliest."""
+    if not news:
+        return None
+    *_, last = _earliest(sent, news)
+    *_, first = _earliest(sent[::-1], news[::-1])
+    assert first is not None
+    assert last is not None
+    between = sent[len(sent) - 1 - first : last + 1]
+    counts = Counter(each.text for each in between)
+    lost = next((each for each in between if counts[each.text] > heard[each.text]), None)
+    if lost is None:
+        return None
+    detail = f"did not hear {lost.text!r}, which a replay sends at position {lost.position}"
+    return Unexplained(f"{detail}, and heard what comes before and after it", lost.position, lost.leader)
+
+
+def _fits(sent: Sequence[Sent]) -> bool:
+    return sum(len(each.text) + _FRAME for each in sent) <= WINDOW

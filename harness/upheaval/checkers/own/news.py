@@ -1,0 +1,100 @@
+"""Judges what sessions of a custom service heard besides answers, by copies of the service that read the log."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upheaval.checkers.own.heard import Sent, Unexplained, first_unexplained
+from upheaval.checkers.own.own_replay import CannotReplay, ask, why_no_service
+from upheaval.checkers.own.replay_process import Order, Task
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Manifest, Operation, Outcome, RunFolder, Stray
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What clients wrote down: calls with their answers, and the messages that answered none, in their order."""
+
+    calls: Sequence[Operation]
+    strays: Sequence[Stray]
+
+    def news(self) -> Mapping[int, Sequence[str]]:
+        """By session."""
+        heard: dict[int, list[str]] = {}
+        for stray in self.strays:
+            if stray.text is not None:
+                heard.setdefault(stray.session, []).append(stray.text)
+        return heard
+
+    def answers(self, session: int) -> Sequence[str]:
+        """All that may have been heard in that session as an answer."""
+        calls = (call for call in self.calls if call.outcome is Outcome.OK and call.session in (session, None))
+        return [call.result for call in calls if isinstance(call.result, str)]
+
+
+def check_news(
+    run: RunFolder, manifest: Manifest, heard: Heard, log_member: int, log_end: int, *, has_faults: bool
+) -> Finding | str:
+    """The finding, or why nothing that a session heard was judged."""
+    news = heard.news()
+    if not news:
+        return "no session heard anything but answers to its calls"
+    why = "the members run more than one service" if manifest.more_services else why_no_service(run, manifest)
+    if why:
+        return f"what sessions heard is not replayed: {why}"
+    source = str(Path(manifest.source).absolute())
+    order = Order(
+        manifest.service,
+        source,
+        str(run.path.absolute()),
+        log_member,
+        log_end,
+        (),
+        task=Task.EGRESS,
+        sessions=tuple(news),
+    )
+    try:
+        replayed = ask(order)
+    except CannotReplay as error:
+        return f"what sessions heard is not replayed: {error}"
+    if not replayed["is_steady"]:
+        return "two replays of the log send something else to sessions"
+    return _judged(heard, news, replayed, has_faults=has_faults)
+
+
+def _judged(
+    heard: Heard, news: Mapping[int, Sequence[str]], replayed: Mapping[str, Any], *, has_faults: bool
+) -> Finding:
+    has_all = not has_faults and len(replayed["terms"]) == 1
+    for session, texts in sorted(news.items()):
+        broken = _broken_in(session, texts, heard.answers(session), replayed, has_all=has_all)
+        if broken is not None:
+            who = "" if broken.leader is None else f", member {broken.leader} led"
+            members = () if broken.leader is None else (broken.leader,)
+            detail = f"session {session} {broken.detail}{who}"
+            return Finding(Promise.ANSWERED_ONCE, Verdict.INVALID, detail, members=members, position=broken.position)
+    count = sum(map(len, news.values()))
+    detail = f"{count} messages that {len(news)} sessions heard besides answers are those of a replay, in its order"
+    return Finding(Promise.ANSWERED_ONCE, Verdict.VALID, detail)
+
+
+def _broken_in(
+    session: int, texts: Sequence[str], answers: Sequence[str], replayed: Mapping[str, Any], *, has_all: bool
+) -> Unexplained | None:
+    """What neither a copy that follows nor one that leads explains: a leader alone may send."""
+    broken = None
+    for copy in ("egress", "as_leader"):
+        sent = list(_sent(replayed[copy].get(str(session), ()), replayed["terms"]))
+        broken = first_unexplained(sent, texts, answers, has_all=has_all)
+        if broken is None:
+            return None
+    return broken
+
+
+def _sent(egress: Iterable[tuple[str, int]], terms: Sequence[tuple[int, int]]) -> Iterable[Sent]:
+    """With the member that led at each position; `terms` has the positions at which one began, and its leader."""
+    for text, position in egress:
+        leader = next((leader for begin, leader in reversed(terms) if begin <= position), -1)
+        yield Sent(text, position, leader)
