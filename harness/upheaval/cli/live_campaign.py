@@ -70,7 +70,10 @@ def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
 def _failure(outcome: LiveOutcome) -> str:
     screen, report = screen_of(sys.stderr), outcome.report
     bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
-    blocks = [evidence_block(each.verdict, each.promise, (each.detail, *each.explained), screen) for each in bad]
+    blocks = [
+        evidence_block(finding.verdict, finding.promise, (finding.detail, *finding.explained), screen)
+        for finding in bad
+    ]
     return failed_seed(outcome.seed, blocks, shlex.join(["upheaval", "replay", outcome.folder]))
 
 
