@@ -17,6 +17,9 @@ from upheaval.runtimes.docker.engine import Client
 
 TIMEOUT_S = 400
 SUBNETS = "10.214.0.0/16"
+ATTEMPTS = 5
+TAKEN = ("overlaps with other one", "port is already allocated", "address already in use")
+"""What the engine says if another suite took the subnet or the port in between."""
 
 
 @pytest.fixture
@@ -60,11 +63,14 @@ def test_a_compose_file_that_it_prints_comes_up(
     printed = run(tmp_path, str(python.with_name("upheaval")), "compose", "1-member")
     assert printed.returncode == 0, printed.stderr
     (tmp_path / "compose.yaml").write_text(printed.stdout, encoding="utf-8")
-    (subnet,) = free_subnets(engine, SUBNETS, 1)
-    port = ports.member_ports(ports.choose_base_port(1), 0)[0]
-    settings = {"UPHEAVAL_SUBNET": subnet, "UPHEAVAL_PORT_0": str(port)}
     compose = ("docker", "compose", "-p", project)
-    up = run(tmp_path, *compose, "up", "--detach", "--wait", **settings)
+    for _ in range(ATTEMPTS):
+        (subnet,) = free_subnets(engine, SUBNETS, 1)
+        port = ports.member_ports(ports.choose_base_port(1), 0)[0]
+        settings = {"UPHEAVAL_SUBNET": subnet, "UPHEAVAL_PORT_0": str(port)}
+        up = run(tmp_path, *compose, "up", "--detach", "--wait", **settings)
+        if not any(reason in up.stderr for reason in TAKEN):
+            break
     assert up.returncode == 0, up.stderr
     down = run(tmp_path, *compose, "down", "--volumes", **settings)
     assert down.returncode == 0, down.stderr
