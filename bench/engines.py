@@ -84,8 +84,8 @@ def make_run(folder: Path, count: int) -> None:
             number, f, value, result = operations[turn]
             name, begin = "" if f.value == "echo" else f"key-{key}", len(built.operations) * 1000
             messages.append(session_message(encode_operation(number, f, name, value)))
-            told = (begin, begin + 500, Outcome.OK, result, None)
-            built.operations.append(Operation(number, len(built.operations) % SLOTS, f, name, value, *told))
+            rest = (begin, begin + 500, Outcome.OK, result, None)
+            built.operations.append(Operation(number, len(built.operations) % SLOTS, f, name, value, *rest))
             position += 1
     built.payloads = [messages, messages, messages]
     built.traces = [[line for line in lines if '"leadership_term_id":1' not in line] for lines in built.traces]
@@ -103,12 +103,12 @@ def copies(folder: Path, make: Callable[[Path], None], count: int) -> list[Path]
     """Of a run, under their own names."""
     first = folder / "0"
     make(first)
-    told = json.loads((first / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((first / "manifest.json").read_text(encoding="utf-8"))
     for number in range(1, count):
         copy = folder / str(number)
         shutil.copytree(first, copy, copy_function=os.link)
         (copy / "manifest.json").unlink()
-        (copy / "manifest.json").write_text(json.dumps({**told, "run_id": f"{told['run_id']}-{number}"}))
+        (copy / "manifest.json").write_text(json.dumps({**manifest, "run_id": f"{manifest['run_id']}-{number}"}))
     return [folder / str(number) for number in range(count)]
 
 
@@ -201,10 +201,10 @@ def apart(engine: str, master: str, lake: Path, folders: Sequence[Path]) -> Row:
             peak = max(peak, peak_mb())
             used = used | own_seconds()
             time.sleep(0.1)
-        told, _ = process.communicate()
+        output, _ = process.communicate()
     if process.returncode:
         return {"failed": process.returncode}
-    row: Row = json.loads(told)
+    row: Row = json.loads(output)
     if engine.endswith(WORKERS):
         row |= {"cpu_s": round(sum(used.values()) - sum(before.values()) - row["start_cpu_s"], 2), "peak_mb": peak}
     return row
@@ -223,9 +223,9 @@ def side_by_side(options: argparse.Namespace, folders: Sequence[Path], lake: Pat
                 settings = {**os.environ, "SPARK_WORKER_DIR": scratch, "PYSPARK_PYTHON": sys.executable}
                 workers = spark_master(Path(scratch), settings, 2, cores=1, memory="4g")
                 master = stack.enter_context(workers)
-            told = apart(engine, master, lake, folders)
-        print(f"{engine}: {told}", file=sys.stderr, flush=True)
-        found.setdefault(engine, []).append(told)
+            row = apart(engine, master, lake, folders)
+        print(f"{engine}: {row}", file=sys.stderr, flush=True)
+        found.setdefault(engine, []).append(row)
     return found
 
 

@@ -115,7 +115,7 @@ class LoadClient:
         self.cycle.run_until(lambda: load.is_idle, time.monotonic_ns() + 5 * S)
 
     def run(self, seconds: float) -> None:
-        """Load until its rate stands and for `seconds` after that, then wait for what is in flight."""
+        """Load until its rate is steady and for `seconds` after that, then wait for what is in flight."""
         load = self.load
         load.begin_ns = load.end_ns = NEVER_NS
         warm_up = WarmUp(time.monotonic_ns())

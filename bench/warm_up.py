@@ -1,4 +1,4 @@
-"""When a load is warm: its rate stands. A Java machine takes ten seconds and more to compile what runs often."""
+"""When a load is warm: its rate is steady. A Java machine takes ten seconds and more to compile what runs often."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ LIMIT_S: Final = 60
 
 
 class WarmUp:
-    """Told how much was answered, says when the rate of the last windows stands."""
+    """Counts answers by windows, and has whether the rate of the last ones is steady."""
 
     def __init__(self, begin_ns: int) -> None:
         self._end_ns = begin_ns + WINDOW_NS
@@ -22,16 +22,16 @@ class WarmUp:
         self._rates: list[float] = []
 
     def is_over(self, now_ns: int, answered: int) -> bool:
-        """Whether the rate stands, or the limit has passed. To be asked often: a window ends when it is asked next."""
+        """Whether the rate is steady, or the limit has passed. Call it often: a window ends at the next call."""
         if now_ns < self._end_ns:
             return False
         seconds = (now_ns - self._end_ns + WINDOW_NS) / S
         self._rates.append((answered - self._answered) / seconds)
         self._answered, self._end_ns = answered, now_ns + WINDOW_NS
-        return stands(self._rates) or now_ns >= self._limit_ns
+        return is_steady(self._rates) or now_ns >= self._limit_ns
 
 
-def stands(rates: list[float]) -> bool:
+def is_steady(rates: list[float]) -> bool:
     """Whether the last windows answered something, all of them about as much."""
     last = rates[-WINDOWS:]
     mean = sum(last) / max(1, len(last))

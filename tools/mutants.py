@@ -292,12 +292,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     drawn = draw(options.seed, options.count)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    told = (
+    earlier = (
         [json.loads(line) for line in options.out.read_text(encoding="utf-8").splitlines()]
         if options.out.exists()
         else []
     )
-    known = {tuple(line[name] for name in ("file", "start", "before", "after")): line for line in told}
+    known = {tuple(line[name] for name in ("file", "start", "before", "after")): line for line in earlier}
     missing = [mutant for mutant in drawn if mutant.key not in known]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         judge = Judge(Path(folder), tests=not options.no_tests)

@@ -19,7 +19,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  * Keeps a window of requests in flight on one session of an Aeron cluster, and prints answers a second and their
  * latencies: {@code WindowLoad INGRESS_ENDPOINTS REQUEST_HEX WINDOW WARM_UP_S SECONDS [RATE]}. Request and answer begin
  * with an id. With RATE, requests a second, each is sent at its time, and its latency counts from then. Without, the
- * measured time begins when the rate stands, as {@code bench/warm_up.py} has it, and not after WARM_UP_S.
+ * measured time begins when the rate is steady, as {@code bench/warm_up.py} has it, and not after WARM_UP_S.
  */
 public final class WindowLoad implements EgressListener {
     private static final long NONE = -1;
@@ -99,8 +99,8 @@ public final class WindowLoad implements EgressListener {
             run(cluster, idleStrategy);
             rates[number % WARM_UP_WINDOWS] = (answered - before) * 1e9 / (System.nanoTime() - startNs);
             final double mean = Arrays.stream(rates).average().orElse(0);
-            final boolean stands = Arrays.stream(rates).allMatch(rate -> Math.abs(rate - mean) <= WARM_UP_SPREAD * mean);
-            if (number + 1 >= WARM_UP_WINDOWS && mean > 0 && stands) {
+            final boolean isSteady = Arrays.stream(rates).allMatch(rate -> Math.abs(rate - mean) <= WARM_UP_SPREAD * mean);
+            if (number + 1 >= WARM_UP_WINDOWS && mean > 0 && isSteady) {
                 return;
             }
         }

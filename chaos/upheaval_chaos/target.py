@@ -370,7 +370,7 @@ class HostObserver(Protocol):
         """What the disk of the member has done and refused so far."""
 
     def has_room(self, member_id: int) -> bool:
-        """Whether the disk of the member takes bytes of someone else; nothing of them is left."""
+        """Whether the disk of the member takes bytes of another program; nothing of them is left."""
 
     def has_durable_log(self, member_id: int) -> bool:
         """Whether the log that the member records has bytes that were durable, by its own journal."""

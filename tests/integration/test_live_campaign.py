@@ -39,11 +39,11 @@ def test_a_seed_that_fails_leaves_its_run_and_says_what_was_broken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(tmp_path, "--planted", "message-delivered-twice") == 1
-    told = capsys.readouterr()
-    assert json.loads(told.out)["invalid"] == [SEED]
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["invalid"] == [SEED]
     kept = tmp_path / f"seed-{SEED}"
-    assert f"seed {SEED}:\ninvalid  linearizable [linearizable]\n" in told.err
-    assert f"again: upheaval replay {kept}" in told.err
+    assert f"seed {SEED}:\ninvalid  linearizable [linearizable]\n" in printed.err
+    assert f"again: upheaval replay {kept}" in printed.err
     assert verify_run(kept).verdict is Verdict.INVALID
     scenario, origin = read_origin(kept)
     assert (scenario.title, origin.seed, origin.planted) == (

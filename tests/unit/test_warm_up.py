@@ -1,8 +1,8 @@
-"""When the rate of a load stands, after which it is measured."""
+"""When the rate of a load is steady, after which it is measured."""
 
 import pytest
 
-from bench.warm_up import LIMIT_S, WarmUp, stands
+from bench.warm_up import LIMIT_S, WarmUp, is_steady
 from upheaval_node.types import S
 
 
@@ -18,7 +18,7 @@ from upheaval_node.types import S
     ],
 )
 def test_a_rate_stands_when_windows_in_a_row_are_about_equal(rates: list[float], expected: bool) -> None:
-    assert stands(rates) is expected
+    assert is_steady(rates) is expected
 
 
 def test_a_load_that_grows_is_warm_when_it_grows_no_more() -> None:

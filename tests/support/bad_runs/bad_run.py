@@ -21,7 +21,7 @@ STANDBY_RUN = "standby"
 """No scenario: a standby takes a snapshot for the members, who fetch it, and is stopped while the cluster goes on."""
 
 CALLS_RUN = "calls"
-"""No scenario: two clients of the bank ask, nobody does for `QUIET_S`, and they ask again."""
+"""No scenario: two clients of the bank ask, none does for `QUIET_S`, and they ask again."""
 QUIET_S = 8
 
 

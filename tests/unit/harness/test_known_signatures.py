@@ -95,9 +95,9 @@ def test_members_that_had_the_version_before_an_upgrade_count() -> None:
 def test_verdict_and_json_name_the_issue() -> None:
     (marked,) = recognised([finding(2147)], [BAD[2147]])
     assert marked.to_lines()[-1] == "  as Aeron issue 2147 does"
-    told = marked.to_fields()
-    assert told["known_issue"] == 2147
-    assert told["signature"] == {"rule": "earlier-term-counted", "role": "LEADER"}
+    fields = marked.to_fields()
+    assert fields["known_issue"] == 2147
+    assert fields["signature"] == {"rule": "earlier-term-counted", "role": "LEADER"}
     assert "known_issue" not in finding(2147).to_fields()
 
 

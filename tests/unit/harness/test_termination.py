@@ -1,4 +1,4 @@
-"""What is said of a cluster that was told to end, and whose members did not all."""
+"""The message about a cluster whose members did not all end when ordered to."""
 
 from collections.abc import Callable, Sequence
 

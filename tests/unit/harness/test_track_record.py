@@ -87,9 +87,9 @@ def test_what_cannot_be_run_does_not_lose_the_table(tmp_path: Path, capsys: pyte
 
 def test_the_page_has_a_row_for_each_version() -> None:
     done = [tries_of(bug, version, [CAUGHT, FINE]) for bug in KNOWN_BUGS for version in bug.versions]
-    told = rows(page(done, {}))
-    assert [(row[0], row[1].split()[0]) for row in told] == versions()
-    assert [row[2:5] for row in told[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
+    shown_rows = rows(page(done, {}))
+    assert [(row[0], row[1].split()[0]) for row in shown_rows] == versions()
+    assert [row[2:5] for row in shown_rows[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
 
 
 def test_the_page_says_where_the_members_were() -> None:
@@ -101,9 +101,9 @@ def test_the_page_says_where_the_members_were() -> None:
 
 def test_the_page_of_the_repository_is_of_this_table() -> None:
     text = (ROOT / "docs/track-record.md").read_text()
-    told = rows(text)
-    assert [(row[0], row[1].split()[0]) for row in told] == versions()
-    for row, known in zip(told, [bug for bug in KNOWN_BUGS for _ in bug.versions], strict=True):
+    shown_rows = rows(text)
+    assert [(row[0], row[1].split()[0]) for row in shown_rows] == versions()
+    for row, known in zip(shown_rows, [bug for bug in KNOWN_BUGS for _ in bug.versions], strict=True):
         assert f"| #{known.issue} | {known.what} | {known.fault} |\n" in text
         tries, found, valid = map(int, row[2:5])
         assert (found > 0) == row[1].endswith("(has it)"), row

@@ -1,7 +1,7 @@
 """The promise about answers that no operation waited for: they are late, and nothing else.
 
 A client writes them down (`strays.jsonl`). An operation is answered once, in the session that took it: what a new
-leader reads of the log of others it answers to nobody. What a custom service sends besides is compared with a replay.
+leader reads of the log of others it answers no client. What a custom service sends besides is compared with a replay.
 This module knows nothing of files.
 """
 

@@ -51,7 +51,7 @@ class _Service:
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
-    """Somebody asked at the beginning, still did at the end, and nobody was answered between."""
+    """Clients asked from the beginning to the end of the time, and none was answered."""
 
     begin_ns: int
     end_ns: int
@@ -274,7 +274,8 @@ class _Judge:
         silent_ns = end_ns - begin_ns
         idle = "" if leader.takes else " with a module that was not active"
         detail = (
-            f"nobody was answered for {silent_ns // MS} ms while clients asked, member {leader.member_id} led{idle}, "
+            f"no client was answered for {silent_ns // MS} ms while clients asked, "
+            f"member {leader.member_id} led{idle}, "
             f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - allowed_ns

@@ -108,12 +108,12 @@ class _Replays:
     def _of_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
         """Whatever is changed moves objects, too: where addresses make a difference, nothing else is known."""
         addresses = (Cause.ADDRESSES,)
-        found = self._causes([addresses, *_halves([each for each in CONDITIONS if each not in addresses])], usual)
-        return {Cause.ADDRESSES: found[Cause.ADDRESSES]} if Cause.ADDRESSES in found else found
+        by_cause = self._causes([addresses, *_halves([each for each in CONDITIONS if each not in addresses])], usual)
+        return {Cause.ADDRESSES: by_cause[Cause.ADDRESSES]} if Cause.ADDRESSES in by_cause else by_cause
 
     def _causes(self, groups: Iterable[_Group], usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
         """Those that make a difference alone, and the replay with each."""
-        found: dict[Cause, dict[str, Any]] = {}
+        by_cause: dict[Cause, dict[str, Any]] = {}
         left = list(groups)
         while left:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -125,13 +125,13 @@ class _Replays:
                 if len(group) > 1:
                     halves += _halves(group)
                 elif replayed is not None:
-                    found[group[0]] = replayed
-            left = [] if Cause.ADDRESSES in found else halves
-        return {cause: found[cause] for cause in Cause if cause in found}
+                    by_cause[group[0]] = replayed
+            left = [] if Cause.ADDRESSES in by_cause else halves
+        return {cause: by_cause[cause] for cause in Cause if cause in by_cause}
 
-    def _of_changes(self, found: Mapping[Cause, dict[str, Any]], usual: dict[str, Any]) -> Explanation:
-        causes = tuple(found)
-        return self._located(Explanation(causes), usual, found[causes[0]], replace(self._order, changed=causes[:1]))
+    def _of_changes(self, by_cause: Mapping[Cause, dict[str, Any]], usual: dict[str, Any]) -> Explanation:
+        causes = tuple(by_cause)
+        return self._located(Explanation(causes), usual, by_cause[causes[0]], replace(self._order, changed=causes[:1]))
 
     # --- what members did ---
 

@@ -54,8 +54,8 @@ def first_unexplained(
 
 def _places(sent: Sequence[Sent]) -> Mapping[str, Sequence[Sent]]:
     places: dict[str, list[Sent]] = {}
-    for each in sent:
-        places.setdefault(each.text, []).append(each)
+    for message in sent:
+        places.setdefault(message.text, []).append(message)
     return places
 
 
@@ -93,11 +93,11 @@ def _earliest(sent: Sequence[Sent], news: Sequence[str]) -> Iterator[int | None]
     index = -1
     for text in news:
         following = (number for number in range(index + 1, len(sent)) if sent[number].text == text)
-        found = next(following, None)
-        yield found
-        if found is None:
+        place = next(following, None)
+        yield place
+        if place is None:
             return
-        index = found
+        index = place
 
 
 def _missing(sent: Sequence[Sent], news: Sequence[str], heard: Counter[str]) -> Unexplained | None:
@@ -109,8 +109,8 @@ def _missing(sent: Sequence[Sent], news: Sequence[str], heard: Counter[str]) -> 
     assert first is not None
     assert last is not None
     between = sent[len(sent) - 1 - first : last + 1]
-    counts = Counter(each.text for each in between)
-    lost = next((each for each in between if counts[each.text] > heard[each.text]), None)
+    counts = Counter(message.text for message in between)
+    lost = next((message for message in between if counts[message.text] > heard[message.text]), None)
     if lost is None:
         return None
     detail = f"did not hear {lost.text!r}, which a replay sends at position {lost.position}"
@@ -118,4 +118,4 @@ def _missing(sent: Sequence[Sent], news: Sequence[str], heard: Counter[str]) -> 
 
 
 def _fits(sent: Sequence[Sent]) -> bool:
-    return sum(len(each.text) + _FRAME for each in sent) <= WINDOW
+    return sum(len(message.text) + _FRAME for message in sent) <= WINDOW

@@ -1,7 +1,7 @@
 """The process that runs a user's model and promises over the log of a run: `python -m` this module.
 
-It is told where the log lies and which answers clients got, by the position of their requests. It tells the first
-answer that is not that of the model, and what became of each promise.
+Its task names the log, and has the answers of clients by the position of their requests. It answers with the first
+answer that is not that of the model, and with the verdict on each promise.
 """
 
 import importlib
@@ -40,7 +40,8 @@ _OURS: Final = (
 )
 """What the names of files begin with that are no code of the user's."""
 
-Told = dict[str, Any]
+Fields = dict[str, Any]
+"""Of a task, or of an answer, as JSON has them."""
 
 
 class _Failed(Exception):
@@ -53,29 +54,29 @@ def load_model(name: str) -> type[Model | ClusteredService] | None:
         importlib.import_module(name)
         return None
     importlib.import_module(name.partition(":")[0])
-    found = find_named("model", name)
-    if not issubclass(found, Model | ClusteredService):
-        raise UsageError(f"model {name!r}: {found.__name__} is a subclass of neither Model nor ClusteredService")
-    return found
+    model = find_named("model", name)
+    if not issubclass(model, Model | ClusteredService):
+        raise UsageError(f"model {name!r}: {model.__name__} is a subclass of neither Model nor ClusteredService")
+    return model
 
 
-def _tell(told: Told) -> Told:
-    log = read_log(told["run"], told["member"], told["end"])
-    answers = {int(position): answer for position, answer in told["answers"].items()}
+def _answer(task: Fields) -> Fields:
+    log = read_log(task["run"], task["member"], task["end"])
+    answers = {int(position): answer for position, answer in task["answers"].items()}
     try:
-        model = load_model(told["model"])
-        if told["service"] and not told["why_no_service"]:
-            importlib.import_module(told["service"].partition(":")[0])
+        model = load_model(task["model"])
+        if task["service"] and not task["why_no_service"]:
+            importlib.import_module(task["service"].partition(":")[0])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises
         return {"why": str(error) if isinstance(error, UsageError) else shown_error(error)}
-    found: Told = {}
+    judgement: Fields = {}
     if model is not None:
-        found = judged(model, log, answers, told, Payloads.of(RunFolder(told["run"])))
+        judgement = judged(model, log, answers, task, Payloads.of(RunFolder(task["run"])))
     requests = [replace(request, answer=_bytes(answers.get(request.position))) for request in _requests(log)]
-    states = _states_of(told, log, {request.position: request for request in requests})
+    states = _states_of(task, log, {request.position: request for request in requests})
     return {
-        **found,
-        "promises": [judge(sentence, each, OwnRun(requests, states)) for sentence, each in PROMISES.items()],
+        **judgement,
+        "promises": [judge(sentence, promise, OwnRun(requests, states)) for sentence, promise in PROMISES.items()],
     }
 
 
@@ -83,17 +84,17 @@ def judged(
     model: type[Model | ClusteredService],
     log: Sequence[LoggedMessage],
     answers: Mapping[int, str],
-    told: Told,
+    task: Fields,
     payloads: Payloads = _PLAIN,
-) -> Told:
+) -> Fields:
     """The first answer that is wrong, or why nothing can be said from which position on, or how many are right."""
     if issubclass(model, ClusteredService):
-        found = _answers_of_service(model, log, answers, told)
+        compared = _answers_of_service(model, log, answers, task)
     else:
-        found = _answers_of_model(model, log, answers)
+        compared = _answers_of_model(model, log, answers)
     right = 0
     try:
-        for request, is_right, expected in found:
+        for request, is_right, expected in compared:
             if not is_right:
                 got = _bytes(answers[request.position])
                 wrong = {"position": request.position, "request": shown_value(request.payload, payloads)}
@@ -127,21 +128,21 @@ def _answers_of_model(
 
 
 def _answers_of_service(
-    model: type[ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], told: Told
+    model: type[ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], task: Fields
 ) -> Iterator[tuple[Request, bool, Any]]:
     """Its answer is the first thing that the session hears from the request on, or anything up to its next one."""
-    if told["why_no_service"]:
-        raise _Failed(f"the service as its own model: {told['why_no_service']}", None)
+    if task["why_no_service"]:
+        raise _Failed(f"the service as its own model: {task['why_no_service']}", None)
     replay = _replay(f"{model.__module__}:{model.__qualname__}", hears=True)
     open_requests: dict[int, Request] = {}
     heard: dict[int, list[bytes]] = defaultdict(list)
 
     def settled(session_id: int) -> Iterator[tuple[Request, bool, Any]]:
         heard[session_id] += replay.heard(session_id)
-        request, told_it = open_requests.pop(session_id, None), heard.pop(session_id)
+        request, texts = open_requests.pop(session_id, None), heard.pop(session_id)
         if request is not None and request.position in answers:
-            expected = told_it[0] if told_it else "nothing"
-            yield request, _bytes(answers[request.position]) in told_it, expected
+            expected = texts[0] if texts else "nothing"
+            yield request, _bytes(answers[request.position]) in texts, expected
 
     for message in log:
         if is_request(message):
@@ -172,16 +173,16 @@ def _closed_session(message: LoggedMessage) -> int | None:
 # --- promises ---
 
 
-def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Told:
+def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Fields:
     """Whether a promise is `kept`: None for one of which nothing is known."""
     kept: bool | None = True
     detail = ""
     try:
-        said = own(run)
-        if said is False:
+        value = own(run)
+        if value is False:
             kept, detail = False, "it returned False"
-        elif said is not None and said is not True:
-            kept, detail = None, f"it returned {shown_value(said)}: expected nothing, True or False"
+        elif value is not None and value is not True:
+            kept, detail = None, f"it returned {shown_value(value)}: expected nothing, True or False"
     except AssertionError as error:
         kept, detail = False, shown_error(error)
     except _Failed as failed:
@@ -196,12 +197,12 @@ def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Told:
 
 
 def _states_of(
-    told: Told, log: Sequence[LoggedMessage], requests: Mapping[int, Request]
+    task: Fields, log: Sequence[LoggedMessage], requests: Mapping[int, Request]
 ) -> Callable[[], Iterator[tuple[Request, Any]]]:
     def states() -> Iterator[tuple[Request, Any]]:
-        if told["why_no_service"]:
-            raise _Failed(f"the service's states: {told['why_no_service']}", None)
-        replay = _replay(told["service"], hears=False)
+        if task["why_no_service"]:
+            raise _Failed(f"the service's states: {task['why_no_service']}", None)
+        replay = _replay(task["service"], hears=False)
         for message in log:
             replay.apply(message)
             if message.position in requests:
@@ -263,4 +264,4 @@ def shown_error(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    answer_once(_tell)
+    answer_once(_answer)

@@ -29,7 +29,7 @@ class TermLogs:
         self.bases: dict[int, Mark] = {}
         self.committed: dict[int, Mark] = {}
         self._roles: dict[int, str] = {}
-        """By term, of whoever called that position committed."""
+        """By term, of the members that called that position committed."""
 
     def begin(self, event: MemberEvent, term: int, base: int) -> None:
         """An event tells where a term begins."""
