@@ -100,4 +100,5 @@ def _known(finding: Finding, versions: Sequence[str]) -> KnownSignature | None:
 def _versions(systems: Iterable[str]) -> list[str]:
     """Without what is no version: a manifest may have any text."""
     named = (system.partition(":") for system in systems)
-    return [version for name, _, versions in named if name == AERON for version in versions.split(",") if is_version(version)]
+    versions = [version for name, _, versions in named if name == AERON for version in versions.split(",")]
+    return [version for version in versions if is_version(version)]
