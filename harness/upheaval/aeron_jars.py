@@ -66,8 +66,14 @@ def canonical_version(text: str = "") -> str:
 
 
 def versions_of(text: str) -> tuple[str, ...]:
-    """The canonical versions that a text with commas names, one a member; a single one is that of all members."""
-    return tuple(map(canonical_version, text.split(",")))
+    """The canonical versions that a text with commas names, one a member; a single one is that of all members.
+
+    Raises `UsageError` as `canonical_version` does, and where one of several is empty.
+    """
+    versions = text.split(",")
+    if len(versions) > 1 and "" in versions:
+        raise UsageError(f"versions {text!r} of aeron: one is missing beside a comma")
+    return tuple(map(canonical_version, versions))
 
 
 def is_version(text: str) -> bool:

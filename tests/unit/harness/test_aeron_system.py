@@ -46,6 +46,7 @@ def plan(folder: Path, names: dict[str, str] | None = None) -> MemberPlan:
     ("spec", "says"),
     [
         (replace(AERON, system="aeron:1.5l.0"), "unknown version '1.5l.0' of aeron: use one like 1.51.0, .*'1.51.0'"),
+        (replace(AERON, system="aeron:1.49.3,,"), "versions '1.49.3,,' of aeron: one is missing beside a comma"),
         (replace(AERON, system="aeron:1.43.0"), "Aeron 1.43.0 is too old: members run on 1.44.1 and later"),
         (replace(AERON, components="split", more_services=("timers",)), "components split: a member has one service"),
         (replace(AERON, tls="/certificates"), "has no TLS"),
