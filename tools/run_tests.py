@@ -84,8 +84,8 @@ SUITES = (
 def environment() -> dict[str, str]:
     """That of this process, in which Python may cache bytecode.
 
-    Suites start thousands of interpreters. One that compiles a member's modules needs 0.3 s of a processor to begin,
-    one that reads them compiled 0.17 s. Images of containers often have the cache switched off.
+    Suites start thousands of interpreters, and without the cache each compiles a member's modules anew. Images of
+    containers often have it switched off.
     """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 

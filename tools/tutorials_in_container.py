@@ -30,6 +30,7 @@ from upheaval.cli.tables import table  # noqa: E402
 from upheaval.images.bases import require_base  # noqa: E402
 from upheaval.images.catalogue import DEBIAN_SUITE, DebianBase  # noqa: E402
 from upheaval.runtimes.docker.engine import Client, connected  # noqa: E402
+from upheaval_node.suggestions import did_you_mean  # noqa: E402
 
 WHEELS: Final = "/wheels"
 MAVEN: Final = "/root/.m2"
@@ -46,6 +47,8 @@ PIP: Final = {
 PYTHON: Final = ("python3", "python3-venv")
 JAVA: Final = (*PYTHON, "openjdk-17-jdk-headless", "maven")
 OF_AERON: Final = ("1.51.0", "1.49.3")
+LEFT_OUT: Final = frozenset({"nightly", "spark"})
+"""Marks of blocks that take what the page does not ask of its reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,6 @@ class Tutorial:
 
     page: str
     packages: tuple[str, ...]
-    left_out: frozenset[str] = frozenset({"nightly", "spark"})
 
     @property
     def name(self) -> str:
@@ -69,7 +71,7 @@ class Tutorial:
 
     def steps(self) -> list[PageBlock]:
         """Its files and blocks of commands, in the order of the page."""
-        blocks = [b for b in page_blocks() if b.page == self.page and not self.left_out & b.marks.keys()]
+        blocks = [b for b in page_blocks() if b.page == self.page and not LEFT_OUT & b.marks.keys()]
         return [block for block in blocks if "file" in block.marks or block.language == "sh"]
 
 
@@ -176,12 +178,13 @@ def follow(client: Client, tutorial: Tutorial, wheel: str, mounts: dict[Path, st
 def main(arguments: list[str] | None = None) -> int:
     """Returns 0 if every command of every tutorial succeeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known = ", ".join(tutorial.name for tutorial in TUTORIALS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{known} (default: all)")
+    known = [tutorial.name for tutorial in TUTORIALS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(known)} (default: all)")
     names = parser.parse_args(arguments).names
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        parser.error(f"unknown tutorial {unknown[0]!r}: use {', '.join(known)}{did_you_mean(unknown[0], known)}")
     chosen = [tutorial for tutorial in TUTORIALS if not names or tutorial.name in names]
-    if not chosen or set(names) - {tutorial.name for tutorial in chosen}:
-        parser.error(f"unknown tutorial in {' '.join(names)}")
     rows, status = [["tutorial", "steps", "processor s", "minutes", "result"]], 0
     with tempfile.TemporaryDirectory() as folder, connected() as client:
         work, wheels, maven = (Path(folder, name) for name in ("work", "wheels", "maven"))

@@ -30,7 +30,7 @@ CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
 AERON_LABEL: Final = "upheaval.aeron"
 """The label of an image with the version of Aeron in it."""
 SERVICES_IN_IMAGE: Final = "/opt/aeron/services/*"
-"""Where an image that stands on ours has the jars of its service."""
+"""Where an image that is built on ours has the jars of its service."""
 IN_IMAGE: Final = "/opt/aeron"
 _SOURCES: Final = "images/aeron"
 READY_MADE: Final = "member-classes"
@@ -107,7 +107,7 @@ def java_command(version: str, program: str, *arguments: str, services: Sequence
 
 
 def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-    """The same for what lies there, with more options of Java's. Raises `EnvironmentFault` without Java."""
+    """What runs a class of a class path, with more options of Java's. Raises `EnvironmentFault` without Java."""
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")

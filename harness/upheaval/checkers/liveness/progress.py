@@ -216,7 +216,7 @@ class _Judge:
         services: Sequence[_Service],
         troubles: Sequence[Trouble],
         stalls: Mapping[int, Sequence[tuple[int, int]]],
-        faults: Sequence[FaultRecord] = (),
+        faults: Sequence[FaultRecord],
     ) -> None:
         self.missed: list[Finding] = []
         # Even a change of leader takes no longer, and here none is needed.
