@@ -131,6 +131,11 @@ class FaultDriver:
         """The names of the faults that were not left out, whether anything shows their effect or not."""
         return self._injections.keys()
 
+    @property
+    def active(self) -> AbstractSet[str]:
+        """The names of the faults that are there now."""
+        return self._active.keys()
+
     def holds_down(self, member_id: int) -> bool:
         """Whether a fault is there that keeps this member from running: only its healing starts it."""
         injections = [active.injection for active in self._active.values()]

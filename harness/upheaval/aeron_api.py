@@ -6,11 +6,14 @@ of its work. This reads class files as the Java Virtual Machine Specification ha
 
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from upheaval.errors import UsageError
 
 _MAGIC: Final = 0xCAFEBABE
 _UTF8, _CLASS, _FIELD, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 1, 7, 9, 10, 11, 12
@@ -74,6 +77,14 @@ def parse_class(content: bytes) -> ClassFile:
     reader = _Reader(content)
     if reader.number(4) != _MAGIC:
         raise ValueError("no class file")
+    try:
+        return _parsed(reader)
+    except (KeyError, struct.error) as error:
+        raise ValueError("a class file that names a constant which it has not") from error
+
+
+def _parsed(reader: _Reader) -> ClassFile:
+    """What comes after the magic number."""
     reader.take(4)
     constants = _constants(reader)
 
@@ -101,7 +112,10 @@ def parse_class(content: bytes) -> ClassFile:
 
 
 def missing_of(classes: Path, jar: Path) -> str:
-    """The first thing of Aeron's that the classes below a folder need and the jar has not, for people; empty: none."""
+    """The first thing of Aeron's that the classes below a folder need and the jar has not, for people; empty: none.
+
+    Raises `UsageError` for a jar with a class that cannot be read.
+    """
     ours = {parsed.name: parsed for parsed in map(parse_class, _class_files(classes))}
     with zipfile.ZipFile(jar) as archive:
         names = set(archive.namelist())
@@ -110,7 +124,13 @@ def missing_of(classes: Path, jar: Path) -> str:
         def find(name: str) -> ClassFile | None:
             if name in ours:
                 return ours[name]
-            return parse_class(archive.read(f"{name}.class")) if f"{name}.class" in names else None
+            file = f"{name}.class"
+            if file not in names:
+                return None
+            try:
+                return parse_class(archive.read(file))
+            except (ValueError, zipfile.BadZipFile, zlib.error) as error:
+                raise UsageError(f"{jar}: cannot read {file}: {error}") from error
 
         return next((lack for _, parsed in sorted(ours.items()) for lack in _lacks(parsed, find)), "")
 

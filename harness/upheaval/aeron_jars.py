@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -55,7 +56,7 @@ def canonical_version(text: str = "") -> str:
     """
     if not text:
         return USUAL_VERSION
-    if _VERSION.fullmatch(text):
+    if is_version(text):
         _require_new_enough(text, f"Aeron {text}")
         return take_jar(_in_maven(text)) if text.endswith(_SNAPSHOT) else text
     if not Path(text).exists() and os.sep not in text and not text.endswith(".jar"):
@@ -67,6 +68,11 @@ def canonical_version(text: str = "") -> str:
 def versions_of(text: str) -> tuple[str, ...]:
     """The canonical versions that a text with commas names, one a member; a single one is that of all members."""
     return tuple(map(canonical_version, text.split(",")))
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version, of Maven or of a jar in the cache."""
+    return _VERSION.fullmatch(text) is not None
 
 
 def order_of(version: str) -> tuple[int, int, int]:
@@ -112,7 +118,7 @@ def take_jar(path: Path) -> str:
         raise UsageError(f"{file}: {error.strerror}") from error
     pinned = next((version for version, known in SHA256.items() if digest == known), None)
     version = pinned or f"{_version_in(file)}@{digest[:_DIGEST_LENGTH]}"
-    if _VERSION.fullmatch(version) is None:
+    if not is_version(version):
         raise UsageError(f"{file} has no version like {USUAL_VERSION} in its manifest: it is no jar aeron-all")
     _require_new_enough(version, f"{file}, Aeron {version.partition('@')[0]},")
     if not jar_path(version).exists() or digest_of(jar_path(version)) != digest:
@@ -167,7 +173,7 @@ def _version_in(file: Path) -> str:
         with zipfile.ZipFile(file) as archive:
             names = set(archive.namelist())
             manifest = archive.read(_MANIFEST).decode(errors="replace") if _MANIFEST in names else ""
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError) as error:
         raise UsageError(f"{file} is no jar: {error}") from error
     missing = [name for name in _HAS if name not in names]
     if missing:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from upheaval.aeron_jars import order_of
+from upheaval.aeron_jars import is_version, order_of
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Finding, Verdict
@@ -98,5 +98,7 @@ def _known(finding: Finding, versions: Sequence[str]) -> KnownSignature | None:
 
 
 def _versions(systems: Iterable[str]) -> list[str]:
+    """Without what is no version: a manifest may have any text."""
     named = (system.partition(":") for system in systems)
-    return [version for name, _, versions in named if name == AERON for version in versions.split(",") if version]
+    versions = [version for name, _, versions in named if name == AERON for version in versions.split(",")]
+    return [version for version in versions if is_version(version)]

@@ -168,18 +168,19 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
     stage.open(say)
     target = stage.target
     driver = driver or FaultDriver(target, stage.record_fault)
-    faults = _Faults(Witnesses(target, scenario.cluster.service, is_on=scenario.witnesses))
+    witnesses = Witnesses(target, scenario.cluster.service, is_on=scenario.witnesses)
     try:
         driver.last_event_ns = target.now_ns()
         say(f"member {target.leader()} leads; load begins")
         begin_ns = driver.last_event_ns
         for step in scenario.steps:
-            faults.take_witness_before(step)
+            _take_witness_before(step, driver, witnesses)
             if isinstance(step, WaitTime):
                 target.let_pass(max(begin_ns + step.since_load_ns - target.now_ns(), 0) / S)
             else:
                 _do(step, target, driver, say)
-            faults.note(step)
+            if isinstance(step, Heal | End):
+                witnesses.note_heal()
         driver.heal_all()
         _wait_leader(target, None)
         counts = stage.end_load()
@@ -189,28 +190,10 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
         driver.give_up()
 
 
-class _Faults:
-    """Which faults there are after each step, so that witnesses are taken where there is none."""
-
-    def __init__(self, witnesses: Witnesses) -> None:
-        self._witnesses = witnesses
-        self._active: set[str] = set()
-        self._had_any = False
-
-    def take_witness_before(self, step: Step) -> None:
-        """Before the first fault, and once the members are well after one."""
-        if not self._active and (self._had_any or isinstance(step, Inject | Begin)):
-            self._witnesses.take_if_due()
-
-    def note(self, step: Step) -> None:
-        """What the step changed."""
-        match step:
-            case Inject(name) | Begin(name):
-                self._had_any = True
-                self._active.add(name)
-            case Heal(name) | End(name):
-                self._active.discard(name)
-                self._witnesses.note_heal()
+def _take_witness_before(step: Step, driver: FaultDriver, witnesses: Witnesses) -> None:
+    """Before the first fault, and once the members are well after one."""
+    if not driver.active and (driver.begun or isinstance(step, Inject | Begin)):
+        witnesses.take_if_due()
 
 
 def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:

@@ -62,6 +62,7 @@ from upheaval.records.origin import Origin as Origin, read_origin as read_origin
 from upheaval.records.own_source import code_digest as code_digest, source_digest as source_digest
 from upheaval.records.owned_folder import abandoned_folders as abandoned_folders, owned_folder as owned_folder
 from upheaval.records.payloads import (
+    AS_TEXT as AS_TEXT,
     SCHEMA_FILE as SCHEMA_FILE,
     Payloads as Payloads,
     printable as printable,

@@ -41,6 +41,10 @@ class Payloads:
             return f"0x{bytes(payload[:BYTES_MAX]).hex()}{more}, no message of the schema: {error}"
 
 
+AS_TEXT: Final = Payloads()
+"""Of runs without a schema."""
+
+
 def printable(text: str) -> str:
     """With escapes for what cannot be printed in one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from upheaval.checkers.verdict import Finding
 from upheaval.errors import HarnessError
 from upheaval.records import Operation, RunFolder
 from upheaval.report.figures import FaultFigures, duration, extent_of
-
-_NS_PER_S: Final = 1_000_000_000
+from upheaval_node.types import S
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,7 @@ class Moment:
     """Whether it is that of the operation itself, and not that of the first answer from its position on."""
 
     def __str__(self) -> str:
-        return f"{'' if self.is_exact else 'about '}{self.ns / _NS_PER_S:.3f} s into the run"
+        return f"{'' if self.is_exact else 'about '}{self.ns / S:.3f} s into the run"
 
 
 class Moments:

@@ -18,12 +18,12 @@ from upheaval.report.elections import Election, log_of, votes_of
 from upheaval.report.figures import CatchUp, FaultFigures, Figures, duration
 from upheaval.report.moments import Moment, beside_fault
 from upheaval.report.scene import Scene
+from upheaval_node.types import S
 
 ELECTIONS_DRAWN: Final = 30
 """The page shall not grow with a run that elects for ever: `upheaval elections RUN N` has the rest."""
 SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "time_line.js", "details.js", "page.js"))
 """What runs in the page: uPlot, and our own."""
-NS_PER_S: Final = 1_000_000_000
 _NO_MOMENTS: Final[Mapping[Finding, Moment]] = MappingProxyType({})
 _MARKS = {Verdict.VALID: "✓", Verdict.INVALID: "✗", Verdict.UNKNOWN: "?", Verdict.TIMEOUT: "…"}
 _BAD: Final = {Verdict.INVALID: "broken", Verdict.UNKNOWN: "unknown", Verdict.TIMEOUT: "timed out"}
@@ -93,7 +93,7 @@ def _rank(moment: Moment | None) -> tuple[bool, bool, int]:
 
 
 def _link_to(moment: Moment) -> str:
-    return f'<a href="#t={moment.ns / NS_PER_S:.6f}">{escape(str(moment))}</a>'
+    return f'<a href="#t={moment.ns / S:.6f}">{escape(str(moment))}</a>'
 
 
 def _command(command: str) -> str:

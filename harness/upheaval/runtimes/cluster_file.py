@@ -136,7 +136,10 @@ def require_usable(folder: Path) -> None:
 
 
 def require_room(folder: Path) -> None:
-    """Raises `EnvironmentFault` where a run could not be written: what it did would be lost at its end."""
+    """Raises `EnvironmentFault` where a run could not be written: what it did would be lost at its end.
+
+    Raises `UsageError` for a name that is not UTF-8.
+    """
     name = str(folder.absolute())
     if not jsonfields.is_utf8(name):
         raise UsageError(f"the name of {name!a} is not UTF-8: give another folder")

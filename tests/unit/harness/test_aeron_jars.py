@@ -217,10 +217,22 @@ def test_what_classes_need_and_a_jar_lacks_is_named(
     assert lack(tmp_path, aeron(tmp_path / "a.jar", "1.52.0", **changes), member(*calls)) == says
 
 
-@pytest.mark.parametrize("content", [b"", b"\xca\xfe\xba\xbe", member()[:-20], b"x" * 40])
+NO_CONSTANTS = b"\xca\xfe\xba\xbe" + bytes(4) + b"\0\1" + bytes(2) + b"\0\7" + bytes(10)
+"""A class whose name is the seventh constant of none."""
+
+
+@pytest.mark.parametrize("content", [b"", b"\xca\xfe\xba\xbe", member()[:-20], b"x" * 40, NO_CONSTANTS])
 def test_bytes_that_are_no_class_are_refused(content: bytes) -> None:
-    with pytest.raises(ValueError, match=r"no class file|ends too early"):
+    with pytest.raises(ValueError, match=r"no class file|ends too early|names a constant which it has not"):
         parse_class(content)
+
+
+def test_a_jar_with_a_damaged_class_is_refused_by_name(tmp_path: Path) -> None:
+    library = aeron(tmp_path / "a.jar", "1.52.0")
+    with zipfile.ZipFile(library, "a") as archive:
+        archive.writestr("io/aeron/Damaged.class", NO_CONSTANTS)
+    with pytest.raises(UsageError, match=r"a\.jar: cannot read io/aeron/Damaged\.class: a class file that names"):
+        lack(tmp_path, library, member(("io/aeron/Damaged", BEGIN)))
 
 
 def lack(folder: Path, library: Path, *classes: bytes) -> str:

@@ -4,6 +4,7 @@ Records keep no common order of answers and news, so a message that came before 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,9 @@ def test_what_may_be_lost_on_the_way_is_not_missed() -> None:
     many = [Sent(str(number), number, 0) for number in range(WINDOW // 64)]
     heard = [each.text for each in many if each.position != 7]
     assert first_unexplained(many, heard, [], has_all=True) is None
+    long = [replace(each, text="\u00fc" * 300 + each.text) for each in many[:60]]
+    heard = [each.text for each in long if each.position != 7]
+    assert first_unexplained(long, heard, [], has_all=True) is None, "bytes count, and not characters"
 
 
 def keep(news: list[str]) -> list[str]:
@@ -91,7 +95,7 @@ def repeat(news: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("change", "verdict", "says"),
     [
-        (keep, Verdict.VALID, "messages that 1 sessions heard besides answers are those of a replay"),
+        (keep, Verdict.VALID, "messages of sessions besides answers are those of a replay, in its order (sessions: 1)"),
         (swap, Verdict.INVALID, "session 3 heard '0' after 'o0', and a replay sends it at position "),
         (drop, Verdict.INVALID, "session 3 did not hear "),
         (repeat, Verdict.INVALID, "session 3 heard "),

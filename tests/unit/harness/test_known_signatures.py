@@ -92,6 +92,11 @@ def test_members_that_had_the_version_before_an_upgrade_count() -> None:
     assert issues("aeron:1.53.0-SNAPSHOT@0123456789abcdef", finding(2147)) == [2147]
 
 
+def test_members_of_no_version_have_no_known_bug() -> None:
+    assert issues("aeron:of-my-own", finding(2147)) == [None]
+    assert issues("aeron:", finding(2147)) == [None]
+
+
 def test_verdict_and_json_name_the_issue() -> None:
     (marked,) = recognised([finding(2147)], [BAD[2147]])
     assert marked.to_lines()[-1] == "  as Aeron issue 2147 does"

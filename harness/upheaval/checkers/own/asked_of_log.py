@@ -15,9 +15,9 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
-from upheaval.checkers.own.cuts import PLAIN, shown
+from upheaval.checkers.own.cuts import shown
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
-from upheaval.records import Payloads
+from upheaval.records import AS_TEXT, Payloads
 
 LATE_MS: Final = 2_500
 """How long the log may go on in one term until it has what was asked for."""
@@ -49,7 +49,7 @@ def log_against_asked(
     *,
     has_other_services: bool = False,
     is_timed: bool = True,
-    payloads: Payloads = PLAIN,
+    payloads: Payloads = AS_TEXT,
 ) -> Unasked | None:
     """What the log lacks or has beyond what a copy asked for; None where it is right.
 

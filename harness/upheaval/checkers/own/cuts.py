@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Final
 
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
-from upheaval.records import Payloads
+from upheaval.records import AS_TEXT, Payloads
 from upheaval_node.ports import Buffer
 
 CUTS: Final = 9
@@ -30,8 +30,6 @@ _BINARY_HEADER: Final = 8
 _WORD: Final = re.compile(rb"[A-Za-z_]{2,}")
 _SHOWN: Final = 100
 _SHOWN_BY_FIELD: Final = 400
-PLAIN: Final = Payloads()
-"""Messages as text."""
 
 
 class Aspect(StrEnum):
@@ -123,7 +121,7 @@ def first_difference(
     cut: int,
     *,
     with_egress: bool = True,
-    payloads: Payloads = PLAIN,
+    payloads: Payloads = AS_TEXT,
 ) -> Difference | None:
     """Where the copy that began at `cut` did something else first; None where it did the same at each entry.
 
@@ -186,7 +184,7 @@ def _text(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...]
             return "closes no session"
 
 
-def shown(message: Buffer, payloads: Payloads = PLAIN) -> str:
+def shown(message: Buffer, payloads: Payloads = AS_TEXT) -> str:
     """The begin of a message, for people: by message and field where the run has a schema."""
     if payloads.schema is None:
         return repr(bytes(message).decode("utf-8", "backslashreplace")[:_SHOWN])

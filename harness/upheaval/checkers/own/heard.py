@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.records import answer_bytes
+
 WINDOW: Final = 32 * 1024
 """Bytes that a client may leave unread without back pressure: of more a service may rightly have given up some."""
 _FRAME: Final = 64
@@ -118,4 +120,4 @@ def _missing(sent: Sequence[Sent], news: Sequence[str], heard: Counter[str]) -> 
 
 
 def _fits(sent: Sequence[Sent]) -> bool:
-    return sum(len(message.text) + _FRAME for message in sent) <= WINDOW
+    return sum(len(answer_bytes(message.text)) + _FRAME for message in sent) <= WINDOW

@@ -11,7 +11,7 @@ from upheaval.checkers.own import cuts
 from upheaval.checkers.own.effects import Effects, Entry
 from upheaval.checkers.own.java_copies import CopyTrail, TakenState
 from upheaval.checkers.states.state_diff import state_difference
-from upheaval.records import Payloads
+from upheaval.records import AS_TEXT, Payloads
 
 WHOLE: Final = "one that read the whole log"
 _DIGITS: Final = 12
@@ -26,7 +26,7 @@ class Difference:
 
 
 def first_difference(
-    entries: Sequence[Entry], whole: CopyTrail, other: CopyTrail, *, hears: bool = True, payloads: Payloads = cuts.PLAIN
+    entries: Sequence[Entry], whole: CopyTrail, other: CopyTrail, *, hears: bool = True, payloads: Payloads = AS_TEXT
 ) -> Difference | None:
     """What `other` did otherwise than `whole`, which began at the first entry.
 

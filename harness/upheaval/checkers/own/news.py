@@ -76,7 +76,7 @@ def _judged(
             detail = f"session {session} {broken.detail}{who}"
             return Finding(Promise.ANSWERED_ONCE, Verdict.INVALID, detail, members=members, position=broken.position)
     count = sum(map(len, news.values()))
-    detail = f"{count} messages that {len(news)} sessions heard besides answers are those of a replay, in its order"
+    detail = f"{count} messages of sessions besides answers are those of a replay, in its order (sessions: {len(news)})"
     return Finding(Promise.ANSWERED_ONCE, Verdict.VALID, detail)
 
 

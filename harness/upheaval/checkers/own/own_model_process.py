@@ -21,7 +21,7 @@ from upheaval.checkers.own.own_process import answer_once
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage, Replay, is_request
 from upheaval.model import PROMISES, Model, OwnRun, PlainPromise, Request
-from upheaval.records import Payloads, RunFolder, answer_bytes, printable
+from upheaval.records import AS_TEXT, Payloads, RunFolder, answer_bytes, printable
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.named_classes import find_named
 from upheaval_node.protocol import cluster_messages as cm, session_header
@@ -31,7 +31,6 @@ from upheaval_node.service.api import ClusteredService
 MODULE: Final = "upheaval.checkers.own.own_model_process"
 _SHOWN: Final = 160
 _SHOWN_BY_FIELD: Final = 400
-_PLAIN: Final = Payloads()
 _OURS: Final = (
     str(Path(__file__).parents[1]),
     str(Path(upheaval_node.__file__ or "").parent),
@@ -85,7 +84,7 @@ def judged(
     log: Sequence[LoggedMessage],
     answers: Mapping[int, str],
     task: Fields,
-    payloads: Payloads = _PLAIN,
+    payloads: Payloads = AS_TEXT,
 ) -> Fields:
     """The first answer that is wrong, or why nothing can be said from which position on, or how many are right."""
     if issubclass(model, ClusteredService):
@@ -234,7 +233,7 @@ def _bytes(answer: str | None) -> bytes | None:
     return None if answer is None else answer_bytes(answer)
 
 
-def shown_value(value: object, payloads: Payloads = _PLAIN) -> str:
+def shown_value(value: object, payloads: Payloads = AS_TEXT) -> str:
     """In one line of a terminal: bytes as `payloads` have them, anything else as text or JSON."""
     if isinstance(value, bytes | bytearray | memoryview):
         text = payloads.text(value)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
-from upheaval.checkers.own.cuts import PLAIN, shown
+from upheaval.checkers.own.cuts import shown
 from upheaval.checkers.own.effects import Entry, EntryKind
 from upheaval.checkers.states.replay import LoggedMessage, is_own_message, is_request, is_snapshot
-from upheaval.records import Payloads
+from upheaval.records import AS_TEXT, Payloads
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.message import Message
@@ -17,7 +17,7 @@ from upheaval_node.protocol.message import Message
 _RAISED_MAX: Final = 200
 
 
-def entries_of(log: Sequence[LoggedMessage], payloads: Payloads = PLAIN) -> list[Entry]:
+def entries_of(log: Sequence[LoggedMessage], payloads: Payloads = AS_TEXT) -> list[Entry]:
     """As the copy of the member's first service reads them; `payloads` shows messages."""
     return [_entry(message, payloads) for message in log]
 
@@ -68,7 +68,7 @@ def leader_of_term(message: LoggedMessage) -> tuple[int, ...]:
     return (event.leader_member_id,) if isinstance(event, cm.NewLeadershipTermEvent) else ()
 
 
-def entry_text(message: LoggedMessage, payloads: Payloads = PLAIN) -> str:
+def entry_text(message: LoggedMessage, payloads: Payloads = AS_TEXT) -> str:
     """What the entry is, for people."""
     content = message.content
     if is_session_message(content):

@@ -16,12 +16,12 @@ from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.asked_of_log import Unasked, log_against_asked
 from upheaval.checkers.own.canonical_form import State, what_it_hides
-from upheaval.checkers.own.cuts import PLAIN, Difference, choose_cuts, first_difference
+from upheaval.checkers.own.cuts import Difference, choose_cuts, first_difference
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
 from upheaval.checkers.own.played import entries_of, raised_text
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, is_request, state_hash
 from upheaval.checkers.states.state_diff import state_difference
-from upheaval.records import Payloads
+from upheaval.records import AS_TEXT, Payloads
 from upheaval_node.service.api import ClusterRole, ClusterTimeUnit
 
 PROBES: Final = 200
@@ -90,7 +90,7 @@ def judge_replays(
     *,
     has_other_services: bool = False,
     is_timed: bool = True,
-    payloads: Payloads = PLAIN,
+    payloads: Payloads = AS_TEXT,
 ) -> Judgement:
     """Of the service by that name; `payloads` shows messages.
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from upheaval.records import Json, Payloads
+from upheaval.records import AS_TEXT, Json, Payloads
 from upheaval_node.sbe import SbeError
 from upheaval_node.sbe.schema import message_type
 from upheaval_node.sbe.values import json_of
@@ -18,7 +18,6 @@ VALUE_MAX: Final = 60
 """Characters of a value that are shown."""
 TEXT_MAX: Final = 400
 """Characters of a message of a schema that are shown."""
-_PLAIN: Final = Payloads()
 _AROUND: Final = 16
 """Bytes that are shown before the first one that differs."""
 
@@ -26,7 +25,7 @@ _Path = tuple[str | int, ...]
 
 
 def state_difference(
-    one: Sequence[bytes], other: Sequence[bytes], names: tuple[str, str], payloads: Payloads = _PLAIN
+    one: Sequence[bytes], other: Sequence[bytes], names: tuple[str, str], payloads: Payloads = AS_TEXT
 ) -> str:
     """Where `one` and `other`, the states of those two, differ. They must.
 
