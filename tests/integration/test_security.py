@@ -73,7 +73,7 @@ def test_split_members_and_clients_of_asyncio_do_the_same(tmp_path: Path) -> Non
         assert asyncio.run(writes(cluster, str(gate.bob)))
         with pytest.raises(AuthenticationError):
             asyncio.run(writes(cluster, str(gate.guesser)))
-        add(UserOptions("carol", gate.credentials, gate.carol, ()))
+        add(UserOptions("carol", gate.credentials, gate.carol, (), json=False))
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
         cluster.reload_security()
         wait_until(

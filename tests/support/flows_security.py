@@ -47,8 +47,8 @@ class Gate:
         self.credentials = folder / "book"
         self.alice = folder / "alice"
         self.bob = folder / "bob"
-        add(UserOptions("alice", self.credentials, self.alice, ("admin",)))
-        add(UserOptions("bob", self.credentials, self.bob, ()))
+        add(UserOptions("alice", self.credentials, self.alice, ("admin",), json=False))
+        add(UserOptions("bob", self.credentials, self.bob, (), json=False))
         self.carol = folder / "carol"
         self.stranger = folder / "stranger"
         self.stranger.write_text("mallory:anything\n", encoding="utf-8")
@@ -139,7 +139,7 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         follower = cluster.member((cluster.wait_until_leader() + 1) % 3)
         follower.kill()
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
-        add(UserOptions("carol", gate.credentials, gate.carol, ()))
+        add(UserOptions("carol", gate.credentials, gate.carol, (), json=False))
         assert cluster.reload_security() == [f"member-{each}" for each in range(3) if each != follower.member_id]
         load.wait_until_acknowledged(load.counts.ok + 200, 30)
         # Nobody told the one that was down: it has the files of now by its start.
