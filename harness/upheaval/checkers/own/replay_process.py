@@ -110,7 +110,7 @@ def _form(replay: Replay, state: Sequence[bytes]) -> str:
 
 
 def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
-    high = order.high if order.high >= 0 else len(log) + order.high
+    high = _last_index(order, log)
     step = max(-(-(high - order.low) // order.count), 1)
     wanted = {*range(high, order.low, -step)}
     replay, first = _begun(order, log)
@@ -125,6 +125,10 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     return {"samples": taken, "positions": positions, "first": first}
 
 
+def _last_index(order: Order, log: Sequence[LoggedMessage]) -> int:
+    return order.high if order.high >= 0 else len(log) + order.high
+
+
 def _state_sample(order: Order, replay: Replay) -> str:
     state = replay.state().messages
     return _form(replay, state) if order.has_form else state_hash(state)
@@ -133,7 +137,7 @@ def _state_sample(order: Order, replay: Replay) -> str:
 def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     payloads = Payloads.of(RunFolder(order.run))
     replay, first = _begun(order, log)
-    high = order.high if order.high >= 0 else len(log) + order.high
+    high = _last_index(order, log)
     for message in log[first:high]:
         replay.apply(message)
     last = log[high]
@@ -222,15 +226,15 @@ _TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, 
 }
 
 
-def _answer(told: dict[str, Any]) -> dict[str, object]:
-    states = [decode_state(state) for state in told.pop("states")]
-    order = Order(**{**told, "changed": tuple(Cause(each) for each in told["changed"])})
+def _answer(fields: dict[str, Any]) -> dict[str, object]:
+    states = [decode_state(state) for state in fields.pop("states")]
+    order = Order(**{**fields, "changed": tuple(Cause(each) for each in fields["changed"])})
     log = [] if order.task == Task.FORMS else read_log(order.run, order.member, order.end)
-    kept = replay_conditions.enter(order.changed)
+    holes = replay_conditions.enter(order.changed)
     outside = Outside(order.source)
     outside.listen()
     answer = _forms(order.service, states) if order.task == Task.FORMS else _TASKS[order.task](order, log)
-    del kept
+    del holes
     return {**answer, "asked": list(outside.asked)}
 
 
