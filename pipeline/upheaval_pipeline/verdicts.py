@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from upheaval.checkers.own.causes import parse_explanation
+from upheaval.checkers.own.causes import Explanation, parse_explanation
 from upheaval.checkers.promises import Promise, promise_of
+from upheaval.checkers.signature import Signature, parse_signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.errors import UsageError
 from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
@@ -33,7 +34,8 @@ UNREADABLE: Final = "unreadable"
 """The verdict on a run that cannot be judged."""
 _SCHEMA: Final = (
     "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
-    "late_ms long, members array<int>, position long, operation long, explanation string"
+    "late_ms long, members array<int>, position long, operation long, explanation string, "
+    "signature string, known_issue int, is_gap boolean"
 )
 
 
@@ -87,15 +89,19 @@ def _is_of_this_version(lake: Lake, run: str) -> bool:
 
 def _rows(run: str, judged: Judged) -> Iterator[tuple[object, ...]]:
     if not isinstance(judged, Report):
-        yield run, UNREADABLE, None, 0, None, UNREADABLE, str(judged), 0, None, None, None, None
+        yield run, UNREADABLE, None, 0, None, UNREADABLE, str(judged), 0, *[None] * 7
         return
     start = run, judged.verdict.text, judged.run
     for number, finding in enumerate(judged.findings):
-        explanation = None if finding.explanation is None else json.dumps(asdict(finding.explanation))
+        causes = _as_json(finding.explanation), _as_json(finding.signature), finding.known_issue, None
         what = str.__str__(finding.promise), finding.verdict.text, finding.detail, finding.late_ms
-        yield *start, number, *what, list(finding.members), finding.position, finding.operation, explanation
+        yield *start, number, *what, list(finding.members), finding.position, finding.operation, *causes
     for number, unchecked in enumerate(judged.unchecked, start=len(judged.findings)):
-        yield *start, number, str.__str__(unchecked.promise), None, unchecked.why, 0, None, None, None, None
+        yield *start, number, str.__str__(unchecked.promise), None, unchecked.why, 0, *[None] * 6, unchecked.is_gap
+
+
+def _as_json(value: Explanation | Signature | None) -> str | None:
+    return None if value is None else json.dumps(asdict(value))
 
 
 def _judged(rows: Iterable[Any]) -> Judged:
@@ -107,7 +113,7 @@ def _judged(rows: Iterable[Any]) -> Judged:
             return UsageError(row.detail)
         folder = row.folder
         if row.verdict is None:
-            not_checked.append(NotApplicable(Promise(row.promise), row.detail))
+            not_checked.append(NotApplicable(Promise(row.promise), row.detail, bool(row.is_gap)))
         else:
             findings.append(_finding(row))
     return Report(folder, tuple(findings), tuple(not_checked))
@@ -123,4 +129,6 @@ def _finding(row: Any) -> Finding:
         row.operation,
         row.late_ms,
         None if row.explanation is None else parse_explanation(json.loads(row.explanation)),
+        None if row.signature is None else parse_signature(json.loads(row.signature)),
+        row.known_issue,
     )

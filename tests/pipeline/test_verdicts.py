@@ -11,11 +11,13 @@ from support.bad_runs import BAD_RUNS, copy_of_good_run
 from support.lakes import as_of_another_version, asked
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import LEADER, Rule, Signature
+from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.records import RunFolder
 from upheaval.scenario import load_scenario
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
-from upheaval_pipeline.verdicts import judged_by_this_version
+from upheaval_pipeline.verdicts import judged_by_this_version, write_verdicts
 from upheaval_pipeline.verify import verify_lake
 
 GOOD, BAD = "7a", "7b"
@@ -46,6 +48,31 @@ def lake(folders: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory, 
     renamed(folders[BAD], BAD)
     ingest(spark, list(folders.values()), where)
     return where
+
+
+def test_a_lake_gives_a_report_back_with_everything_that_it_had(
+    lake: str, folders: Mapping[str, Path], spark: Any
+) -> None:
+    """Known issues, signatures and gaps, too, which no run of this lake has."""
+    run = RunFolder(folders[GOOD]).read_manifest().run_id
+    before = judged_by_this_version(spark, open_lake(lake), [run])
+    known = Finding(
+        Promise.COMMITS_KEPT,
+        Verdict.INVALID,
+        "member 1 called position 96 committed",
+        (1,),
+        96,
+        signature=Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER),
+        known_issue=2147,
+    )
+    report = Report(
+        str(folders[GOOD]),
+        (known, Finding(Promise.LINEARIZABLE, Verdict.VALID, "200 operations")),
+        (NotApplicable(Promise.SNAPSHOT_IS_REPLAY, "states are not replayed: no code", is_gap=True),),
+    )
+    write_verdicts(open_lake(lake), {run: report})
+    assert judged_by_this_version(spark, open_lake(lake), [run]) == {run: report}
+    write_verdicts(open_lake(lake), before)
 
 
 def test_a_lake_keeps_what_came_of_its_runs(lake: str, folders: Mapping[str, Path], spark: Any) -> None:

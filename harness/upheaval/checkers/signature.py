@@ -1,5 +1,6 @@
 """What a broken promise has in common with others of the same cause, as values: a finding's signature."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -57,3 +58,9 @@ class Signature:
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it, without what is empty."""
         return {name: value for name, value in asdict(self).items() if value}
+
+
+def parse_signature(fields: Mapping[str, str]) -> Signature:
+    """Of the values of its fields. Raises `ValueError` for a rule that there is not."""
+    places = {name: value for name, value in fields.items() if name != "rule"}
+    return Signature(Rule(fields["rule"]), **places)

@@ -4,7 +4,7 @@ This module knows nothing of how a promise is checked.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -122,7 +122,7 @@ class NotApplicable:
 
     promise: Promise
     why: str
-    is_gap: bool = field(default=False, compare=False)
+    is_gap: bool = False
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it."""
