@@ -76,9 +76,15 @@ def test_a_row_whose_tests_see_nothing_is_told_from_one_whose_tests_do() -> None
     sees = rows.Row(
         "message", 1, "x", ("cluster.timers.Timers.on_event",), ("test_timers::a_timer_of_the_same_id_is_replaced",)
     )
-    other = ("test_timers::an_expiry_that_the_log_told_before_takes_the_place_of_the_next_request",)
+    other = ("test_timers::an_expiry_in_the_log_ends_a_timer_of_a_snapshot",)
     assert "no test of the row notices" in rows.is_noticed(sees)
     assert rows.is_noticed(rows.Row("message", 1, "x", sees.code, other)) == ""
+
+
+@pytest.mark.parametrize("names", [(), ("test_timers::a_timer_that_is_gone",)])
+def test_a_row_without_a_test_that_is_there_is_refused(names: tuple[str, ...]) -> None:
+    row = rows.Row("message", 1, "x", ("cluster.timers.Timers.on_event",), names)
+    assert "there is no test" in rows.is_noticed(row)
 
 
 def test_without_a_row_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:
