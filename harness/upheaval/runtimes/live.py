@@ -193,7 +193,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Sentences for whoever starts the cluster."""
+        """Sentences for the user who starts the cluster."""
         return [self.system.note] if self.system.note else []
 
     @abstractmethod

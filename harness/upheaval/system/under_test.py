@@ -79,7 +79,7 @@ class SystemUnderTest(Protocol):
 
     @property
     def note(self) -> str:
-        """A sentence for whoever starts a cluster of it; empty when there is nothing to say."""
+        """A sentence for the user who starts a cluster of it; empty when there is nothing to say."""
 
     @property
     def runtimes(self) -> Sequence[str]:
