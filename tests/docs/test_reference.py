@@ -1,4 +1,4 @@
-"""Tables of reference have a row for each thing that the code has, and no other."""
+"""Tables of reference have a row for each thing that the code has; some also have no other row."""
 
 import re
 from dataclasses import fields

@@ -25,7 +25,7 @@ FILE_NAME = "report.html"
 
 
 def write_report(run: Path, output: Path | None = None) -> Path:
-    """Write the page of a run, into its folder unless told otherwise; return where it is."""
+    """Write the page of a run, by default into its folder; return where it is."""
     folder = RunFolder(run)
     manifest = folder.read_manifest()
     path = output or folder.path / FILE_NAME
