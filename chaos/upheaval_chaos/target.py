@@ -312,8 +312,8 @@ class HostInjector(Protocol):
 @dataclass(frozen=True, slots=True)
 class DiskWork:
     """What a disk did since it is there: changes of files begun, those that their process did not live to finish, those
-    that found no room (of whoever tried), bytes that found it, the latest syncs, each with when it began and how long it
-    took, in ns; and how often it fell back to what was synced.
+    that found no room (of whoever tried), bytes that found it, the latest syncs, each with when it began and how long
+    it took, in ns; and how often it fell back to what was synced.
     """
 
     changes: int
