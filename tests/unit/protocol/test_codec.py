@@ -1,6 +1,5 @@
 """Properties of the codecs for any message, and their behaviour at the edges."""
 
-from dataclasses import fields
 from enum import IntEnum
 
 import pytest
@@ -171,7 +170,7 @@ def test_messages_are_frozen_values() -> None:
     with pytest.raises(AttributeError):
         message.leadership_term_id = 5  # type: ignore[misc]
     assert not hasattr(message, "__dict__")
-    assert [field.name for field in fields(message)] == ["leadership_term_id", "log_position", "leader_member_id"]
+    assert list(message.__match_args__) == ["leadership_term_id", "log_position", "leader_member_id"]
 
 
 def test_an_unknown_schema_name_is_a_usage_error() -> None:
