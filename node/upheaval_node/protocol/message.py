@@ -24,6 +24,10 @@ class Fields:
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
+    def __reduce__(self) -> tuple[type["Fields"], tuple[object, ...]]:
+        """A copy, and what is unpickled, is made by the constructor: it cannot be filled afterwards."""
+        return type(self), tuple(_values(self))
+
     def __eq__(self, other: object) -> bool:
         return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
 

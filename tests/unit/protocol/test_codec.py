@@ -1,5 +1,7 @@
 """Properties of the codecs for any message, and their behaviour at the edges."""
 
+import copy
+import pickle
 from enum import IntEnum
 
 import pytest
@@ -169,7 +171,10 @@ def test_messages_are_frozen_values() -> None:
     message = cm.CommitPosition(1, 2, 3)
     with pytest.raises(AttributeError):
         message.leadership_term_id = 5  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        del message.leadership_term_id
     assert not hasattr(message, "__dict__")
+    assert pickle.loads(pickle.dumps(message)) == copy.copy(message) == message
     assert list(message.__match_args__) == ["leadership_term_id", "log_position", "leader_member_id"]
 
 
