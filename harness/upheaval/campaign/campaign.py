@@ -153,11 +153,11 @@ def _outcomes(origins: Sequence[SeedOrigin], workers: int, keep: Path | None) ->
             yield from map(work, origins)
             return
         # Fresh processes: nothing that this one has open, and no thread of it, is in them.
-        with multiprocessing.get_context("spawn").Pool(workers, _leave_signals, (os.getpid(),)) as pool:
+        with multiprocessing.get_context("spawn").Pool(workers, leave_signals, (os.getpid(),)) as pool:
             yield from pool.imap(work, origins)
 
 
-def _leave_signals(parent: int) -> None:
+def leave_signals(parent: int) -> None:
     """Ctrl-C is for the parent, which ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getppid() != parent:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from upheaval.checkers.signature import Signature
 from upheaval.errors import HarnessError
 from upheaval_chaos.exit_status import CommandStatus
 
@@ -15,7 +16,11 @@ class ProcessDied(BaseException):
 
 
 class PromiseBroken(SimulationError):
-    """What must hold after every step does not."""
+    """What must hold after every step does not; the signature says which rule, and of whom."""
+
+    def __init__(self, text: str, signature: Signature) -> None:
+        super().__init__(text)
+        self.signature = signature
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.BROKEN
 
