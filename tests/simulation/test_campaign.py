@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.campaign import Summary, run_campaign
-from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.live import LiveSummary
 from upheaval.campaign.seed import (
     Fate,
@@ -31,6 +30,7 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
+from upheaval.execution.invariants import Invariants
 from upheaval.records import Function, Operation, Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken

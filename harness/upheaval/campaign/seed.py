@@ -15,7 +15,6 @@ from typing import Final
 
 from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields
@@ -25,6 +24,7 @@ from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
+from upheaval.execution.invariants import Invariants
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.load.own import load_maker
@@ -230,9 +230,9 @@ class SeedRun:
             play(self.swarm.scenario(), self.stage, lambda _: None, self.driver)
             self.stage.close()
         except PromiseBroken as error:
-            self._end_with(Verdict.INVALID, Promise.INVARIANTS, error, error.signature)
+            self._end_with(Verdict.INVALID, error.failure, error.signature)
         except HarnessError as error:
-            self._end_with(Verdict.UNKNOWN, Promise.RUN_ENDED, error)
+            self._end_with(Verdict.UNKNOWN, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
         except Exception as defect:
             defect.add_note(f"in seed {self.swarm.seed} of a campaign")
             raise
@@ -273,13 +273,11 @@ class SeedRun:
 
     # --- the verdict ---
 
-    def _end_with(
-        self, verdict: Verdict, promise: Promise, error: HarnessError, signature: Signature | None = None
-    ) -> None:
+    def _end_with(self, verdict: Verdict, failure: Failure, signature: Signature | None = None) -> None:
         """Its folder says why, too: nothing else that it holds may show it."""
-        self._fail(verdict, promise, str(error), signature)
+        self._fail(verdict, Promise(failure.promise), failure.detail, signature)
         self.stage.close()
-        add_failure(self.cluster.run, Failure(promise, self.outcome.detail))
+        add_failure(self.cluster.run, failure)
 
     def _judge(self) -> None:
         """The worst finding of the run's folder, unless something worse was found before."""

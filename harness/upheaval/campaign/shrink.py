@@ -57,15 +57,15 @@ class Shrinking:
         is_simpler = True
         while is_simpler and not self.is_over:
             is_simpler = False
-            for each in passes:
-                while self._improve(each):
+            for edits in passes:
+                while self._improve(edits):
                     is_simpler = True
         return self.best
 
-    def _improve(self, each: Pass) -> bool:
-        """Whether the pass has an edit that fails alike; it is the best one then."""
-        edits = self._simpler(each(self.best))
-        while not self.is_over and (batch := list(islice(edits, self.jobs))):
+    def _improve(self, edits: Pass) -> bool:
+        """Whether one of the edits fails alike; it is the best one then."""
+        simpler = self._simpler(edits(self.best))
+        while not self.is_over and (batch := list(islice(simpler, self.jobs))):
             for span, tried in zip(batch, self._try(batch), strict=False):
                 if self.wanted in tried.fingerprints:
                     self.best, self.shown = span, tried
@@ -86,7 +86,10 @@ class Shrinking:
     def _try(self, batch: list[Span]) -> Iterator[Try]:
         """Ends early where the budget does."""
         tapes = [span.to_fields() for span in batch]
-        unknown = [tape for tape in tapes if self.log.get(tape) is None]
+        unknown: list[Fields] = []
+        for tape in tapes:
+            if self.log.get(tape) is None and tape not in unknown:
+                unknown.append(tape)
         left = self.budget.runs - len(self.log)
         self.is_over = len(unknown) > left or time.monotonic() - self._begin > self.budget.seconds
         if self.is_over:

@@ -1,18 +1,16 @@
 """Makes a seed that failed simpler: its cluster, its load and its faults, with the timing of that seed."""
 
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Final
 
-from upheaval.campaign.campaign import leave_signals
 from upheaval.campaign.edits import edited
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
 from upheaval.campaign.shrink import Budget, Shrinking
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
@@ -63,26 +61,19 @@ def shrink_seed(
         "tape": tape.to_fields(),
     }
     log = TryLog(tries, search)
-    with ExitStack() as stack:
-        scratch = stack.enter_context(owned_folder("campaign"))
-        work = partial(try_tape, origin, scratch=scratch)
-        imap: Callable[[Sequence[Fields]], Iterator[Try]] = partial(map, work)
-        if jobs > 1:
-            context = multiprocessing.get_context("spawn")
-            pool = stack.enter_context(context.Pool(jobs, leave_signals, (os.getpid(),)))
-            imap = partial(pool.imap, work)
-        search_of = Shrinking(
-            tape, wanted, failed, lambda fields: read_swarm(fields, origin.seed)[1], imap, log, budget, jobs, say=say
+    with owned_folder("campaign") as scratch, some_at_a_time(partial(try_tape, origin, scratch=scratch), jobs) as run:
+        searched = Shrinking(
+            tape, wanted, failed, lambda fields: read_swarm(fields, origin.seed)[1], run, log, budget, jobs, say=say
         )
-        search_of.bold = lambda root: _shorter(root, search_of.shown)
-        search_of.shrink()
+        searched.bold = lambda root: _shorter(root, searched.shown)
+        searched.shrink()
     return Smallest(
-        replace(origin, tape=search_of.best.to_fields(), digest=""),
-        search_of.best,
+        replace(origin, tape=searched.best.to_fields(), digest=""),
+        searched.best,
         wanted,
-        search_of.shown,
+        searched.shown,
         len(log),
-        search_of.is_over,
+        searched.is_over,
         log.others(wanted),
     )
 

@@ -245,7 +245,7 @@ class Swarm:
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
-        fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
+        fields: dict[str, Json] = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
         fields["faults"] = list(self.shown_faults)
         fields["skews_ms"] = list(self.skews_ms)
         fields["variations"] = self.variations.to_fields()

@@ -13,6 +13,7 @@ from upheaval.errors import UsageError
 from upheaval.records import FieldError, Json, jsonfields, write_atomically
 
 TRIES_FILE: Final = "tries.jsonl"
+TEXT_TRIES_FILE: Final = "scenario-tries.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def _several(options: CampaignOptions, seeds: range, planted: str | None, own: O
     if options.shrink and summary.failed:
         failed = summary.failed[0]
         origin, smallest = SeedOrigin(failed.swarm.seed, planted, own), folder / f"seed-{failed.swarm.seed}{SUFFIX}"
-        report(shrink_into(origin, try_of(failed), smallest, Budget(), options.workers), smallest)
+        report(shrink_into(origin, try_of(failed), smallest, Budget(), options.workers))
     return worst(verdicts).exit_status
 
 
@@ -130,7 +130,7 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
         print(_failure(origin, outcome), file=sys.stderr)
         if options.shrink:
             smallest = folder.with_name(f"{folder.name}{SUFFIX}")
-            report(shrink_into(origin, try_of(outcome), smallest, Budget(), options.workers), smallest)
+            report(shrink_into(origin, try_of(outcome), smallest, Budget(), options.workers))
     return Verdict.named(outcome.verdict).exit_status
 
 

@@ -65,11 +65,21 @@ class Converge:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleBroken:
+    """Which rule of a promise was broken, and the role and the election state of the member that broke it."""
+
+    rule: str
+    role: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Why a run failed, where only who ran it could see that: the id of a promise, and what was seen."""
 
     promise: str
     detail: str
+    rule: RuleBroken | None = None
 
 
 @dataclass(frozen=True, slots=True)

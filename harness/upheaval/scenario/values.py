@@ -205,6 +205,8 @@ class Scenario:
     steps: tuple[Step, ...]
     promises: tuple[str, ...] = ()
     witnesses: bool = True
+    has_invariants: bool = False
+    """Whether the invariants of the simulation are watched, as in a campaign."""
 
     def run_by(self, own: OwnCode | None) -> "Scenario":
         """The same with that service and its users, or as it is."""
@@ -264,7 +266,9 @@ class Scenario:
         only containers filter packets, and simulated members send no datagrams and have no dialling sides. Messages are
         read while they are written on processes alone.
         """
-        if any(isinstance(step, Inject) and isinstance(step.fault, HostFault) for step in self.steps):
+        faults = [step.fault for step in self.steps if isinstance(step, Inject | Begin)]
+        has_host_fault = any(isinstance(fault, HostFault) for fault in faults)
+        if has_host_fault or self.has_invariants:
             return (SIMULATED,)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)

@@ -2,8 +2,10 @@
 
 from typing import ClassVar
 
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import Signature
 from upheaval.errors import HarnessError
+from upheaval.records import Failure, RuleBroken
 from upheaval_chaos.exit_status import CommandStatus
 
 
@@ -21,6 +23,13 @@ class PromiseBroken(SimulationError):
     def __init__(self, text: str, signature: Signature) -> None:
         super().__init__(text)
         self.signature = signature
+
+    @property
+    def failure(self) -> Failure:
+        """As the manifest of the run says it."""
+        signature = self.signature
+        broken = RuleBroken(signature.rule, signature.role, signature.state)
+        return Failure(Promise.INVARIANTS, " ".join(str(self).split()), broken)
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.BROKEN
 
