@@ -21,6 +21,11 @@ wait leader other-than dead
 heal dead
 end slow
 """
+QUIET = """title Nothing happens
+workload rate=100
+invariants on
+wait operations 20
+"""
 
 
 @pytest.mark.pure
