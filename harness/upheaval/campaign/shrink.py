@@ -94,8 +94,8 @@ class Shrinking:
         self.is_over = len(unknown) > left or time.monotonic() - self._begin > self.budget.seconds
         if self.is_over:
             return
-        for tape, tried in zip(unknown, self.run(unknown), strict=True):
-            self.log.add(tape, tried)
+        for missing, tried in zip(unknown, self.run(unknown), strict=True):
+            self.log.add(missing, tried)
         for tape in tapes:
             known = self.log.get(tape)
             assert known is not None
