@@ -21,6 +21,29 @@ wait leader other-than dead
 heal dead
 end slow
 """
+
+
+def require_explained(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The member whose commit position went back, when, what the others knew, and the messages that led there."""
+    assert main(["explain", str(run), "--json"]) == 0
+    explained = json.loads(capsys.readouterr().out)
+    assert explained["finding"]["promise"] == "invariants"
+    assert explained["finding"]["members"] == [explained["member"]]
+    assert 0 < explained["last_good_ns"] < explained["moment_ns"]
+    assert explained["members"][explained["member"]]["state"] == "CANVASS"
+    steps = explained["steps"]
+    assert all(explained["last_good_ns"] <= step["ns"] <= explained["moment_ns"] for step in steps)
+    assert {"CANVASS", "CanvassPosition"} <= {step["what"] for step in steps}
+    assert main(["explain", str(run), "--promise", "invariants"]) == 0
+    assert f"by member {explained['member']}, " in capsys.readouterr().out
+    for words, why in (
+        (["--promise", "linearizable"], "breaks not linearizable"),
+        (["--promise", "x"], "unknown promise"),
+    ):
+        assert main(["explain", str(run), *words]) == 2
+        assert why in capsys.readouterr().err
+
+
 QUIET = """title Nothing happens
 workload rate=100
 invariants on
@@ -38,6 +61,7 @@ def test_a_run_of_a_scenario_is_made_simpler(
     promises = {each["promise"]: each for each in json.loads(capsys.readouterr().out)["promises"]}
     signature = promises["invariants"]["signature"]
     assert signature == {"rule": Rule.COMMIT_WENT_BACK, "role": "FOLLOWER", "state": "CANVASS"}
+    require_explained(Path("run"), capsys)
     assert main(["shrink", "run", "--runs", "12", "--json"]) == 0
     shrunk = json.loads(capsys.readouterr().out)
     scenario = shrunk["scenario"]

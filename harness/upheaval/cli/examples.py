@@ -30,6 +30,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "verify": ("verify", "verify runs/7 --all", "verify runs/* --json"),
     "check": ("check history.edn --model cas-register",),
     "export": ("export runs/7 --format knossos --out history.edn",),
+    "explain": ("explain runs/7", "explain runs/7 --promise invariants --json"),
     "report": ("report", "report runs/7 --out page.html"),
     "elections": ("elections", "elections runs/7 2"),
     "measure": ("measure runs/7",),

@@ -127,20 +127,20 @@ class Invariants:
                 stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
                 require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
         except Broken as broken:
-            self._broken(str(broken), broken.signature or self._signature(rule, member.member_id))
+            self._broken(str(broken), broken.signature or self._signature(rule, member.member_id), member.member_id)
 
     def _check_leader(self, member_id: int, term: int) -> None:
         known = self._leaders.setdefault(term, member_id)
         if known != member_id:
             detail = f"members {known} and {member_id} both lead term {term}"
-            self._broken(detail, self._signature(Rule.TWO_LEADERS, member_id))
+            self._broken(detail, self._signature(Rule.TWO_LEADERS, member_id), member_id)
 
     def _check_commit(self, member: SimulatedMember, watch: _Watch, position: int) -> None:
         if position == watch.commit_position:
             return
         if position < watch.commit_position:
             detail = f"the commit position of {watch.name} went back from {watch.commit_position} to {position}"
-            self._broken(detail, self._signature(Rule.COMMIT_WENT_BACK, member.member_id))
+            self._broken(detail, self._signature(Rule.COMMIT_WENT_BACK, member.member_id), member.member_id)
         watch.commit_position = position
         self.highest_commit = max(self.highest_commit, position)
         self._compare(member, watch, position)
@@ -161,7 +161,7 @@ class Invariants:
             if known != block[: len(known)]:
                 at = next(index for index, pair in enumerate(zip(known, block, strict=False)) if pair[0] != pair[1])
                 detail = f"{watch.name} committed another log from position {begin + at} on, up to {end}"
-                self._broken(detail, self._signature(Rule.COMMITTED_DIFFERS, member.member_id))
+                self._broken(detail, self._signature(Rule.COMMITTED_DIFFERS, member.member_id), member.member_id)
             if begin + len(known) == len(self._committed):
                 self._committed += block[len(known) :]
             begin += len(block)
@@ -199,8 +199,9 @@ class Invariants:
             state=ElectionState(state).name if state in set(ElectionState) else "",
         )
 
-    def _broken(self, what: str, signature: Signature) -> None:
-        raise PromiseBroken(f"seed {self._cluster.world.seed}, at {self._cluster.world.now_ns} ns: {what}", signature)
+    def _broken(self, what: str, signature: Signature, member_id: int | None = None) -> None:
+        world = self._cluster.world
+        raise PromiseBroken(f"seed {world.seed}, at {world.now_ns} ns: {what}", signature, member_id, world.now_ns)
 
 
 def _without_sessions(block: bytes) -> bytes:

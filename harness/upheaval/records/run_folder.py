@@ -66,11 +66,14 @@ class Converge:
 
 @dataclass(frozen=True, slots=True)
 class RuleBroken:
-    """Which rule of a promise was broken, and the role and the election state of the member that broke it."""
+    """Which rule of a promise was broken, when, and by a member of which role and election state."""
 
     rule: str
     role: str = ""
     state: str = ""
+    member: int | None = None
+    ns: int = 0
+    """On the run's clock; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

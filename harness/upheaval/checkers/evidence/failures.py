@@ -29,12 +29,12 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
     """A finding on each promise of which the manifest has a failure."""
     demanded = evidence.manifest.demanded
     details: dict[Promise, list[str]] = {promise: [] for promise in _VERDICTS}
-    signatures: dict[Promise, Signature | None] = {}
+    rules: dict[Promise, RuleBroken | None] = {}
     for failure in evidence.manifest.failures:
         promise = promise_named(failure.promise)
         if promise is not None and promise in _VERDICTS:
             details[promise].append(failure.detail)
-            signatures.setdefault(promise, _signature(failure.rule))
+            rules.setdefault(promise, failure.rule)
         else:
             detail = f"the manifest has a failure of {failure.promise!r}, which this version does not know"
             details[Promise.RUN_ENDED].append(detail)
@@ -44,7 +44,9 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
             details[Promise.RUN_ENDED].append(detail)
     for promise, named in details.items():
         if named:
-            yield Finding(promise, _VERDICTS[promise], "; ".join(named), signature=signatures.get(promise))
+            broken = rules.get(promise)
+            members = () if broken is None or broken.member is None else (broken.member,)
+            yield Finding(promise, _VERDICTS[promise], "; ".join(named), members, signature=_signature(broken))
         elif promise in _WRITTEN and promise in demanded:
             yield Finding(promise, Verdict.VALID, "the manifest has no failure of it")
         else:

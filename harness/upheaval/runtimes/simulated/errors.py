@@ -18,17 +18,19 @@ class ProcessDied(BaseException):
 
 
 class PromiseBroken(SimulationError):
-    """What must hold after every step does not; the signature says which rule, and of whom."""
+    """What must hold after every step does not, at a moment of the world; the signature says which rule."""
 
-    def __init__(self, text: str, signature: Signature) -> None:
+    def __init__(self, text: str, signature: Signature, member_id: int | None, ns: int) -> None:
         super().__init__(text)
         self.signature = signature
+        self.member_id = member_id
+        self.ns = ns
 
     @property
     def failure(self) -> Failure:
         """As the manifest of the run says it."""
         signature = self.signature
-        broken = RuleBroken(signature.rule, signature.role, signature.state)
+        broken = RuleBroken(signature.rule, signature.role, signature.state, self.member_id, self.ns)
         return Failure(Promise.INVARIANTS, " ".join(str(self).split()), broken)
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.BROKEN
