@@ -136,6 +136,37 @@ def test_snapshots_of_members_are_compared_with_the_replay(recorded: RunFolder, 
     assert "states are those of a replay, and copies from 9 snapshots do as it does" in finding.detail
 
 
+def test_a_service_that_copies_cannot_drive_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
+    name_service(recorded, "NeedsModule", classes)
+    finding = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.VALID, finding.detail
+    for text in ("a member of Aeron alone does the same from the last snapshot", "no consensus module"):
+        assert text in finding.detail
+
+
+def test_a_state_that_is_not_loaded_is_named_by_aeron_itself(recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, "NeedsModule$NotLoaded", classes)
+    assert replay.difference is not None, replay.why_not
+    assert replay.difference.position > 0
+    for text in ("a member of Aeron alone that begins with the last snapshot sends '", "asked again", _FORGETS):
+        assert text in replay.difference.text
+
+
+@pytest.mark.nightly
+def test_what_members_of_aeron_do_otherwise_at_each_replay_is_not_checked(recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, "NeedsModule$RandomAnswer", classes)
+    assert replay.difference is None
+    assert "no consensus module" in replay.why_not
+    assert "two replays of the whole log by Aeron itself differ: one sends '" in replay.why_not
+
+
+@pytest.mark.nightly
+def test_a_service_that_raises_in_copies_alone_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, "NeedsModule$AtRequests", classes)
+    assert (replay.why_not, replay.difference) == ("", None)
+    assert replay.by_aeron.endswith("which no member did")
+
+
 @pytest.mark.heavy
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["Accounts", "News", "Parcels"])

@@ -3,7 +3,8 @@
 Copies of it read the log of a member, in processes of their own: as a follower and as a leader, from the beginning and
 from snapshots at several places of the log, under usual conditions and under others. A difference in what they send,
 ask of their cluster or write as a snapshot is a finding. Each condition is then tried alone, and the finding names
-those that make the difference.
+those that make the difference. A service that needs more than a copy has runs in members of Aeron itself, see
+`java_members`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,18 +26,20 @@ from upheaval.checkers.own.java_copies import (
     Plan,
     TakenState,
 )
+from upheaval.checkers.own.java_members import AloneMembers
 from upheaval.checkers.own.java_trails import Difference, first_difference
 from upheaval.checkers.own.own_replay import is_timed
 from upheaval.checkers.own.played import entries_of
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
-from upheaval.records import Manifest, Payloads, RunFolder, code_digest, read_origin
+from upheaval.records import Manifest, MemberFolder, Payloads, RunFolder, code_digest, read_origin
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusterTimeUnit
 
 ENTRIES_MAX: Final = 300_000
 """So many entries all copies together read; of a longer log fewer of them begin with a snapshot."""
 _AT_ONCE: Final = 2
+_RAISED: Final = "service-raised"
 _UNITS_PER_MS: Final[Mapping[int, int]] = {
     ClusterTimeUnit.MILLIS: 1,
     ClusterTimeUnit.MICROS: 1_000,
@@ -73,6 +76,8 @@ class JavaReplay:
     """So many copies began with a snapshot."""
     note: str = ""
     """What was left out, and why."""
+    by_aeron: str = ""
+    """Why members of Aeron alone ran it instead of copies; empty when copies did."""
     why_not: str = ""
     """Why nothing was found out; empty when it was."""
 
@@ -89,9 +94,26 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
     try:
         payloads = Payloads.of(run)
         entries = entries_of(log, payloads)
-        return _Judge(service, log, entries, payloads, not manifest.more_services, is_timed(run)).judged()
+        judge = _Judge(service, log, entries, payloads, not manifest.more_services, is_timed(run))
+        try:
+            replay, raised = judge.judged()
+            if raised and not _have_raised(run, manifest):
+                raise _CannotDrive(f"a copy of it {raised}, which no member did")
+            return replay
+        except _CannotDrive as error:
+            return judge.judged_by_aeron(run.member(log_member), str(error))
     except CannotReplayJava as error:
         return JavaReplay(why_not=str(error))
+
+
+class _CannotDrive(CannotReplayJava):
+    """The service needs more of its cluster than a copy has, and why."""
+
+
+def _have_raised(run: RunFolder, manifest: Manifest) -> bool:
+    """Whether a callback of the service did in a member."""
+    members = map(run.member, range(manifest.members))
+    return any(event.event == _RAISED for member in members for event in member.read_trace())
 
 
 def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
@@ -109,12 +131,12 @@ def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
     return ""
 
 
-def units_per_ms(log: Sequence[LoggedMessage], entries: Sequence[Entry]) -> int:
+def time_unit(log: Sequence[LoggedMessage], entries: Sequence[Entry]) -> int:
     """Of cluster time in that log, by its first term."""
     terms = (message for message, entry in zip(log, entries, strict=True) if entry.kind is EntryKind.TERM)
     first = next(terms, None)
     term = None if first is None else decode_message(first.content)
-    return _UNITS_PER_MS.get(term.time_unit, 1) if isinstance(term, cm.NewLeadershipTermEvent) else 1
+    return int(term.time_unit) if isinstance(term, cm.NewLeadershipTermEvent) else ClusterTimeUnit.MILLIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +148,32 @@ class _Judge:
     is_alone: bool
     is_timed: bool
 
-    def judged(self) -> JavaReplay:
+    def judged(self) -> tuple[JavaReplay, str]:
+        """By copies, and what one that read the whole log raised first; empty if nothing."""
         entries, log = self.entries, self.log
         (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
         if other.ended:
-            raise CannotReplayJava(f"a copy of it does not read the whole log: {other.ended}")
+            raise _CannotDrive(f"a copy of it does not read the whole log: {other.ended}")
         most = min(CUTS, max(1, ENTRIES_MAX // max(len(log), 1)))
         cuts = [cut for cut in choose_cuts(entries, other.effects_of(len(log)), most + 1) if cut][:most]
         whole, leader, *begun = self.service.play(log, [_WHOLE, _LEADER, *(Plan(cut) for cut in cuts)], cuts)
         if whole.ended:
-            raise CannotReplayJava(f"a copy of it does not read the whole log: {whole.ended}")
+            raise _CannotDrive(f"a copy of it does not read the whole log: {whole.ended}")
         states = {state.position: state for state in whole.states if state.is_asked}
         note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
-        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note)
+        raised = next((done.raised for done in whole.effects_of(len(log)) if done.raised), "")
+        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note), raised
+
+    def judged_by_aeron(self, member: MemberFolder, why: str) -> JavaReplay:
+        """By clusters of one member, with the files of that one. `why` not by copies."""
+        if not self.is_alone:
+            raise CannotReplayJava(f"{why}, and a member of Aeron alone would need its other services")
+        last_time = max((entry.timestamp for entry in self.entries), default=0)
+        alone = AloneMembers(self.service, member, last_time, time_unit(self.log, self.entries))
+        try:
+            return JavaReplay(difference=alone.difference(self.entries, self.payloads), by_aeron=why)
+        except CannotReplayJava as error:
+            raise CannotReplayJava(f"{why}; {error}") from None
 
     def _difference(
         self, whole: CopyTrail, leader: CopyTrail, other: CopyTrail, begun: Sequence[CopyTrail]
@@ -158,7 +193,8 @@ class _Judge:
                 place = self.entries[copy.plan.begin - 1].position
                 text = f"a copy that begins with its own snapshot at position {place} {difference.text}"
                 return Difference(f"{text}: the snapshot does not hold all of the state", difference.position)
-        effects, units = whole.effects_of(len(self.log)), units_per_ms(self.log, self.entries)
+        effects = whole.effects_of(len(self.log))
+        units = _UNITS_PER_MS.get(time_unit(self.log, self.entries), 1)
         unasked = log_against_asked(
             self.entries,
             effects,
