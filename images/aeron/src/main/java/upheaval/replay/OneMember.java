@@ -94,6 +94,7 @@ final class OneMember implements AutoCloseable {
             .sharedIdleStrategy(idleStrategy())
             // A starved machine is no reason to give up.
             .clientLivenessTimeoutNs(STEP_TIMEOUT_NS)
+            .publicationUnblockTimeoutNs(2 * STEP_TIMEOUT_NS)
             .publicationTermBufferLength(1 << 16)
             .ipcTermBufferLength(1 << 16)
             .errorHandler(this::fail)
