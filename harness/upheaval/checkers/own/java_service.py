@@ -29,10 +29,10 @@ from upheaval.checkers.own.java_copies import (
 from upheaval.checkers.own.java_members import AloneMembers
 from upheaval.checkers.own.java_trails import Difference, first_difference
 from upheaval.checkers.own.own_replay import is_timed
-from upheaval.checkers.own.played import entries_of
+from upheaval.checkers.own.played import entries_of, leader_of_term
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
-from upheaval.records import Manifest, MemberFolder, Payloads, RunFolder, code_digest, read_origin
+from upheaval.records import Manifest, MemberFolder, Payloads, RunFolder, answer_text, code_digest, read_origin
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusterTimeUnit
 
@@ -82,23 +82,25 @@ class JavaReplay:
     """Why nothing was found out; empty when it was."""
 
 
+@dataclass(frozen=True, slots=True)
+class JavaEgress:
+    """What copies of a service send to sessions, as (text, position) in the order of the log."""
+
+    as_follower: Mapping[int, Sequence[tuple[str, int]]]
+    as_leader: Mapping[int, Sequence[tuple[str, int]]]
+    is_steady: bool
+    """Whether a copy under other conditions sends the same."""
+    terms: Sequence[tuple[int, int]]
+    """Where each began, and its leader."""
+
+
 def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaReplay:
     """Of the first service of the run; raises nothing that its code is to blame for."""
-    why_not = why_no_java_service(run, manifest)
-    if why_not:
-        return JavaReplay(why_not=why_not)
-    service = JavaService(
-        manifest.service, str(Path(manifest.source).absolute()), versions_of(manifest.system.partition(":")[2])[-1]
-    )
-    log = read_log(str(run.path), log_member, log_end)
     try:
-        payloads = Payloads.of(run)
-        entries = entries_of(log, payloads)
-        judge = _Judge(service, log, entries, payloads, not manifest.more_services, is_timed(run))
+        judge = _judge(run, manifest, log_member, log_end)
         try:
             replay, raised = judge.judged()
-            if raised and not _have_raised(run, manifest):
-                raise _CannotDrive(f"a copy of it {raised}, which no member did")
+            _require_driven(run, manifest, raised)
             return replay
         except _CannotDrive as error:
             return judge.judged_by_aeron(run.member(log_member), str(error))
@@ -106,14 +108,36 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
         return JavaReplay(why_not=str(error))
 
 
+def java_egress(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaEgress:
+    """Of the only service of the run. Raises `CannotReplayJava`."""
+    judge = _judge(run, manifest, log_member, log_end)
+    egress, raised = judge.egress()
+    _require_driven(run, manifest, raised)
+    return egress
+
+
 class _CannotDrive(CannotReplayJava):
     """The service needs more of its cluster than a copy has, and why."""
 
 
-def _have_raised(run: RunFolder, manifest: Manifest) -> bool:
-    """Whether a callback of the service did in a member."""
+def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> "_Judge":
+    why_not = why_no_java_service(run, manifest)
+    if why_not:
+        raise CannotReplayJava(why_not)
+    version = versions_of(manifest.system.partition(":")[2])[-1]
+    service = JavaService(manifest.service, str(Path(manifest.source).absolute()), version)
+    log = read_log(str(run.path), log_member, log_end)
+    payloads = Payloads.of(run)
+    return _Judge(service, log, entries_of(log, payloads), payloads, not manifest.more_services, is_timed(run))
+
+
+def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
+    """What a copy raised, a member did, too. Raises `_CannotDrive`."""
+    if not raised:
+        return
     members = map(run.member, range(manifest.members))
-    return any(event.event == _RAISED for member in members for event in member.read_trace())
+    if all(event.event != _RAISED for member in members for event in member.read_trace()):
+        raise _CannotDrive(f"a copy of it {raised}, which no member did")
 
 
 def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
@@ -139,6 +163,11 @@ def time_unit(log: Sequence[LoggedMessage], entries: Sequence[Entry]) -> int:
     return int(term.time_unit) if isinstance(term, cm.NewLeadershipTermEvent) else ClusterTimeUnit.MILLIS
 
 
+def _require_end(copy: CopyTrail) -> None:
+    if copy.ended:
+        raise _CannotDrive(f"a copy of it does not read the whole log: {copy.ended}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Judge:
     service: JavaService
@@ -152,17 +181,34 @@ class _Judge:
         """By copies, and what one that read the whole log raised first; empty if nothing."""
         entries, log = self.entries, self.log
         (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
-        if other.ended:
-            raise _CannotDrive(f"a copy of it does not read the whole log: {other.ended}")
+        _require_end(other)
         most = min(CUTS, max(1, ENTRIES_MAX // max(len(log), 1)))
         cuts = [cut for cut in choose_cuts(entries, other.effects_of(len(log)), most + 1) if cut][:most]
         whole, leader, *begun = self.service.play(log, [_WHOLE, _LEADER, *(Plan(cut) for cut in cuts)], cuts)
-        if whole.ended:
-            raise _CannotDrive(f"a copy of it does not read the whole log: {whole.ended}")
+        _require_end(whole)
         states = {state.position: state for state in whole.states if state.is_asked}
         note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
-        raised = next((done.raised for done in whole.effects_of(len(log)) if done.raised), "")
-        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note), raised
+        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note), self._raised(whole)
+
+    def egress(self) -> tuple[JavaEgress, str]:
+        """By copies, and what one that follows raised first; empty if nothing."""
+        follower, leader = self.service.play(self.log, [_WHOLE, Plan(is_leader=True)])
+        (other,) = self.service.play(self.log, [_WHOLE], changed=tuple(Condition))
+        for copy in (follower, leader, other):
+            _require_end(copy)
+        sent = self._sent(follower)
+        terms = [(message.position, who) for message in self.log for who in leader_of_term(message)]
+        return JavaEgress(sent, self._sent(leader), self._sent(other) == sent, terms), self._raised(follower)
+
+    def _sent(self, copy: CopyTrail) -> dict[int, list[tuple[str, int]]]:
+        by_session: dict[int, list[tuple[str, int]]] = {}
+        for entry, done in zip(self.entries, copy.effects_of(len(self.log)), strict=True):
+            for session, message in done.egress:
+                by_session.setdefault(session, []).append((answer_text(message), entry.position))
+        return by_session
+
+    def _raised(self, whole: CopyTrail) -> str:
+        return next((done.raised for done in whole.effects_of(len(self.log)) if done.raised), "")
 
     def judged_by_aeron(self, member: MemberFolder, why: str) -> JavaReplay:
         """By clusters of one member, with the files of that one. `why` not by copies."""
