@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import CONDITIONS, EXTERNAL, Cause
-from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters
+from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters, shared_interpreters
 from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_state
 from upheaval.errors import HarnessError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
@@ -91,7 +91,7 @@ def replay_own(
         has_other_services=others,
         is_timed=is_timed(run),
     )
-    with Interpreters() as interpreters:
+    with shared_interpreters() as interpreters:
         try:
             return _judge(interpreters, order, states)
         except CannotReplay as error:
