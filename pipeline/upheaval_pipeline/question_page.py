@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from upheaval.cli.report import FILE_NAME
 from upheaval.report.document import LIBRARY, document, section, shipped, table
-from upheaval_pipeline.query import Answer, shown
+from upheaval_pipeline.engine import Answer
+from upheaval_pipeline.query import shown
 from upheaval_pipeline.questions import Bars, Heat, Question, Spans, Stacks
 
 SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "lanes.js"))

@@ -5,7 +5,6 @@ from typing import Final
 
 from upheaval.report import CATCHING_UP, GAP_NS
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_pipeline.verdicts import NAME as VERDICTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ _OF_JUDGED: Final = """SELECT r.scenario, r.system, r.version, r.runtime, count(
 """Unreadable runs say nothing of the system."""
 _OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, count(*) AS runs,
     count_if(verdict <> 'valid') AS not_valid FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
-_PROVED: Final = "map_keys(map_filter(fault_counts, (kind, fates) -> fates.proved > 0))"
+_PROVED: Final = "transform(filter(map_entries(fault_counts), fault -> fault.value.proved > 0), fault -> fault.key)"
 """The kinds of faults of which a seed proved one."""
 NO_FAULT: Final = "none"
 _STATES_OF: Final = {
@@ -208,9 +207,9 @@ VIEWS: Final = (
     View(
         "judged",
         "a run that was judged as it is in the lake: its verdict, and the promises that are not valid",
-        f"""SELECT v.run, min(v.run_verdict) AS verdict,
+        """SELECT v.run, min(v.run_verdict) AS verdict,
         array_sort(collect_set(v.promise) FILTER (WHERE v.verdict <> 'valid')) AS broken
-        FROM {VERDICTS} AS v GROUP BY v.run""",
+        FROM verdicts AS v GROUP BY v.run""",
     ),
     View(
         "failures",
@@ -243,7 +242,7 @@ VIEWS: Final = (
         "a verdict on seeds of campaigns: of how many, their operations and faults that were proved, three of them",
         """SELECT system, version, runtime, verdict, promise, count(*) AS seeds,
         count_if(inconclusive) AS inconclusive, sum(operations) AS operations, sum(seconds) AS seconds,
-        sum(aggregate(map_values(fault_counts), 0L, (sum, each) -> sum + each.proved)) AS proved_faults,
+        sum(aggregate(map_values(fault_counts), 0L, (total, fates) -> total + fates.proved)) AS proved_faults,
         slice(array_sort(collect_list(seed)), 1, 3) AS examples
         FROM seeds GROUP BY system, version, runtime, verdict, promise""",
     ),
@@ -259,8 +258,8 @@ VIEWS: Final = (
         "a move between states of elections, and a kind of fault: in how many seeds both were seen, how often the move",
         f"""SELECT system, version, split_part(move, '>', 1) AS from_state, split_part(move, '>', 2) AS to_state, fault,
         count(*) AS seeds, sum(moved) AS moves
-        FROM (SELECT system, version, explode(moves) AS (move, moved), fault_counts FROM seeds)
-        LATERAL VIEW explode({_PROVED}) AS fault
+        FROM (SELECT system, version, entry.key AS move, entry.value AS moved, explode({_PROVED}) AS fault
+            FROM (SELECT system, version, explode(map_entries(moves)) AS entry, fault_counts FROM seeds))
         GROUP BY system, version, move, fault""",
     ),
     View(

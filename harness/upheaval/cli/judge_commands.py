@@ -11,6 +11,7 @@ from upheaval.cli.parsing import (
     EXPORT_FORMATS,
     EXPORT_KINDS,
     KEY_MODELS,
+    LAKE_ENGINES,
     LOG_LEVELS,
     NOTATIONS,
     QUESTIONS,
@@ -33,18 +34,27 @@ def _master() -> Any:
     return option("--master", help="Spark master (default local[*])")
 
 
+def _engine() -> Any:
+    return option(
+        "--engine",
+        choices=LAKE_ENGINES,
+        default=LAKE_ENGINES[0],
+        help="what reads the lake; auto is DuckDB, with --master Spark (default auto)",
+    )
+
+
 def _members() -> Any:
     return option("--member", action="append", default=[], metavar="N", help="only this member; may be repeated")
 
 
 @dataclass(frozen=True)
 class RunsOptions:
-    """Of `verify` and `measure`: run folders, which are read here, or a lake, which Spark reads."""
+    """Of `verify` and `measure`: run folders, or a lake, whose figures Spark computes."""
 
     runs: tuple[Path, ...] = option(nargs="*", metavar="RUN", help="run folders (default: the newest one in ./runs)")
     json: bool = json_option()
     engine: str = option("--engine", choices=["python", "spark"], default="python", help="default python")
-    lake: str | None = option("--lake", help="read the runs of a lake instead (--engine spark)")
+    lake: str | None = option("--lake", help="read the runs of a lake instead")
     run_id: str | None = option("--run", metavar="ID", help="one run of the lake (default: all of them)")
     master: str | None = _master()
 
@@ -165,6 +175,12 @@ class IngestOptions:
     )
     lake: str = _lake()
     json: bool = json_option()
+    engine: str = option(
+        "--engine",
+        choices=["spark", "python"],
+        default="spark",
+        help="what reads and judges the runs; python: this process, for few of them (default spark)",
+    )
     master: str | None = _master()
 
 
@@ -175,6 +191,7 @@ class QueryOptions:
     list: bool = option("--list", help="print the tables and views with their columns")
     limit: int = option("--limit", type=above_zero, default=1000, metavar="N", help="print so many rows (default 1000)")
     json: bool = json_option("print one object a line")
+    engine: str = _engine()
     master: str | None = _master()
 
 
@@ -188,6 +205,7 @@ class AskOptions:
         "-o", "--out", former=["--output"], is_exclusive=True, metavar="FILE", help="write an HTML page instead"
     )
     json: bool = json_option("print one object a line", is_exclusive=True)
+    engine: str = _engine()
     master: str | None = _master()
 
 
@@ -247,10 +265,10 @@ def add_commands(commands: Commands) -> None:
         TamperOptions,
         "tamper:tamper",
     )
-    _add_commands_on_spark(commands)
+    _add_commands_on_lakes(commands)
 
 
-def _add_commands_on_spark(commands: Commands) -> None:
+def _add_commands_on_lakes(commands: Commands) -> None:
     commands.add(
         "ingest",
         "write run folders and campaigns to a lake of Parquet tables (Spark)",
@@ -259,13 +277,13 @@ def _add_commands_on_spark(commands: Commands) -> None:
     )
     commands.add(
         "query",
-        "ask a lake in SQL: its tables, and views of them (Spark)",
+        "ask a lake in SQL: its tables, and views of them",
         QueryOptions,
         "upheaval_pipeline.commands:query",
     )
     commands.add(
         "ask",
-        "answer what people ask of many runs, from a lake: as tables, or as a page with plots (Spark)",
+        "answer what people ask of many runs, from a lake: as tables, or as a page with plots",
         AskOptions,
         "upheaval_pipeline.commands:ask",
     )

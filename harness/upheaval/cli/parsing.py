@@ -40,6 +40,7 @@ QUESTIONS: Final = (
     "failures",
     "slow-elections",
 )
+LAKE_ENGINES: Final = ("auto", "duckdb", "spark")
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
