@@ -3,17 +3,19 @@ there before they import anything of it.
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from upheaval.cli import report, verify
+from upheaval.cli import parsing, report, verify
 from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval_pipeline.engines import AUTO, DUCKDB, chosen, engine_of, require_lake_reader
+from upheaval_pipeline.labels import labels_of
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
 if TYPE_CHECKING:
@@ -108,14 +110,15 @@ def _ingested(options: IngestOptions, folders: Sequence[Path], campaigns: Sequen
     from upheaval_pipeline.campaigns import ingest_campaigns
     from upheaval_pipeline.ingest import ingest
 
+    labels = labels_of(options.labels, os.environ)
     if options.engine == "python":
         if campaigns:
             raise UsageError("Spark reads the lines of campaigns: leave out --engine python")
-        return ingest(None, folders, options.lake, _say)
+        return ingest(None, folders, options.lake, _say, labels)
     require_spark()
     _say("starting Spark")
     with session(options.master or LOCAL) as spark:
-        written = ingest(spark, folders, options.lake, _say) if folders else {}
+        written = ingest(spark, folders, options.lake, _say, labels) if folders else {}
         return written | (ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {})
 
 
@@ -165,7 +168,8 @@ def ask(options: AskOptions) -> int:
     if options.out is not None:
         report.require_file(options.out)
     lake = open_lake(options.lake)
-    wanted = [question for question in QUESTIONS if not options.questions or question.name in options.questions]
+    names = {*options.questions, *options.fail_if} if options.questions or options.fail_if else parsing.QUESTIONS
+    wanted = [question for question in QUESTIONS if question.name in names]
     with engine_of(_chosen(options.engine, options.master), options.master) as engine:
         results = ask_all(engine, lake, [question.sql for question in wanted], ROWS_MAX)
     answers = list(zip(wanted, results, strict=True))
@@ -174,7 +178,16 @@ def ask(options: AskOptions) -> int:
     else:
         write_atomically(options.out, page(options.lake, answers))
         print(options.out.absolute())
-    return 0
+    return int(any(_is_alarming(*one) for one in answers if one[0].name in options.fail_if))
+
+
+def _is_alarming(question: "Question", answer: "Answer") -> bool:
+    """Whether an answer is bad news; says how much of it."""
+    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    number = sum(question.alarm is not None and question.alarm(row) for row in rows)
+    if number:
+        _say(f"{question.name}: {number} of {len(rows)} rows are bad news (--fail-if)")
+    return number > 0
 
 
 def show_answers(answers: Sequence[tuple["Question", "Answer"]], *, as_json: bool) -> None:

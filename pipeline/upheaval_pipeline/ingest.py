@@ -8,12 +8,15 @@ why in `_reject`, and of the view `rejects`; the rest of their run is there all 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
+from upheaval_node import __version__
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import contents_of_each, has, require_different_runs, rows_in_lake
@@ -36,10 +39,12 @@ def ingest(
     folders: Sequence[Path],
     where: str,
     say: Callable[[str], None] = lambda _: None,
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, dict[str, int]]:
     """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
 
-    Without Spark this process does it, one file after the other.
+    `labels` say of the new ones what was tested, such as the commit. Without Spark this process writes one file after
+    the other.
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
     folder_of = require_different_runs(folders)
@@ -54,7 +59,7 @@ def ingest(
         done = 0
         for some in _commits(new):
             digests = {run: contents[run][0] for run in some}
-            _write(spark, where, {run: folder_of[run] for run in some}, digests)
+            _write(spark, where, {run: folder_of[run] for run in some}, digests, labels)
             done += len(some)
             say(f"{done} of {len(new)} runs ingested")
     return rows_in_lake(where, "runs", folder_of)
@@ -74,11 +79,18 @@ def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield some
 
 
-def _write(spark: "SparkSession | None", where: str, folder_of: Mapping[str, Path], digests: Mapping[str, str]) -> None:
+def _write(
+    spark: "SparkSession | None",
+    where: str,
+    folder_of: Mapping[str, Path],
+    digests: Mapping[str, str],
+    labels: Mapping[str, str],
+) -> None:
     lake, batch = Lake(where), new_batch()
     folders = list(folder_of.values())
     described = dict(zip(folder_of, in_tasks(spark, _manifest_row, folders), strict=True))
-    rows = [row for row, _ in described.values() if row is not None]
+    by_whom = (list(labels.items()), datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+    rows = [(*row, *by_whom) for row, _ in described.values() if row is not None]
     written = write_file(lake.where, "runs", batch, tables.batches(rows, arrow_schema(tables.RUNS)))
     judged = dict(zip(folder_of, judge_each(spark, folders), strict=True))
     written += _write_tables(spark, partial(_write_task, lake.where, batch), sources.tasks(folders))

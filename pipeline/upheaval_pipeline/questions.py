@@ -3,11 +3,12 @@
 Nothing here reads or runs anything.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_pipeline.views import NO_FAULT, PHASES
+from upheaval_pipeline.views import NO_FAULT, PHASES, SPLIT_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,14 @@ class Question:
     sql: str
     plot: Bars | Spans | Stacks | Heat
     without: str
+    alarm: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether a row of the answer is bad news."""
 
 
 MS, SHARE, RATE = "ms", "share", "bytes a second"
 _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
 _NO_VERDICT: Final = "the lake has no runs: `upheaval ingest` judges those that it is given"
-_NOT_JUDGED: Final = f"{_NO_VERDICT}; and it has no seeds of campaigns"
 
 
 def _phases(quantile: str, fraction: float) -> str:
@@ -137,6 +139,29 @@ QUESTIONS: Final = (
         ORDER BY lowest DESC, difference DESC, scenario""",
         Bars(("change", "scenario", "runtime"), "difference", SHARE, "lowest", "highest"),
         "no scenario or campaign that was judged on two systems or versions",
+        alarm=lambda row: row["lowest"] > 0,
+    ),
+    Question(
+        "changes",
+        "Since which commit, version or other label are more runs not valid, answers slower or failovers longer, with"
+        " an interval of 95 %?",
+        """SELECT what, label, value, coalesce(scenario, 'no scenario') AS scenario, system, runtime, first, base_runs,
+        runs, base_level, level, difference, lowest, highest,
+        CASE WHEN base_level > 0 THEN level / base_level END AS ratio
+        FROM changes ORDER BY label <> 'commit', what, lowest DESC, value""",
+        Bars(("what", "label", "value", "scenario"), "difference", "rate or ms", "lowest", "highest"),
+        f"no label whose later values are worse than the earlier ones, with at least {SPLIT_MIN} runs on each side",
+        alarm=lambda _: True,
+    ),
+    Question(
+        "trend",
+        "What share of the runs was not valid, and how long did answers and failovers take, at each commit (or version,"
+        " where runs have no commit)?",
+        """SELECT label, value, first, scenario, what, level, runs, system, runtime FROM trend
+        WHERE label = 'commit' OR (label = 'version' AND NOT EXISTS (SELECT 1 FROM labelled WHERE label = 'commit'))
+        ORDER BY scenario, what, first, value""",
+        Bars(("what", "value", "scenario"), "level", "rate or ms"),
+        _NO_VERDICT,
     ),
     Question(
         "coverage",
@@ -156,7 +181,8 @@ QUESTIONS: Final = (
         """SELECT *, runs + seeds AS together FROM signatures ORDER BY verdict = 'invalid' DESC,
         together DESC, promise, signature""",
         Bars(("promise", "signature", "verdict"), "together", "runs and seeds"),
-        "nothing that failed; " + _NOT_JUDGED,
+        "nothing that failed",
+        alarm=lambda row: row["verdict"] == "invalid",
     ),
     Question(
         "slow-elections",

@@ -19,7 +19,7 @@ def as_duckdb(sql: str) -> str:
         raise UsageError(f"the query cannot be run: {_reason(error)}") from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         raise UsageError("the query cannot be run: expected one SELECT, and nothing that changes anything")
-    return statements[0].transform(_repaired).sql(dialect="duckdb")
+    return str(statements[0].transform(_repaired).sql(dialect="duckdb"))
 
 
 def _reason(error: ParseError | TokenError) -> str:

@@ -59,7 +59,8 @@ RECORDING = (
 )
 RUNS = (
     "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
-    "created string, host string, converged boolean, manifest string, controls string, scenario string"
+    "created string, host string, converged boolean, manifest string, controls string, scenario string, "
+    "labels map<string, string>, ingested string, ingested_by string"
 )
 REJECTS = "run string, source string, member int, line long, reason string"
 _COUNTS: Final = f"map<string, struct<{', '.join(f'{fate.value}: bigint' for fate in Fate)}>>"
@@ -75,7 +76,8 @@ LAKE_SCHEMAS = {"runs": RUNS, "history": HISTORY, "faults": FAULTS, "trace": TRA
 """Of the tables of a lake that runs are written to. Extents of recordings keep what ended them in `_reject`."""
 
 ROWS: Final = {
-    "runs": "a run: its manifest, and the commands of operators as JSON text",
+    "runs": "a run: its manifest, the commands of operators as JSON text, its labels; when and by which version it was "
+    "ingested",
     "history": "an operation: what was asked, when, and what came of it",
     "faults": "a fault or what else was done to the cluster, with its evidence",
     "trace": "an event of a member; `fields` is JSON text",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.cli.parsing import (
+    ALARMS,
     CONFIGURATIONS_MAX,
     EXPORT_FORMATS,
     EXPORT_KINDS,
@@ -17,8 +18,10 @@ from upheaval.cli.parsing import (
     QUESTIONS,
     Commands,
     above_zero,
+    alarm,
     cluster_option,
     json_option,
+    label,
     moment,
     question,
     run_argument,
@@ -174,6 +177,14 @@ class IngestOptions:
         nargs="+", metavar="RUN", help="run folders, and folders or lines (seeds.jsonl) of campaigns"
     )
     lake: str = _lake()
+    labels: tuple[tuple[str, str], ...] = option(
+        "--label",
+        type=label,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what the runs tested, such as commit=4f2a91c; may be repeated (default: CI's own variables)",
+    )
     json: bool = json_option()
     engine: str = option(
         "--engine",
@@ -201,6 +212,14 @@ class AskOptions:
         nargs="*", type=question, metavar="QUESTION", help=f"{', '.join(QUESTIONS)} (default: all of them)"
     )
     lake: str = _lake()
+    fail_if: tuple[str, ...] = option(
+        "--fail-if",
+        type=alarm,
+        action="append",
+        default=[],
+        metavar="QUESTION",
+        help=f"end with 1 if the answer is bad news: {', '.join(ALARMS)}; may be repeated",
+    )
     out: Path | None = option(
         "-o", "--out", former=["--output"], is_exclusive=True, metavar="FILE", help="write an HTML page instead"
     )
