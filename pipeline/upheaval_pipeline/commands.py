@@ -163,7 +163,7 @@ def ask(options: AskOptions) -> int:
     from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.query import ask_all
     from upheaval_pipeline.question_page import page
-    from upheaval_pipeline.questions import QUESTIONS
+    from upheaval_pipeline.questions import QUESTIONS, SUMMARY
 
     if options.out is not None:
         report.require_file(options.out)
@@ -171,12 +171,12 @@ def ask(options: AskOptions) -> int:
     names = {*options.questions, *options.fail_if} if options.questions or options.fail_if else parsing.QUESTIONS
     wanted = [question for question in QUESTIONS if question.name in names]
     with engine_of(_chosen(options.engine, options.master), options.master) as engine:
-        results = ask_all(engine, lake, [question.sql for question in wanted], ROWS_MAX)
+        summary, *results = ask_all(engine, lake, [SUMMARY, *(question.sql for question in wanted)], ROWS_MAX)
     answers = list(zip(wanted, results, strict=True))
     if options.out is None:
         show_answers(answers, as_json=options.json)
     else:
-        write_atomically(options.out, page(options.lake, answers))
+        write_atomically(options.out, page(options.lake, summary, answers))
         print(options.out.absolute())
     return int(any(_is_alarming(*one) for one in answers if one[0].name in options.fail_if))
 

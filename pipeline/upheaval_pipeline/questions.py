@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_pipeline.views import NO_FAULT, PHASES, SPLIT_MIN
+from upheaval_pipeline.views import FAILOVER, LATENCY, NO_FAULT, NOT_VALID, PHASES, SPLIT_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,10 @@ _OF: Final = ("system", "version", "runtime")
 _NO_VERDICT: Final = "the lake has no runs: `upheaval ingest` judges those that it is given"
 
 
+def _of_level(what: str) -> str:
+    return f"max(level) FILTER (WHERE what = '{what}')"
+
+
 def _phases(quantile: str, fraction: float) -> str:
     """A row for each kind of fault: one quantile of each phase."""
     names = (*PHASES, "until_answer")
@@ -79,6 +83,9 @@ def _phases(quantile: str, fraction: float) -> str:
             FROM failover_phases) JOIN ran USING (run) GROUP BY ALL"""
 
 
+SUMMARY: Final = """SELECT count(*) AS runs, min(created) AS first, max(created) AS last,
+    array_sort(collect_set(version)) AS versions FROM ran"""
+"""What a page of answers is about."""
 QUESTIONS: Final = (
     Question(
         "availability",
@@ -119,7 +126,7 @@ QUESTIONS: Final = (
         """SELECT c.rate, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
         r.folder, c.member, r.scenario, r.system, r.version, r.runtime, c.states, r.run
         FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY rate""",
-        Bars(("scenario", "member", *_OF), "rate", RATE),
+        Bars(("scenario", "member", "run", *_OF), "rate", RATE),
         "no member that caught up and told its position",
     ),
     Question(
@@ -157,10 +164,12 @@ QUESTIONS: Final = (
         "trend",
         "What share of the runs was not valid, and how long did answers and failovers take, at each commit (or version,"
         " where runs have no commit)?",
-        """SELECT label, value, first, scenario, what, level, runs, system, runtime FROM trend
+        f"""SELECT label, value, min(first) AS first, coalesce(scenario, 'no scenario') AS scenario, system, runtime,
+        max(runs) AS runs, {_of_level(NOT_VALID)} AS not_valid, {_of_level(LATENCY)} AS latency_ms,
+        {_of_level(FAILOVER)} AS failover_ms FROM trend
         WHERE label = 'commit' OR (label = 'version' AND NOT EXISTS (SELECT 1 FROM labelled WHERE label = 'commit'))
-        ORDER BY scenario, what, first, value""",
-        Bars(("what", "value", "scenario"), "level", "rate or ms"),
+        GROUP BY label, value, scenario, system, runtime ORDER BY scenario, system, runtime, first, value""",
+        Bars(("value", "scenario", "system", "runtime"), "not_valid", SHARE),
         _NO_VERDICT,
     ),
     Question(
@@ -189,7 +198,7 @@ QUESTIONS: Final = (
         "Which ten elections were the slowest?",
         """SELECT e.length_ms, r.folder, e.member, r.scenario, r.system, r.version, r.runtime, e.states, r.run
         FROM slow_elections AS e JOIN ran AS r ON r.run = e.run ORDER BY e.length_ms DESC LIMIT 10""",
-        Bars(("scenario", "member", *_OF), "length_ms", MS),
+        Bars(("scenario", "member", "run", *_OF), "length_ms", MS),
         "no run whose members traced an election",
     ),
 )

@@ -57,7 +57,8 @@ def _within(states: tuple[str, ...] | None) -> str:
     return f"coalesce(sum({inside}) FILTER (WHERE e.state {where}), 0)"
 
 
-NOT_VALID: Final = "not valid"
+NOT_VALID, LATENCY, FAILOVER = "not valid", "latency without faults, ms", "failover, ms"
+"""What is compared between runs."""
 SPLIT_MIN: Final = 3
 """So many runs are on each side of a split: fewer say little, and have no spread."""
 SLOWER_MIN: Final = 0.1
@@ -328,9 +329,9 @@ VIEWS: Final = (
         " time in ms",
         f"""SELECT run, '{NOT_VALID}' AS what, CASE WHEN verdict = 'valid' THEN 0D ELSE 1D END AS level FROM judged
             WHERE verdict <> 'unreadable'
-        UNION ALL SELECT run, 'latency without faults, ms', percentile(latency_ms, 0.5) FROM answers
+        UNION ALL SELECT run, '{LATENCY}', percentile(latency_ms, 0.5) FROM answers
             WHERE NOT is_under_fault GROUP BY run
-        UNION ALL SELECT run, 'failover, ms', percentile(until_answer_ms, 0.5) FROM failovers
+        UNION ALL SELECT run, '{FAILOVER}', percentile(until_answer_ms, 0.5) FROM failovers
             WHERE until_answer_ms IS NOT NULL GROUP BY run""",
     ),
     View(

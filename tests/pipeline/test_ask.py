@@ -32,7 +32,7 @@ from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.query import open_views
 from upheaval_pipeline.question_page import page
-from upheaval_pipeline.questions import QUESTIONS, Heat, Question
+from upheaval_pipeline.questions import QUESTIONS, SUMMARY, Heat, Question
 from upheaval_pipeline.spark_engine import SparkEngine
 from upheaval_pipeline.views import VIEWS, View
 
@@ -143,6 +143,18 @@ def rows(answers: list[Answer]) -> Rows:
         question.name: [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
         for question, answer in zip(QUESTIONS, answers, strict=True)
     }
+
+
+def summary_of(lake: str) -> Answer:
+    summary: Answer = asked(lake, SUMMARY, 1)
+    return summary
+
+
+def test_the_head_of_a_page_says_what_it_is_about(lake: str) -> None:
+    head = page("a/lake", Answer((), ((2, "2026-11-01", "2026-11-28T07:00", ["1", "2"]),), False), [])
+    assert "lake a/lake · 2 runs · 2026-11-01 to 2026-11-28 · upheaval 1, 2<" in head
+    assert "lake it · 2 runs · 20" in page("it", summary_of(lake), [])
+    assert "lake it · 0 runs<" in page("it", Answer((), ((0, None, None, []),), False), [])
 
 
 def of(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
@@ -284,7 +296,7 @@ def test_a_question_without_an_answer_says_what_the_lake_lacks(
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("nothing: ")] == [
         f"nothing: {each.without}" for each in without
     ]
-    text = page(lake, found)
+    text = page(lake, summary_of(lake), found)
     assert text.count(">nothing: ") == len(without)
     assert "plot-" not in text.partition("<script")[0]
 
@@ -340,9 +352,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (500, False)])
 def test_the_page_draws_each_answer_and_nothing_overflows(
-    answers: list[Answer], browser: Browser, tmp_path: Path, width: int, dark: bool
+    answers: list[Answer], lake: str, browser: Browser, tmp_path: Path, width: int, dark: bool
 ) -> None:
-    (tmp_path / "month.html").write_text(page("lake", list(zip(QUESTIONS, answers, strict=True))))
+    (tmp_path / "month.html").write_text(page("lake", summary_of(lake), list(zip(QUESTIONS, answers, strict=True))))
     browser.complaints.clear()
     browser.open(tmp_path / "month.html", width=width, dark=dark)
     assert browser.value("document.documentElement.scrollWidth <= innerWidth")
@@ -396,9 +408,9 @@ def on_duckdb(lake: str) -> Iterator[DuckEngine]:
 
 
 def test_the_page_links_runs_and_follows_light_and_paper(
-    answers: list[Answer], runs: dict[str, RunFolder], browser: Browser, tmp_path: Path
+    answers: list[Answer], lake: str, runs: dict[str, RunFolder], browser: Browser, tmp_path: Path
 ) -> None:
-    (tmp_path / "month.html").write_text(page("lake", list(zip(QUESTIONS, answers, strict=True))))
+    (tmp_path / "month.html").write_text(page("lake", summary_of(lake), list(zip(QUESTIONS, answers, strict=True))))
     browser.complaints.clear()
     browser.open(tmp_path / "month.html", dark=True)
     links = set(browser.value("[...document.querySelectorAll('a')].map(each => each.href)"))
