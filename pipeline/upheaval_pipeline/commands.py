@@ -14,7 +14,7 @@ from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions,
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
-from upheaval_pipeline.engines import AUTO, DUCKDB, chosen, engine_of, require_lake_reader
+from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
 from upheaval_pipeline.labels import labels_of
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 1000
 """Of the answer to a question."""
-_ENGINES = {DUCKDB: "DuckDB", "spark": "Spark"}
+_ENGINES = {DUCKDB: "DuckDB", SPARK: "Spark"}
 
 
 def verify_on_spark(options: RunsOptions) -> int:
@@ -46,7 +46,7 @@ def verify_lake(options: RunsOptions) -> int:
     from upheaval_pipeline.whole import judge_each
 
     def judge(folders: Sequence[Path]) -> list["Judged"]:
-        if options.engine == "spark":
+        if options.engine == SPARK:
             return _judge_on_spark(options.master or LOCAL, folders)
         return judge_each(None, folders)
 
@@ -58,7 +58,7 @@ def verify_lake(options: RunsOptions) -> int:
 def _judge_on_spark(master: str, folders: Sequence[Path]) -> list["Judged"]:
     from upheaval_pipeline.whole import judge_each
 
-    _say("starting Spark")
+    _say_start()
     with session(master) as spark:
         return judge_each(spark, folders)
 
@@ -73,7 +73,7 @@ def measure_on_spark(options: RunsOptions) -> int:
         RunFolder(run).read_manifest()
     lake = None if options.lake is None else open_lake(options.lake)
     names = [str(run) for run in options.runs] if lake is None else _runs(lake, options)
-    _say("starting Spark")
+    _say_start()
     with session(options.master or LOCAL) as spark:
         measured = list(measure(spark, options.runs) if lake is None else measure_lake(spark, lake, names))
     return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
@@ -116,10 +116,16 @@ def _ingested(options: IngestOptions, folders: Sequence[Path], campaigns: Sequen
             raise UsageError("Spark reads the lines of campaigns: leave out --engine python")
         return ingest(None, folders, options.lake, _say, labels)
     require_spark()
-    _say("starting Spark")
+    _say_start()
     with session(options.master or LOCAL) as spark:
         written = ingest(spark, folders, options.lake, _say, labels) if folders else {}
         return written | (ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {})
+
+
+def _say_start() -> None:
+    """Spark takes seconds to start, in which people at a terminal would see nothing."""
+    if sys.stderr.isatty():
+        _say("starting Spark")
 
 
 def _say(text: str) -> None:
@@ -154,6 +160,8 @@ def _chosen(wanted: str, master: str | None) -> str:
     engine = chosen(wanted, master)
     if wanted == AUTO:
         _say(f"{_ENGINES[engine]} reads the lake (--engine)")
+    if engine == SPARK:
+        _say_start()
     return engine
 
 
