@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers.own.heard import Sent, Unexplained, first_unexplained
-from upheaval.checkers.own.interpreters import Interpreters
+from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.own.java_copies import CannotReplayJava
 from upheaval.checkers.own.java_service import java_egress
 from upheaval.checkers.own.own_replay import CannotReplay, ask, why_no_service
@@ -64,7 +64,7 @@ def _of_python(
         raise CannotReplay(why)
     source, folder = str(Path(manifest.source).absolute()), str(run.path.absolute())
     order = Order(manifest.service, source, folder, log_member, log_end, (), task=Task.EGRESS, sessions=sessions)
-    with Interpreters() as interpreters:
+    with shared_interpreters() as interpreters:
         return ask(interpreters, order)
 
 
