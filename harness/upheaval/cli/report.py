@@ -20,6 +20,7 @@ from upheaval.execution.run import RESULT_FILE, read_result
 from upheaval.records import RunFolder, read_made_by_test, write_atomically
 from upheaval.report import Figures, MadeBy, Moments, duration, measure_run, page, scene_of
 from upheaval.report.elections import elections_of
+from upheaval.report.maintainers import FILE_NAME as MAINTAINERS_FILE, maintainers_page
 
 FILE_NAME = "report.html"
 
@@ -64,9 +65,19 @@ def require_file(page: Path) -> None:
         raise UsageError(f"cannot write {page}: there is no folder {page.parent}")
 
 
+def write_for_maintainers(run: Path, output: Path | None = None) -> Path:
+    """Write the page of a run's findings for whoever maintains the system; return where it is."""
+    path = output or run / MAINTAINERS_FILE
+    require_file(path)
+    again = _made_by(run).command or f"upheaval verify {shlex.quote(str(run.absolute()))}"
+    write_atomically(path, maintainers_page(RunFolder(run), verify_run(run), again))
+    return path
+
+
 def report(options: ReportOptions) -> int:
     """Write the page of a run and print its path."""
-    path = str(write_report(options.run, options.out).absolute())
+    write = write_for_maintainers if options.for_maintainers else write_report
+    path = str(write(options.run, options.out).absolute())
     answer(path, {"page": path}, as_json=options.json)
     return 0
 
