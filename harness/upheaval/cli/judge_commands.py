@@ -1,5 +1,5 @@
-"""The commands that judge, and their options: `verify`, `check`, `export`, `report`, `elections`, `measure`, `watch`,
-`trace`, `logs`, `tamper`, `ingest`, `query`, `ask`.
+"""The commands that judge, and their options: `verify`, `check`, `export`, `report`, `elections`, `explain`,
+`measure`, `watch`, `trace`, `logs`, `tamper`, `ingest`, `query`, `ask`.
 """
 
 from dataclasses import dataclass
@@ -113,6 +113,13 @@ class ElectionsOptions:
 
 
 @dataclass(frozen=True)
+class ExplainOptions:
+    run: Path = run_argument()
+    promise: str | None = option("--promise", metavar="ID", help="of several broken ones (default: the first in time)")
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
 class WatchOptions:
     dir: Path = cluster_option()
     json: bool = json_option("print one object a line")
@@ -222,6 +229,12 @@ def add_commands(commands: Commands) -> None:
         "print the elections of a run, or one of them step by step and as a sequence diagram",
         ElectionsOptions,
         "elections:elections",
+    )
+    commands.add(
+        "explain",
+        "say how a run came to break a promise: the moment, what members knew, and the messages before it",
+        ExplainOptions,
+        "explain:explain",
     )
     commands.add(
         "measure", "print throughput, latency, outages and the effect of each fault", RunsOptions, "report:measure"
