@@ -72,6 +72,7 @@ SUITES = (
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("simulation", "tests/simulation"),
     Suite("integration", "tests/integration", ("strace", "openssl")),
+    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "jinja2"), extra=True),
     Suite("load", "tests/load", modules=("locust",), extra=True),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
     Suite("system", "tests/system"),
