@@ -86,7 +86,7 @@ class Access:
 
 def _asked_token(scope: Scope) -> str:
     values = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN, [""])
-    return values[0]
+    return str(values[0])
 
 
 def _with_headers(send: Send) -> Send:
