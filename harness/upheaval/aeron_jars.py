@@ -68,12 +68,24 @@ def canonical_version(text: str = "") -> str:
 def versions_of(text: str) -> tuple[str, ...]:
     """The canonical versions that a text with commas names, one a member; a single one is that of all members.
 
-    Raises `UsageError` as `canonical_version` does, and where one of several is empty.
+    A path that exists may have commas itself. Raises `UsageError` as `canonical_version` does, and where one of
+    several is empty.
     """
-    versions = text.split(",")
+    versions = _parts(text)
     if len(versions) > 1 and "" in versions:
         raise UsageError(f"versions {text!r} of aeron: one is missing beside a comma")
     return tuple(map(canonical_version, versions))
+
+
+def _parts(text: str) -> list[str]:
+    """Between the commas; as many pieces as possible make one part where that is a path which exists."""
+    pieces, parts = text.split(","), []
+    while pieces:
+        ends = range(len(pieces), 1, -1)
+        end = next((end for end in ends if Path(",".join(pieces[:end])).exists()), 1)
+        parts.append(",".join(pieces[:end]))
+        del pieces[:end]
+    return parts
 
 
 def is_version(text: str) -> bool:
@@ -104,6 +116,14 @@ def jar(version: str = USUAL_VERSION) -> Path:
         raise UsageError(f"the jar of Aeron {version} is not in {CACHE} any more: name its path, as in aeron:PATH")
     _fetch(version, path)
     return path
+
+
+def versions_at_hand() -> list[str]:
+    """Those whose jar is in the cache or in Maven's repository of the user, the newest first. Reads names alone."""
+    files = [*CACHE.glob("aeron-all-*.jar"), *_in_maven("*").parent.parent.glob("*/aeron-all-*.jar")]
+    versions = {file.stem.removeprefix("aeron-all-") for file in files if _has_classes(file)}
+    usable = [version for version in versions if is_version(version) and order_of(version) >= order_of(OLDEST)]
+    return sorted(usable, key=lambda version: (order_of(version), version), reverse=True)
 
 
 @cache
@@ -162,10 +182,14 @@ def _require_new_enough(version: str, what: str) -> None:
 
 def _built_jar(folder: Path) -> Path:
     """The newest jar that a build has left in a folder of Aeron's sources."""
-    built = [path for path in _jars_in(folder) if path.stem.rpartition("-")[2] not in _NOT_CLASSES]
+    built = [path for path in _jars_in(folder) if _has_classes(path)]
     if not built:
         raise UsageError(f"{folder} has no aeron-all-*.jar: build it with `./gradlew :aeron-all:shadowJar`")
     return max(built, key=lambda path: path.stat().st_mtime_ns)
+
+
+def _has_classes(file: Path) -> bool:
+    return file.stem.rpartition("-")[2] not in _NOT_CLASSES
 
 
 def _jars_in(folder: Path) -> Iterator[Path]:

@@ -248,7 +248,7 @@ def test_the_first_sentence_says_what_broke_when_and_beside_which_fault(tmp_path
 def test_a_valid_page_counts_and_folds_what_was_not_checked(tmp_path: Path) -> None:
     good_run().write(tmp_path)
     text = write_report(tmp_path).read_text()
-    (kept, unchecked) = map(int, re.findall(r'<p class="answer valid">(\d+) promises were kept, (\d+) were', text)[0])
+    (kept, unchecked) = map(int, re.findall(r'<p class="answer valid">Promises: (\d+) kept, (\d+) not', text)[0])
     assert kept > 10
     assert f"<summary>{unchecked} not checked: reasons</summary>" in text
 

@@ -14,6 +14,8 @@ from upheaval.campaign.seed import run_seed
         pytest.param(3_100_713, id="a deposed leader closes sessions whose opening it had not committed"),
         pytest.param(4_100_275, id="a leader takes a snapshot and ends before it reaches its clients"),
         pytest.param(5_200_049, id="a member needs no room after its disk was full"),
+        pytest.param(7_000_107, id="a standby ends before it takes a snapshot"),
+        pytest.param(7_000_148, id="a paused member ends where its disk changes, and the next process runs"),
         pytest.param(5_100_260, id="a client knows a session whose opening its cut-off leader did not commit"),
     ],
 )

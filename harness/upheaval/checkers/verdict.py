@@ -206,7 +206,7 @@ class Report:
         more = f"{len(bad) - _SHOWN} more are not valid, " if len(bad) > _SHOWN else ""
         lines += self.gaps
         kept = len(self.findings) - len(bad)
-        lines.append(f"{more}{kept} promises are kept, {len(self.unchecked)} were not checked")
+        lines.append(f"{more}{kept} kept, {len(self.unchecked)} not checked")
         return "\n".join([*lines, f"all of it: upheaval verify {self.run}"])
 
     def __repr__(self) -> str:

@@ -23,11 +23,10 @@ def doctor(options: DoctorOptions) -> int:
     print(f"upheaval {__version__}")
     print(f"Python {platform.python_version()}, {sys.executable}")
     print(f"node and simulation: {core}\n")
-    rows = [["area", "need", "there", "used by"]]
-    rows += [[need.area, need.name, "yes" if need.is_there else "no", need.used_by] for need in present]
+    rows = [["area", "need", "there", "used by", "what it is"]]
+    rows += [[need.area, need.name, "yes" if need.is_there else "no", need.used_by, need.detail] for need in present]
     print(table(rows))
     for need in present:
         if not need.is_there:
-            detail = f" ({need.detail})" if need.detail else ""
-            print(f"{need.area}, {need.name}{detail}: {need.remedy}")
+            print(f"{need.area}, {need.name}: {need.remedy}")
     return 0

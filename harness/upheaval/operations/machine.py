@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from upheaval.aeron_jars import SHA256, USUAL_VERSION, jar_path
+from upheaval.aeron_jars import USUAL_VERSION, versions_at_hand
 from upheaval.errors import HarnessError, UsageError
 from upheaval.extras import install_line
 from upheaval_chaos.programs import run_program
@@ -64,7 +64,7 @@ def _aeron(area: str) -> Iterator[Need]:
     version = java_version(_output("java", "-version") or "")
     fits = version is not None and version >= _JAVA_LEAST
     yield Need(area, "java", fits, str(version or ""), used_by, "apt-get install openjdk-17-jre-headless")
-    present = [known for known in SHA256 if jar_path(known).is_file()]
+    present = versions_at_hand()
     maven = shutil.which("mvn")
     detail = f"jars {', '.join(present)}" if present else "Maven fetches it" if maven else ""
     remedy = f"--system aeron:PATH of a jar such as aeron-all-{USUAL_VERSION}.jar, or apt-get install maven"

@@ -17,7 +17,7 @@ class MadeByTest:
     """`command` has the same test with the same seed, `folder` is where pytest was started."""
 
     folder: FilePath
-    command: tuple[str, ...]
+    command: tuple[FilePath, ...]
 
     def __str__(self) -> str:
         """What to give to a shell."""

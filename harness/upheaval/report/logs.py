@@ -11,6 +11,7 @@ from typing import Final
 
 from upheaval.records import Json, Manifest, MemberFolder, RunFolder, TraceEvent, companion_folders
 from upheaval.report.printed_lines import printed_lines
+from upheaval.report.unlogged import without_logged
 from upheaval.runtime_names import DOCKER
 from upheaval_chaos.programs import ENCODING, ERRORS
 from upheaval_node.runtime.log_lines import ERROR, INFO, SHOWN, WARNING, level_of
@@ -73,17 +74,18 @@ def last_lines(run: RunFolder, count: int) -> list[LogLine]:
 def _lines_of(folder: MemberFolder, manifest: Manifest) -> Iterator[LogLine]:
     # The clocks of containers show UTC.
     zone = UTC if manifest.runtime == DOCKER else None
+    traced = folder.read_trace() if folder.trace.exists() else ()
+    events = [event for event in traced if event.event in SHOWN or event.event == TraceKind.LOG]
     for path in sorted(folder.path.glob("*.log")):
+        logged = [e for e in events if e.event == TraceKind.LOG and e.fields.get("component") == path.stem]
         with path.open(encoding=ENCODING, errors=ERRORS) as stream:
-            lines = (line.rstrip("\n") for line in stream)
+            lines = without_logged((line.rstrip("\n") for line in stream), logged)
             for line in printed_lines(lines, _day(manifest, zone), zone):
                 yield LogLine(line.epoch_ms, folder.path.name, PRINTED, line.level, line.text, is_of_node=False)
-    if folder.trace.exists():
-        for event in folder.read_trace():
-            if event.event in SHOWN or event.event == TraceKind.LOG:
-                component = str(event.fields.get("component", ""))
-                moment, is_of_node = _epoch_ms(event), event.event != TraceKind.LOG
-                yield LogLine(moment, folder.path.name, component, _level(event), _text(event), is_of_node)
+    for event in events:
+        component = str(event.fields.get("component", ""))
+        moment, is_of_node = _epoch_ms(event), event.event != TraceKind.LOG
+        yield LogLine(moment, folder.path.name, component, _level(event), _text(event), is_of_node)
 
 
 def _day(manifest: Manifest, zone: tzinfo | None) -> date:

@@ -75,7 +75,7 @@ def _answer(report: Report, figures: Figures, moments: Mapping[Finding, Moment])
     bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
     valid_count = len(report.findings) - len(bad)
     if not bad:
-        text = f"{valid_count} promises were kept, {len(report.unchecked)} were not checked."
+        text = f"Promises: {valid_count} kept, {len(report.unchecked)} not checked."
         return f'<p class="answer valid">{text}</p>'
     worst = [finding for finding in bad if finding.verdict is bad[0].verdict]
     # A moment that is exact says most; that of a position alone is the first answer after it, and may be far away.

@@ -67,6 +67,12 @@ def printed_lines(lines: Iterable[str], day: date, zone: tzinfo | None) -> Itera
         yield _joined(head, more)
 
 
+def has_form(text: str) -> bool:
+    """Whether a line begins with a level, or with a time and then a level."""
+    time = _TIME.match(text)
+    return (_ALONE.match(text) if time is None else _AFTER_TIME.match(text, time.end())) is not None
+
+
 def _joined(head: PrintedLine, more: Sequence[str]) -> PrintedLine:
     return replace(head, text="\n".join([head.text, *more]))
 

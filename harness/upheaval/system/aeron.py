@@ -138,7 +138,7 @@ class AeronSystem(AnswersAsJson):
     def upgraded_to(self, text: str) -> str:
         """See `SystemUnderTest`. The jar is fetched and the member program compiled."""
         name, _, version = text.partition(":")
-        if name != AERON or "," in version:
+        if name != AERON or len(versions_of(version)) > 1:
             raise UsageError(f"--to {text}: members of {self.text} are upgraded to one {AERON}:VERSION")
         target = AeronSystem(version)
         newest = max(self.versions, key=order_of)

@@ -13,7 +13,7 @@ import pytest
 from support.class_files import class_file
 from upheaval import aeron_jars, aeron_programs
 from upheaval.aeron_api import missing_of, parse_class
-from upheaval.aeron_jars import canonical_version, jar, jar_path, take_jar
+from upheaval.aeron_jars import canonical_version, jar, jar_path, take_jar, versions_at_hand, versions_of
 from upheaval.aeron_programs import classes_name, classes_note, image_tag, member_classes
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.repository import Repository
@@ -95,6 +95,27 @@ def test_a_build_tree_names_its_newest_jar_with_classes(tmp_path: Path) -> None:
     for age, path in enumerate((sources, new, old)):
         os.utime(path, ns=(10**18 - age, 10**18 - age))
     assert canonical_version(str(tmp_path / "aeron")) == f"1.53.0-SNAPSHOT@{digest(new)[:16]}"
+
+
+def test_a_path_may_have_commas(tmp_path: Path) -> None:
+    own = write_jar(tmp_path / "a,b" / "my,own.jar", "1.53.0")
+    version = f"1.53.0@{digest(own)[:16]}"
+    assert versions_of(str(own)) == (version,)
+    assert versions_of(f"1.49.3,{own},1.51.0") == ("1.49.3", version, "1.51.0")
+    assert versions_of(f"{own},{own}") == (version, version)
+    with pytest.raises(UsageError, match="one is missing beside a comma"):
+        versions_of(f"{own},,1.51.0")
+
+
+def test_versions_at_hand_are_those_of_cache_and_maven(tmp_path: Path, empty_cache: Path) -> None:
+    maven = tmp_path / "home/.m2/repository/io/aeron/aeron-all"
+    names = ["1.9.0/aeron-all-1.9.0", "1.46.7/aeron-all-1.46.7", "1.51.0/aeron-all-1.51.0-sources"]
+    for name in names:
+        write_jar(maven / f"{name}.jar")
+    (maven / "1.50.0").mkdir()
+    for version in ("1.46.7", "1.101.0", "1.53.0-SNAPSHOT@0123456789abcdef"):
+        write_jar(empty_cache / f"aeron-all-{version}.jar")
+    assert versions_at_hand() == ["1.101.0", "1.53.0-SNAPSHOT@0123456789abcdef", "1.46.7"]
 
 
 def test_a_snapshot_is_the_one_that_maven_has_here(tmp_path: Path) -> None:

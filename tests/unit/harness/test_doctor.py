@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import good_run
+from upheaval import aeron_jars
 from upheaval.cli import parsing
 from upheaval.cli.main import main
 from upheaval_node import __version__
@@ -46,6 +47,17 @@ def test_a_java_that_is_too_old_is_no_java(
     assert main(["doctor", "aeron", "--json"]) == 0
     java = json.loads(capsys.readouterr().out)["needs"][0]
     assert (java["name"], java["is_there"], java["detail"]) == ("java", False, "8")
+
+
+def test_what_is_there_is_named_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(aeron_jars, "CACHE", tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "aeron-all-1.46.7.jar").touch()
+    assert main(["doctor", "aeron"]) == 0
+    (jar,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("aeron  jar ")]
+    assert jar.endswith("--system aeron  jars 1.46.7")
 
 
 def test_an_unknown_area_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,8 @@ _STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)
 _KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT})
 _STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
 """The kinds whose healing starts what they ended."""
+_START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
+"""The kinds whose injection ends a process and starts the next, on a disk that has changed."""
 _OF_PROCESSES: Final = frozenset({*_STARTS, MemberFaultKind.PAUSE})
 _CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
 _OF_LEADER: Final = frozenset({"NewLeadershipTerm", "CommitPosition"})
@@ -197,14 +199,20 @@ class _Judge:
         )
 
     def _require_still(self, fault: FaultRecord) -> None:
-        """What stood still wrote nothing until it was let go on."""
+        """What stood still wrote nothing until it was let go on, unless another fault ended it and started the next."""
         until_ns = fault.heal_begin_ns
         if until_ns is None:
             return
         for member_id in fault.members:
+            others = {
+                life.pid
+                for life in self._lives(fault, member_id)
+                if life.begin_ns > fault.inject_end_ns and self._is_started_otherwise(fault, life)
+            }
             for event in self._events(member_id, fault.inject_end_ns + STILL_NS, until_ns - STILL_NS):
                 component = str(event.fields.get("component", ""))
-                if fault.component in (None, component, component.partition("-")[0]):
+                is_of_fault = fault.component in (None, component, component.partition("-")[0])
+                if is_of_fault and event.fields.get("pid") not in others:
                     where = f"member-{member_id}/trace.jsonl:{event.line}"
                     late_ms = (event.ns - fault.inject_end_ns) // MS
                     raise _contradicted(
@@ -227,12 +235,12 @@ class _Judge:
                     raise _contradicted(fault, f"a process began {when} ({where})", member_id)
 
     def _is_started_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
-        """Whether another fault that was healed, or a command, started the process."""
+        """Whether another fault, when it was injected or healed, or a command started the process."""
+        others = [each for each in self._evidence.faults if each is not fault and life.member_id in each.members]
         healed = [
-            (each.heal_begin_ns or each.inject_begin_ns, each.heal_end_ns or each.inject_end_ns)
-            for each in self._evidence.faults
-            if each is not fault and life.member_id in each.members
+            (each.heal_begin_ns or each.inject_begin_ns, each.heal_end_ns or each.inject_end_ns) for each in others
         ]
+        healed += [(each.inject_begin_ns, each.inject_end_ns) for each in others if each.what in _START_AT_ONCE]
         commands = [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
         return any(begin_ns <= life.begin_ns <= end_ns + AROUND_NS for begin_ns, end_ns in [*healed, *commands])
 

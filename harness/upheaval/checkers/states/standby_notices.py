@@ -7,6 +7,7 @@ hold is judged by `snapshots`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
@@ -167,7 +168,7 @@ def _standby(folder: MemberFolder) -> Standby:
     last_ns = {event.fields.get("pid"): event.ns for event in events.values()}
     taken = sorted((events[line].ns, position, line) for position, line in facts_of(folder).snapshots.items())
     lived: dict[int, int] = {}
-    for (ns, position, line), (next_ns, _, _) in zip(taken, [*taken[1:], (NEVER_NS, -1, -1)], strict=True):
+    for (ns, position, line), (next_ns, _, _) in pairwise([*taken, (NEVER_NS, -1, -1)]):
         lived[position] = min(last_ns[events[line].fields.get("pid")], next_ns) - ns
     return Standby(holder_of(folder), lived)
 
