@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from upheaval.errors import HarnessError
 from upheaval.report import STYLE
+from upheaval.ui.live_pages import LivePages
 from upheaval.ui.runs import Runs
 
 _HERE: Final = Path(__file__).parent
@@ -32,8 +33,9 @@ Endpoint = Callable[[Request], Response]
 class Pages:
     """The pages and endpoints on the runs of one folder."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, live: LivePages) -> None:
         self._runs = runs
+        self._live = live
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
         )
@@ -51,6 +53,7 @@ class Pages:
             Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.rows()])),
             *(Route(f"/api/runs/{{name:path}}/{word}", _json_of(look)) for word, look in data.items()),
             Route("/runs/{name:path}", self._run),
+            *self._live.routes(self.render),
         ]
 
     def render(self, template: str, **values: Any) -> Response:

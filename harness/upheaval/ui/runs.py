@@ -56,20 +56,20 @@ class _Known:
 
 
 class Runs:
-    """The runs in a folder and in the folders in it; the folder may be a run itself."""
+    """The runs in a folder and in the folders in it; of a run itself those beside it, too."""
 
     def __init__(self, folder: Path) -> None:
         """Raises `UsageError` where there is no such folder."""
         if not folder.is_dir():
             raise UsageError(f"there is no folder {folder}: name the folder of runs by --dir")
-        self.folder = folder.absolute()
+        folder = folder.absolute()
+        self.folder = folder.parent if (folder / MANIFEST).is_file() else folder
         self._known: dict[str, _Known] = {}
 
     def paths(self) -> dict[str, Path]:
         """The folder of each run, by its name."""
         manifests = [*self.folder.glob(f"*/{MANIFEST}"), *self.folder.glob(f"*/*/{MANIFEST}")]
-        paths = {str(manifest.parent.relative_to(self.folder)): manifest.parent for manifest in manifests}
-        return paths | ({self.folder.name: self.folder} if (self.folder / MANIFEST).is_file() else {})
+        return {str(manifest.parent.relative_to(self.folder)): manifest.parent for manifest in manifests}
 
     def path(self, name: str) -> Path:
         """Raises `UsageError` for a run that the folder does not have."""

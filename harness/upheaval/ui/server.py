@@ -11,10 +11,11 @@ import uvicorn
 from upheaval.errors import EnvironmentFault
 from upheaval.ui.access import TOKEN, Access
 from upheaval.ui.app import Pages, application
+from upheaval.ui.live_pages import LivePages
 from upheaval.ui.runs import Runs
 
 HOST: Final = "127.0.0.1"
-_GOODBYE_S: Final = 1
+_GOODBYE_S: Final = 5
 """How long pages that are open may keep the server from ending."""
 
 
@@ -23,7 +24,8 @@ class PageServer:
 
     def __init__(self, folder: Path, *, port: int = 0, is_read_only: bool = False) -> None:
         """Port 0 is a free one. Raises `UsageError` without such a folder, `EnvironmentFault` for a port in use."""
-        pages = Pages(Runs(folder))
+        runs = Runs(folder)
+        self._live = LivePages(runs, is_read_only=is_read_only, is_ending=lambda: bool(self._server.should_exit))
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -33,7 +35,9 @@ class PageServer:
             raise EnvironmentFault(f"cannot listen on port {port}: {error.strerror}: use another --port") from error
         self.port: int = self._socket.getsockname()[1]
         self.token = secrets.token_urlsafe(24)
-        access = Access(application(pages), port=self.port, token=self.token, is_read_only=is_read_only)
+        access = Access(
+            application(Pages(runs, self._live)), port=self.port, token=self.token, is_read_only=is_read_only
+        )
         settings = uvicorn.Config(
             access,
             log_level="warning",
@@ -56,7 +60,10 @@ class PageServer:
 
     def run(self) -> None:
         """Answer until `end`, or until a signal ends the program."""
-        asyncio.run(self._server.serve(sockets=[self._socket]))
+        try:
+            asyncio.run(self._server.serve(sockets=[self._socket]))
+        finally:
+            self._live.close()
 
     def end(self) -> None:
         """From any thread."""
