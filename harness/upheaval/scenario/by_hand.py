@@ -97,7 +97,8 @@ def _events(run: RunFolder, manifest: Manifest) -> list[_Event]:
         healing = (f"heal {name}", f"wait caught-up {name}") if is_of_members else (f"heal {name}",)
         # What is there still is healed last.
         events.append(_Event(_NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns, number, healing))
-    controls = [control for control in run.read_controls() if control.what != FORCED_END]
+    # One that nothing showed would not take effect in another run either.
+    controls = [control for control in run.read_controls() if control.what != FORCED_END and control.proof.holds]
     return [*events, *(_Event(control.begin_ns, 0, (control.what,)) for control in controls)]
 
 

@@ -37,7 +37,7 @@ class Button:
 
 
 def buttons(system: SystemUnderTest) -> Sequence[Button]:
-    """Of a live cluster of that system: faults that mean nothing to it have none, and those of hosts are simulated."""
+    """Of a live cluster of that system: faults that mean nothing to it have none, nor have those of hosts."""
     members = [Button(kind, MEMBER, asks=kind in _ENDS) for kind in MemberFaultKind]
     kinds = [kind for kind in (*LinkFaultKind, *DatagramFaultKind) if _has_meaning(system, kind)]
     links = [Button(kind, LINK, options=USUAL_OPTIONS.get(kind, "")) for kind in kinds]
