@@ -121,13 +121,13 @@ class _Answers:
 
     @staticmethod
     def _latencies(lines: list[tuple[int, bytes]]) -> list[float]:
-        found = []
+        latencies = []
         for _, line in lines[:: len(lines) // _SAMPLE + 1]:
             with contextlib.suppress(jsonfields.FieldError, UnicodeDecodeError):
                 operation = parse_operation(jsonfields.parse_object(line.decode("utf-8")))
                 if operation.outcome is Outcome.OK and operation.complete_ns is not None:
-                    found.append(float(operation.complete_ns - operation.invoke_ns))
-        return found
+                    latencies.append(float(operation.complete_ns - operation.invoke_ns))
+        return latencies
 
 
 class _Broken:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import jsonfields, write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval.scenario.by_hand import scenario_by_hand
@@ -22,6 +22,7 @@ from upheaval.ui.catalogue import CLUSTER, LINK, MEMBER, buttons
 from upheaval.ui.live import LOOK_EVERY_S, LiveView
 from upheaval.ui.runs import Runs
 from upheaval_chaos.exit_status import CommandStatus
+from upheaval_chaos.programs import run_program
 
 _RUN_TIMEOUT_S: Final = 600
 Fields = Mapping[str, Any]
@@ -128,9 +129,10 @@ def _run_simulated(runs: Runs, path: Path) -> Fields:
     """In a process of its own, as if it had been typed."""
     folder = runs.folder / path.stem
     command = [sys.executable, "-m", "upheaval.cli.main", "run", str(path), "--runtime", "simulated"]
-    done = subprocess.run(
-        [*command, "--dir", str(folder), "--json"], capture_output=True, text=True, timeout=_RUN_TIMEOUT_S
-    )
+    try:
+        done = run_program([*command, "--dir", str(folder), "--json"], limit_s=_RUN_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise UnknownOutcome(f"the scenario in {path} runs for longer than {_RUN_TIMEOUT_S} s") from error
     if done.returncode not in (CommandStatus.VALID, CommandStatus.BROKEN, CommandStatus.UNKNOWN):
         raise EnvironmentFault(f"the scenario did not run: {done.stderr.strip().splitlines()[-1:]}")
     return {"run": path.stem, "verdict": jsonfields.parse_object(done.stdout)["verdict"]}

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from upheaval.campaign.seed import seed_of_run
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.promises import promise_named
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.run import RESULT_FILE
@@ -87,10 +86,10 @@ class Runs:
         """With verdict and length, for which the run is judged. Raises `UsageError` for one that cannot be."""
         path = self.path(name)
         verdict, figures = self.verdict(name), self.figures(name)
-        bad = [each["sentence"] for each in verdict["promises"] if each["verdict"] != Verdict.VALID.text]
+        bad = [promise["sentence"] for promise in verdict["promises"] if promise["verdict"] != Verdict.VALID.text]
         row = self._row(name, path).to_fields()
-        found = {"verdict": verdict["verdict"], "broken": tuple(bad), "length_ns": figures["length_ns"]}
-        return RunRow(**row | found)
+        judged = {"verdict": verdict["verdict"], "broken": tuple(bad), "length_ns": figures["length_ns"]}
+        return RunRow(**row | judged)
 
     def page(self, name: str) -> str:
         """As `upheaval report` writes it."""
@@ -158,10 +157,9 @@ def _verdict_in(path: Path) -> tuple[str | None, tuple[str, ...]]:
     fields = jsonfields.read_object(file)
     promises = fields.get("promises")
     bad = []
-    for each in promises if isinstance(promises, list) else ():
-        if isinstance(each, dict) and each.get("verdict") != Verdict.VALID.text:
-            promise = promise_named(str(each.get("promise")))
-            bad.append(str(each.get("sentence") or promise))
+    for finding in promises if isinstance(promises, list) else ():
+        if isinstance(finding, dict) and finding.get("verdict") != Verdict.VALID.text:
+            bad.append(str(finding.get("sentence") or finding.get("promise")))
     verdict = fields.get("verdict")
     return (verdict if isinstance(verdict, str) else None), tuple(bad)
 
