@@ -156,12 +156,10 @@ def _verdict_in(path: Path) -> tuple[str | None, tuple[str, ...]]:
         return None, ()
     fields = jsonfields.read_object(file)
     promises = fields.get("promises")
-    bad = []
-    for finding in promises if isinstance(promises, list) else ():
-        if isinstance(finding, dict) and finding.get("verdict") != Verdict.VALID.text:
-            bad.append(str(finding.get("sentence") or finding.get("promise")))
+    findings = [value for value in promises if isinstance(value, dict)] if isinstance(promises, list) else []
+    bad = [finding for finding in findings if finding.get("verdict") != Verdict.VALID.text]
     verdict = fields.get("verdict")
-    return (verdict if isinstance(verdict, str) else None), tuple(bad)
+    return (verdict if isinstance(verdict, str) else None), tuple(str(finding.get("sentence")) for finding in bad)
 
 
 def _signature(path: Path) -> tuple[tuple[str, int, int], ...]:
