@@ -67,7 +67,7 @@ SUITES = (
     Suite("docker", "tests/docker", DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
     Suite("check", needs=("make",), command=("make", "check")),
     Suite("plugin", "tests/plugin"),
-    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark",), extra=True),
+    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark", "duckdb", "sqlglot"), extra=True),
     Suite("scenarios", "tests/scenarios"),
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("simulation", "tests/simulation"),

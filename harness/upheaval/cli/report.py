@@ -6,7 +6,7 @@ from pathlib import Path
 
 from upheaval.cli.answers import answer
 from upheaval.cli.judge_commands import ReportOptions, RunsOptions
-from upheaval.cli.lake_options import from_one_place, on_spark
+from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
@@ -43,7 +43,9 @@ def measure(options: RunsOptions) -> int:
     """Print the figures of run folders, or on Spark of whatever the options name."""
     options = from_one_place(options)
     if options.engine == "spark":
-        return on_spark("measure_on_spark", options)
+        return in_pipeline("measure_on_spark", options)
+    if options.lake is not None:
+        raise UsageError("Spark computes the figures of a lake: add --engine spark")
     return show_figures({str(run): measure_run(RunFolder(run)) for run in options.runs}, as_json=options.json)
 
 
