@@ -57,10 +57,6 @@ class OwnAssertMachine(AloneMachine):
         assert self.ask("put", "a") < 2
 
 
-class ForgetfulMachine(ShelfMachine):
-    service, members = "shelf:Forgetful", 1
-
-
 class FlawedMachine(ClusterMachine):
     service = "tally"
 
@@ -112,13 +108,6 @@ def test_a_rule_that_fails_names_the_run_of_its_smallest_example() -> None:
     (run,) = Path("runs").iterdir()
     assert error.__notes__[0] == f"run of the example: {run}"
     assert verify_run(run).finding(Promise.RUN_CONVERGED).verdict is Verdict.UNKNOWN
-
-
-@pytest.mark.nightly
-def test_a_field_that_a_snapshot_forgets_is_shrunk_to_two_puts() -> None:
-    error = failure_of(ForgetfulMachine, 10, 10)
-    assert sorted(step.split(",")[0] for step in steps_of(error)) == ["put(box='a'", "put(box='b'"]
-    assert "the snapshot does not hold all of the state" in str(error)
 
 
 def test_a_machine_without_a_custom_service_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""A shelf with named boxes, right, and wrong in two ways."""
+"""A shelf with named boxes, right, and wrong in one way."""
 
 import json
 
@@ -35,10 +35,3 @@ class Raising(Shelf):
         if do == "take" and self.boxes.get(box) == 0:
             raise RuntimeError("empty")
         return super().apply(id, do, box, count)
-
-
-class Forgetful(Shelf):
-    """A snapshot has no more than one box."""
-
-    def on_take_snapshot(self, publication):
-        publication.offer(json.dumps(dict(sorted(self.boxes.items())[:1])).encode())
