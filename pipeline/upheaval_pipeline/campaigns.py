@@ -13,7 +13,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from upheaval.campaign.campaign import SEEDS_FILE
+from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import SEED_FILE, Fate
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
