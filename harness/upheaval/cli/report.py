@@ -13,7 +13,7 @@ from upheaval.checkers.services.raised import raised_in
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.answers import answer
 from upheaval.cli.judge_commands import ReportOptions, RunsOptions
-from upheaval.cli.lake_options import from_one_place, on_spark
+from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.execution.run import RESULT_FILE, read_result
@@ -75,7 +75,9 @@ def measure(options: RunsOptions) -> int:
     """Print the figures of run folders, or on Spark of whatever the options name."""
     options = from_one_place(options)
     if options.engine == "spark":
-        return on_spark("measure_on_spark", options)
+        return in_pipeline("measure_on_spark", options)
+    if options.lake is not None:
+        raise UsageError("Spark computes the figures of a lake: add --engine spark")
     return show_figures({str(run): measure_run(RunFolder(run)) for run in options.runs}, as_json=options.json)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers.own.heard import Sent, Unexplained, first_unexplained
-from upheaval.checkers.own.interpreters import Interpreters
+from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.own.own_replay import CannotReplay, ask, why_no_service
 from upheaval.checkers.own.replay_process import Order, Task
 from upheaval.checkers.promises import Promise
@@ -57,7 +57,7 @@ def check_news(
         sessions=tuple(news),
     )
     try:
-        with Interpreters() as interpreters:
+        with shared_interpreters() as interpreters:
             replayed = ask(interpreters, order)
     except CannotReplay as error:
         return f"what sessions heard is not replayed: {error}"
