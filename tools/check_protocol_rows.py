@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -119,7 +119,7 @@ def _missing(found: Sequence[Row]) -> list[str]:
 def _fields(message: str) -> list[str]:
     """Fields of a message in the schema; a group counts as one."""
     cls: type[Message] = getattr(cluster_messages, message)
-    return [camel_case(each.name) for each in fields(cls)]  # type: ignore[arg-type]  # every message is a dataclass
+    return [camel_case(name) for name in cls.__match_args__]
 
 
 @functools.cache

@@ -6,6 +6,7 @@ python tools/generate_messages.py --check    exit status 1 when a committed modu
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
 
@@ -32,8 +33,8 @@ MODULES = {
     "node_state_messages": "cluster-node-state-codecs",
 }
 
-DECORATOR = "@dataclass(frozen=True, slots=True, eq=False, repr=False)"
-"""Comparison and text are those of the base: a hundred classes that each compile their own delay every start."""
+ROW_MAX = 108
+"""Characters of a line of items, without its indentation."""
 
 NULL_NAMES = {
     NULL_INT64: "NULL_INT64",
@@ -54,25 +55,66 @@ def named_type(name: str) -> str:
     return "TermId" if name.endswith(("leadership_term_id", "candidate_term_id")) else ""
 
 
-def field_line(field: FieldTable) -> str:
+class Parameter(NamedTuple):
+    """A parameter of the constructor of a class, and the field that it fills."""
+
+    name: str
+    kind: str
+    default: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.kind} = {self.default}"
+
+
+def parameter(field: FieldTable) -> Parameter:
+    """A fixed field, by the value of its type that it holds when it is left out."""
     name = snake_case(field.name)
     if field.enum == BOOLEAN_ENUM:
-        return f"    {name}: bool = False"
+        return Parameter(name, "bool", "False")
     null = NULL_NAMES.get(field.null_value, str(field.null_value))
     named = named_type(name)
     if named:
-        return f"    {name}: {named} = {named}({null})"
-    kind = "int" if field.enum is None else f"{field.enum} | int"
-    return f"    {name}: {kind} = {null}"
+        return Parameter(name, named, f"{named}({null})")
+    return Parameter(name, "int" if field.enum is None else f"{field.enum} | int", null)
 
 
-def body_lines(block: BlockTable, path: str) -> list[str]:
-    lines = [field_line(field) for field in block.fields]
-    for group in block.groups:
-        entry = entry_class_name(f"{path}.{group.name}")
-        lines.append(f"    {snake_case(group.name)}: tuple[{entry}, ...] = ()")
-    var_data = [(snake_case(item.name), 'str = ""' if item.is_text else 'bytes = b""') for item in block.var_data]
-    return lines + [f"    {name}: {kind}" for name, kind in var_data]
+def parameters(block: BlockTable, path: str) -> list[Parameter]:
+    """Those of a class, in the order of its block."""
+    fixed = [parameter(field) for field in block.fields]
+    groups = [
+        Parameter(snake_case(group.name), f"tuple[{entry_class_name(f'{path}.{group.name}')}, ...]", "()")
+        for group in block.groups
+    ]
+    var_data = [
+        Parameter(snake_case(item.name), *(("str", '""') if item.is_text else ("bytes", 'b""')))
+        for item in block.var_data
+    ]
+    return fixed + groups + var_data
+
+
+def class_lines(name: str, base: str, doc: str, block: BlockTable, path: str) -> list[str]:
+    """A class with its constructor written out: dataclasses would compile a hundred of them at every start."""
+    fields = parameters(block, path)
+    lines = ["", "", f"class {name}({base}):", f'    """{doc}"""', ""]
+    lines += [f"    {each.name}: Final[{each.kind}]" for each in fields]
+    lines += wrapped("__match_args__ = (", [f'"{each.name}"' for each in fields], ")")
+    lines += ["    __slots__ = __match_args__"]
+    if fields:
+        lines += ["", *wrapped("def __init__(", ["self", *map(str, fields)], ") -> None:")]
+        lines += [f'        set_field(self, "{each.name}", {each.name})' for each in fields]
+    return lines
+
+
+def wrapped(begin: str, items: list[str], end: str) -> list[str]:
+    """A statement of a class, with its items between brackets on as few lines as there is room for."""
+    lines = [f"    {begin}"]
+    row = ""
+    for item in items:
+        if len(row) + len(item) > ROW_MAX:
+            lines.append(f"        {row.rstrip()}")
+            row = ""
+        row += f"{item}, "
+    return [*lines, *([f"        {row.rstrip()}"] if row else []), f"    {end}"] if items else [f"    {begin}{end}"]
 
 
 def enum_lines(enum: EnumTable) -> list[str]:
@@ -92,17 +134,14 @@ def group_paths(block: BlockTable, path: str) -> list[tuple[str, BlockTable]]:
 def message_lines(message: MessageTable, schema: SchemaTable) -> list[str]:
     lines: list[str] = []
     for path, group in group_paths(message.block, message.name):
-        lines += ["", "", DECORATOR, f"class {entry_class_name(path)}(GroupEntry):"]
-        lines += [f'    """Entry of the group `{path}`."""', "", *body_lines(group, path)]
+        lines += class_lines(entry_class_name(path), "GroupEntry", f"Entry of the group `{path}`.", group, path)
     facts = [f"Template {message.template_id} of schema {schema.schema_id}"]
     if message.block.since_version > 0:
         facts.append(f"since version {message.block.since_version}")
     if message.deprecated_since_version is not None:
         facts.append(f"deprecated since version {message.deprecated_since_version}")
-    lines += ["", "", DECORATOR, f"class {class_name(message.name)}(Message):"]
-    lines += [f'    """{", ".join(facts)}."""']
-    body = body_lines(message.block, message.name)
-    return lines + (["", *body] if body else [])
+    doc = f"{', '.join(facts)}."
+    return lines + class_lines(class_name(message.name), "Message", doc, message.block, message.name)
 
 
 def used_nulls(schema: SchemaTable) -> list[str]:
@@ -119,7 +158,7 @@ def module_text(schema: SchemaTable) -> str:
     messages = sorted(schema.messages.values(), key=lambda message: message.template_id)
     groups = [path for message in messages for path, _ in group_paths(message.block, message.name)]
     imports = [*used_nulls(schema), "MessageSchema"]
-    bases = [*(["GroupEntry"] if groups else []), "Message"]
+    bases = [*(["GroupEntry"] if groups else []), "Message", "set_field"]
     lines = [
         f'"""Messages of schema {schema.schema_id}, version {schema.version}. Generated: do not edit.',
         "",
@@ -130,7 +169,9 @@ def module_text(schema: SchemaTable) -> str:
         "member, or the plain number of a value that is unknown or null.",
         '"""',
         "",
-        "from dataclasses import dataclass",
+        "# A constructor fills them by `set_field`, which mypy does not take for the value of a final field.",
+        '# mypy: disable-error-code="misc"',
+        "",
         *(["from enum import IntEnum"] if enums else []),
         "from typing import Final",
         "",

@@ -312,8 +312,8 @@ class HostInjector(Protocol):
 @dataclass(frozen=True, slots=True)
 class DiskWork:
     """What a disk did since it is there: changes of files begun, those that their process did not live to finish, those
-    that found no room, bytes that found it, the latest syncs, each with when it began and how long it took, in ns; and
-    how often it fell back to what was synced.
+    that found no room (of whoever tried), bytes that found it, the latest syncs, each with when it began and how long
+    it took, in ns; and how often it fell back to what was synced.
     """
 
     changes: int
@@ -361,6 +361,12 @@ class HostObserver(Protocol):
     def boot(self, member_id: int) -> str:
         """The name of the time since the host has power, which never comes back; empty without power."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether what members and disks show is as new and as exact as the host itself has it. It is not where one
+        polls: a time of the member is as late as the poll, and may be older than the fault.
+        """
+
     def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
         """The wall clock that the member wrote down last, and how far that is ahead of the true one at the time at
         which it was written; None when it has written none.
@@ -392,8 +398,10 @@ class Target(Clock, LinkInjector, LinkObserver, Protocol):
     def node(self, member_id: int) -> Node:
         """The node of a member."""
 
-    def hosts(self, purpose: str) -> Hosts:
-        """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for."""
+    def hosts(self, purpose: str, kind: str = "") -> Hosts:
+        """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for, or not
+        a fault of this kind.
+        """
 
     def datagrams(self, purpose: str) -> Datagrams:
         """Raises `UsageError` where members send none, and so cannot do what they are wanted for."""

@@ -47,6 +47,7 @@ _MARKER_OPTIONS = (
     "leader_disconnect_ms",
     "components",
     "links",
+    "machines",
     "witnesses",
     "verify",
 )

@@ -37,6 +37,7 @@ class LyingHosts:
     def __init__(self, hosts: Hosts, saboteur: "Saboteur") -> None:
         self._hosts = hosts
         self._saboteur = saboteur
+        self.is_exact = hosts.is_exact
 
     # --- injector ---
 
@@ -169,8 +170,8 @@ class Saboteur:
 
     # --- injector ---
 
-    def hosts(self, purpose: str) -> Hosts:
-        return LyingHosts(self._target.hosts(purpose), self)
+    def hosts(self, purpose: str, kind: str = "") -> Hosts:
+        return LyingHosts(self._target.hosts(purpose, kind), self)
 
     def do(self, hand: Callable[[int], None], member_id: int, *, heals: bool = False) -> None:
         """What an injector was asked for, as this one does it."""

@@ -1,6 +1,5 @@
 """Folders of nodes for the tool: files as members leave them, made in memory and put on disk."""
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from upheaval_node.files.mark_file import ClusterMarkHeader, MarkFile
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
+from upheaval_node.protocol.message import with_values
 from upheaval_node.tool.__main__ import execute, parse
 from upheaval_node.tool.answer import Answer
 
@@ -30,7 +30,7 @@ MODULE = ClusterMarkHeader(
     aeron_directory="/nowhere/aeron",
     control_channel="aeron:ipc?term-length=128k",
 )
-SERVICE = replace(MODULE, component_type=ClusterComponentType.CONTAINER, service_id=0, aeron_directory="")
+SERVICE = with_values(MODULE, component_type=ClusterComponentType.CONTAINER, service_id=0, aeron_directory="")
 
 
 def tool(folder: Path, *words: str) -> Answer:

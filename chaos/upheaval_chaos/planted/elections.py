@@ -7,6 +7,7 @@ from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.election import Election
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.message import with_values
 from upheaval_node.types import LOG_START, NULL_TERM_ID, MemberId, Now, Position, TermId
 
 FAR_AHEAD = 1 << 40
@@ -31,10 +32,10 @@ def shorter_log_elected(module: ConsensusModule) -> None:
         judge, hear = election.on_request_vote, election.on_canvass_position
 
         def on_request_vote(now: Now, message: cm.RequestVote) -> None:
-            judge(now, replace(message, log_leadership_term_id=TermId(FAR_AHEAD), log_position=Position(FAR_AHEAD)))
+            judge(now, with_values(message, log_leadership_term_id=TermId(FAR_AHEAD), log_position=Position(FAR_AHEAD)))
 
         def on_canvass_position(now: Now, message: cm.CanvassPosition) -> None:
-            hear(now, replace(message, log_leadership_term_id=NULL_TERM_ID, log_position=LOG_START))
+            hear(now, with_values(message, log_leadership_term_id=NULL_TERM_ID, log_position=LOG_START))
 
         election.on_request_vote = on_request_vote  # type: ignore[method-assign]
         election.on_canvass_position = on_canvass_position  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from upheaval.errors import UsageError
 from upheaval.execution.links import open_links, require_link_faults, require_link_images, watch_consensus
+from upheaval.execution.machines import open_machines, require_machines
 from upheaval.execution.stage import require_tasks_passed
 from upheaval.records import RunFolder
 from upheaval.runtimes.live import AnyCluster
@@ -40,6 +41,7 @@ class LiveStage:
         self._means = next((fault.means for fault in scenario.link_faults), None)
         self._system = system_named(self._spec.system)
         require_link_faults(self._system, scenario.link_faults)
+        self._machine_kinds = {fault.kind for fault in scenario.host_faults}
         self._cluster: AnyCluster | None = None
         self._load: ProcessLoad | None = None
         self._stack = ExitStack()
@@ -59,6 +61,7 @@ class LiveStage:
         """Make the cluster and its links, start it, and begin the load."""
         if self._means is not None:
             require_link_images(self._runtime, self._means, self._system)
+        require_machines(self._machine_kinds)
         cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
         for sentence in cluster.notes:
@@ -73,6 +76,7 @@ class LiveStage:
         )
         self.run.write_manifest(manifest)
         self.run.write_scenario(self._scenario.text)
+        open_machines(cluster, self._machine_kinds)
         if self._means is None:
             watch_consensus(cluster, self._seed)
         else:

@@ -207,7 +207,7 @@ class SimulatedTarget:
 
     # --- hosts and links ---
 
-    def hosts(self, purpose: str) -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
+    def hosts(self, purpose: str, kind: str = "") -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
         """The machines of the cluster, which serve every purpose."""
         return self._hosts
 

@@ -10,12 +10,12 @@ import platform
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from upheaval.checkers.protocol.identities import SECURITY_FILE
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
@@ -54,7 +54,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import Datagrams, Link, LinkEffect, LinkInjector, LinkObserver, Ping
+from upheaval_chaos.target import Datagrams, Hosts, Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.suggestions import did_you_mean
@@ -79,6 +79,14 @@ class Links(LinkInjector, LinkObserver, Held, Protocol):
     @property
     def datagrams(self) -> Datagrams | None:
         """The same links for what is done to single datagrams; None where members send none."""
+
+
+class Machines(Hosts, Held, Protocol):
+    """What the members of one live cluster have of machines of their own."""
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """The kinds of faults that can be done to them."""
 
 
 class LiveMember(LiveNode[Node_co]):
@@ -168,6 +176,8 @@ class LiveCluster(Conditions, Generic[Member_co]):
     """A cluster of real members. Implements `upheaval.execution.stage.Steered`."""
 
     runtime: ClassVar[str]
+    machine_kinds: ClassVar[Collection[str]] = ()
+    """The kinds of faults of machines that its members can have machines of their own for."""
 
     def __init__(self, folder: Path, config: ClusterSpec, members: Sequence[Member_co]) -> None:
         super().__init__(RunFolder(folder))
@@ -181,6 +191,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         self.egress_endpoints: Sequence[str] = ()
         """Where clients take answers that members dial them for; any place will do when there are none."""
         self._links: Links | None = None
+        self._machines: Machines | None = None
         self._held = contextlib.ExitStack()
 
     # --- handles ---
@@ -418,9 +429,17 @@ class LiveCluster(Conditions, Generic[Member_co]):
         """Written to the run folder at once."""
         self.run.add_control(record)
 
-    def hosts(self, purpose: str) -> NoReturn:
-        """The machines are not ours to break. Raises `UsageError`."""
-        raise UsageError(f"the {self.runtime} runtime cannot {purpose}: use --runtime simulated")
+    def use_machines(self, machines: Machines) -> None:
+        """What its members have of machines of their own. To be done before they start; closed with the cluster."""
+        self._machines = machines
+        self.hold(machines)
+
+    def hosts(self, purpose: str, kind: str = "") -> Hosts:
+        """Raises `UsageError` for what members have no machines of their own for."""
+        if self._machines is not None and kind in self._machines.kinds:
+            return self._machines
+        hint = f"make it with machines=['{kind}'], or " if kind in self.machine_kinds else ""
+        raise UsageError(f"the {self.runtime} runtime cannot {purpose}: {hint}use --runtime simulated")
 
     def datagrams(self, purpose: str) -> Datagrams:
         """Of the cluster's links. Raises `UsageError` where they have none."""

@@ -22,6 +22,7 @@ from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, wit
 from upheaval.runtimes.live import LiveCluster, LiveMember, made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
 from upheaval.runtimes.process_node import ProcessNode
+from upheaval.runtimes.volumes import save_abandoned_volumes
 from upheaval.security import policy as security
 from upheaval.system import (
     CLUSTER_OF_THREE,
@@ -43,6 +44,7 @@ from upheaval.system.process_table import (
     wait_until_gone,
 )
 from upheaval.waits import wait_until
+from upheaval_chaos.host_faults import ON_PROCESSES
 from upheaval_chaos.programs import environment, printed
 from upheaval_chaos.target import CLIENTS
 from upheaval_node.media.resolver import StaticResolver
@@ -84,6 +86,8 @@ class ProcessMember(LiveMember[ProcessNode]):
         self._cluster = cluster
         self.wrapper: Sequence[str] = ()
         """A command and its options to put in front of the member's own: strace, nice, taskset."""
+        self.variables: Mapping[str, str] = {}
+        """What its processes have in their environment besides."""
 
     @property
     def endpoints(self) -> list[str]:
@@ -143,7 +147,7 @@ class ProcessMember(LiveMember[ProcessNode]):
         system = self._cluster.system
         _wait_for_start(system, self, component)
         arguments = [*self.wrapper, *system.command(self.plan(component), self.configuration)]
-        variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
+        variables = {**self.variables, MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
         self._cluster.spawn(self.name, arguments, self.folder / f"{component}.log", variables)
 
 
@@ -188,12 +192,17 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     """A cluster of processes."""
 
     runtime = PROCESS
+    machine_kinds = ON_PROCESSES
 
     def __init__(self, folder: Path, config: ClusterSpec, *, kept: bool = False) -> None:
         members: list[ProcessMember] = []
         super().__init__(folder, config, members)
         members.extend(ProcessMember(self, member_id) for member_id in range(config.members))
         self._spawned: list[_Spawned] = []
+        self.started: list[int] = []
+        """The ids of all processes that this handle ever started."""
+        self.may_end: set[int] = set()
+        """Members that end by what is done to their machines, by their ids."""
         self._exit_statuses: dict[int, int] = {}
         self._client_names: Mapping[str, str] = {}
         self._owner = owner_variables(folder, kept=kept)
@@ -214,6 +223,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         path = Path(folder).absolute()
         spec = made(spec, cls.runtime)
         end_abandoned()
+        save_abandoned_volumes()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
         cluster = cls(path, spec, kept=kept)
@@ -334,6 +344,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         except OSError as error:
             raise EnvironmentFault(f"cannot start {who}: {error.strerror} ({log})") from error
         self._spawned.append(_Spawned(pid, who, log, start))
+        self.started.append(pid)
 
     def exit_status_of(self, member_id: int, pid: int) -> int | None:
         """As the kernel tells those who started it; everybody else has the last line that it traced."""
@@ -355,9 +366,12 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Only processes that this handle started are known to have ended."""
         who = None if member_id is None else self.members[member_id].name
+        spared = {self.members[spared_id].name for spared_id in self.may_end}
         for spawned in list(self._spawned):
             status = self._collected_status(spawned)
             if status is None:
+                continue
+            if spawned.who in spared:
                 continue
             # Killed by a signal was our doing, and the other components of a killed one follow it.
             if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):

@@ -14,7 +14,7 @@ from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.faults import Fault, Who
-from upheaval_chaos.host_faults import HostFault
+from upheaval_chaos.host_faults import ON_PROCESSES, HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 
@@ -238,6 +238,13 @@ class Scenario:
         )
 
     @property
+    def host_faults(self) -> tuple[HostFault, ...]:
+        """The faults of machines among its steps."""
+        return tuple(
+            step.fault for step in self.steps if isinstance(step, Inject | Begin) and isinstance(step.fault, HostFault)
+        )
+
+    @property
     def has_closing_snapshot(self) -> bool:
         """Where states are judged, that at the end is, too."""
         has_commands = any(isinstance(step, GiveCommand) for step in self.steps)
@@ -260,12 +267,14 @@ class Scenario:
 
     @property
     def runtimes(self) -> tuple[str, ...]:
-        """Where it can run: the simulated runtime runs components together, and only it has hosts of its own to break;
+        """Where it can run: the simulated runtime runs components together, and only it has whole hosts to break;
         only containers filter packets, and simulated members send no datagrams and have no dialling sides. Messages are
         read while they are written on processes alone.
         """
-        if any(isinstance(step, Inject) and isinstance(step.fault, HostFault) for step in self.steps):
+        if any(fault.kind not in ON_PROCESSES for fault in self.host_faults):
             return (SIMULATED,)
+        if self.host_faults:
+            return (SIMULATED, PROCESS)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
         if any(isinstance(step, WaitSent) for step in self.steps):

@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
@@ -96,10 +96,11 @@ class Cluster:
     `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
-    faults of links need; simulated ones always do. `witnesses`: a custom service takes snapshots before the first
-    fault and after each heal, without being asked to. `planted`: the members have that bug (`upheaval planted`), to
-    see that a test finds it. The run leaves everything in `folder`. `restore_from` is the
-    folder of a backup or a standby, or of a member that is down, which the members begin with.
+    faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump` or `disk-full`, for
+    which members in processes get clocks and volumes of their own. `witnesses`: a custom service takes snapshots before
+    the first fault and after each heal, without being asked to. `planted`: the members have that bug (`upheaval
+    planted`), to see that a test finds it. The run leaves everything in `folder`. `restore_from` is the folder of
+    a backup or a standby, or of a member that is down, which the members begin with.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Cluster:
         client: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
+        machines: Collection[str] = (),
         witnesses: bool = False,
         planted: str | None = None,
         folder: str | os.PathLike[str] | None = None,
@@ -154,7 +156,8 @@ class Cluster:
         )
         if origin is not None:
             spec = with_protocol_of(origin, spec)
-        make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
+        make_live = partial(self._make_live, links=links, machines=machines)
+        make = self._make_simulated if runtime == SIMULATED else make_live
         self._backend = make(path, spec, origin)
         taken = Witnesses(self._backend.target, service, is_on=witnesses)
         self.chaos = Chaos(self._backend, components=components, witnesses=taken)
@@ -167,11 +170,15 @@ class Cluster:
         self._has_commands = False
         self._report: Report | None = None
 
-    def _make_live(self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool) -> Backend:
+    def _make_live(
+        self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool, machines: Collection[str]
+    ) -> Backend:
         from upheaval.testing.live import LiveBackend
 
         try:
-            return LiveBackend(self.runtime, folder, spec, seed=self.seed, links=links, origin=origin)
+            return LiveBackend(
+                self.runtime, folder, spec, seed=self.seed, links=links, machines=machines, origin=origin
+            )
         except EnvironmentFault as error:
             if self.runtime != DOCKER:
                 raise

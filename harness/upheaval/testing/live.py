@@ -1,7 +1,7 @@
 """A test's cluster of real members: processes on loopback, or containers."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -10,6 +10,7 @@ from pathlib import Path
 from upheaval.accepts import Accepts, Test
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.links import open_links, watch_consensus
+from upheaval.execution.machines import machine_kinds, open_machines, require_machines
 from upheaval.operations.restore import Source, next_id, restore, spec_of
 from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.live import AnyCluster
@@ -37,8 +38,11 @@ class LiveBackend:
         *,
         seed: int,
         links: bool,
+        machines: Collection[str] = (),
         origin: Source | None = None,
     ) -> None:
+        kinds = machine_kinds(machines)
+        require_machines(kinds)
         if origin is None:
             self.target = cluster = create_cluster(runtime, folder, spec)
         else:
@@ -54,6 +58,7 @@ class LiveBackend:
         self._load: ProcessLoad | None = None
         self._clients: WaitingClients | None = None
         cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
+        open_machines(cluster, kinds)
         self._open_links(seed, open_links if links else watch_consensus)
 
     def _open_links(self, seed: int, opening: Callable[[AnyCluster, int], None]) -> None:

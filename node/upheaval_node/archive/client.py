@@ -7,7 +7,6 @@ and stays so; whoever needs one again makes a new one. The module knows channels
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
@@ -24,7 +23,7 @@ from upheaval_node.protocol.constants import (
     ARCHIVE_PROTOCOL_VERSION,
     ARCHIVE_RESPONSE_STREAM_ID,
 )
-from upheaval_node.protocol.message import Message
+from upheaval_node.protocol.message import Message, with_values
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now, S
 
@@ -299,11 +298,7 @@ class ArchiveClient:
         call = PendingCall(self._media.next_correlation_id(), wanted_descriptors=descriptors)
         if self.is_closed or self.control_session_id == NULL_VALUE or len(self._outgoing) >= MAX_OUTGOING:
             return self._refused(call)
-        addressed = replace(
-            message,  # type: ignore[type-var]  # every request is a dataclass, their base is none
-            control_session_id=self.control_session_id,
-            correlation_id=call.correlation_id,
-        )
+        addressed = with_values(message, control_session_id=self.control_session_id, correlation_id=call.correlation_id)
         call.deadline_ns = self._now_ns + self.timeout_ns
         self._calls[call.correlation_id] = call
         encoded = am.SCHEMA.encode(addressed)

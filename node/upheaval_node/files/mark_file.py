@@ -7,7 +7,7 @@ Its owner keeps `activityTimestamp` young; this module reads no clock and checks
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from upheaval_node.errors import DecodeError, UsageError
@@ -17,6 +17,7 @@ from upheaval_node.ports import File, Storage
 from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm
 from upheaval_node.protocol.codec import MessageSchema
 from upheaval_node.protocol.constants import semantic_version
+from upheaval_node.protocol.message import with_values
 from upheaval_node.types import NULL_TERM_ID, NULL_VALUE, MemberId, align
 
 ArchiveMarkHeader = amm.MarkFileHeader
@@ -168,7 +169,7 @@ class MarkFile(Generic[Header]):
             header = _with_candidate_term(header, old.header)
         else:
             header = _with_candidate_term(header, None)
-        self.header: Header = replace(
+        self.header: Header = with_values(
             header,
             version=0,
             activity_timestamp=ACTIVATION_IN_PROGRESS,
@@ -201,7 +202,7 @@ class MarkFile(Generic[Header]):
 
     def update_activity(self, now_ms: int) -> None:
         """Show that the owner lives: about once a second."""
-        self.header = replace(self.header, activity_timestamp=now_ms)
+        self.header = with_values(self.header, activity_timestamp=now_ms)
         self._file.write(_ACTIVITY_OFFSET, [struct.pack("<q", now_ms)])
 
     def update_member_id(self, member_id: MemberId) -> None:
@@ -209,7 +210,7 @@ class MarkFile(Generic[Header]):
         header = self.header
         if not isinstance(header, ClusterMarkHeader):
             raise UsageError("an archive's mark file has no member id")
-        self.header = replace(header, member_id=member_id)
+        self.header = with_values(header, member_id=member_id)
         self._file.write(_CLUSTER_MEMBER_ID_OFFSET, [struct.pack("<i", member_id)])
 
     def close(self) -> None:
@@ -244,7 +245,7 @@ class MarkFile(Generic[Header]):
         self._file.write(0, [content])
 
     def _write_version(self, version: int) -> None:
-        self.header = replace(self.header, version=version)
+        self.header = with_values(self.header, version=version)
         self._file.write(_VERSION_OFFSET, [struct.pack("<i", version)])
 
 
@@ -263,6 +264,6 @@ def _with_candidate_term(header: Header, old: Header | None) -> Header:
     """New files say -1: the term lies in the node state file. What an earlier release stored here is kept."""
     if not isinstance(header, ClusterMarkHeader):
         return header
-    return replace(
+    return with_values(
         header, candidate_term_id=old.candidate_term_id if isinstance(old, ClusterMarkHeader) else NULL_TERM_ID
     )

@@ -2,7 +2,7 @@
 
 Two levels share the same compiled plans. The raw level (`RawCodec`) keeps every number as it is
 on the wire, nulls and enum numbers included, for any writer version. The message level (`MessageSchema`) maps
-messages to the generated dataclasses.
+messages to the generated classes.
 
 Version rules (SBE, as in Aeron): a field that is younger than the writer's schema version is not read but null; the
 writer's block length, not ours, tells where a block ends; unknown bytes after the known ones are ignored.
@@ -111,7 +111,9 @@ class BlockPlan:
         self.fixed: list[_FixedPlan] = []
         for version in range(schema_version + 1):
             presence = tuple(item.since_version <= version for item in table.fields)
-            self.fixed.append(by_presence.setdefault(presence, _FixedPlan(table, version)))
+            if presence not in by_presence:
+                by_presence[presence] = _FixedPlan(table, version)
+            self.fixed.append(by_presence[presence])
         self.groups = tuple(BlockPlan(group, schema_version) for group in table.groups)
 
     def fixed_at(self, version: int) -> _FixedPlan:
@@ -259,7 +261,7 @@ def _attributes(names: Sequence[str]) -> Callable[[object], tuple[int, ...]]:
 
 
 class _Mapped:
-    """A block plan tied to its dataclass."""
+    """A block plan tied to its class."""
 
     __slots__ = ("cls", "converters", "get", "group_names", "groups", "is_flat", "pack", "plan", "var_data")
 
@@ -347,7 +349,7 @@ def _text(content: bytes, name: str) -> str:
 
 
 class MessageSchema:
-    """Encoder and decoder between the bytes of one schema and its generated dataclasses.
+    """Encoder and decoder between the bytes of one schema and its generated classes.
 
     `classes` holds those, and the enums, by name: it is the namespace of the generated module.
     """

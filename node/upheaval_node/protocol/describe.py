@@ -3,14 +3,13 @@
 Knows the two schemas of moving messages, cluster and archive, and nothing of who sends them.
 """
 
-from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from typing import Final
 
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import archive_messages, cluster_messages, session_header
-from upheaval_node.protocol.message import Message
+from upheaval_node.protocol.message import Fields, Message
 
 Plain = int | str | bool | None | list["Plain"] | dict[str, "Plain"]
 
@@ -28,7 +27,6 @@ MESSAGE_NAMES: Final = frozenset(each.name for schema in _SCHEMAS.values() for e
 
 _names: dict[type, tuple[tuple[str, str], ...]] = {}
 _SCALARS: Final = (int, str, bool)
-_field_names: dict[type[Message], tuple[str, ...]] = {}
 
 
 def describe(payload: Buffer) -> tuple[str, dict[str, Plain]]:
@@ -59,8 +57,8 @@ def fields_of(message: Message) -> dict[str, Plain]:
 def _fields_of(entry: object) -> dict[str, Plain]:
     names = _names.get(type(entry))
     if names is None:
-        assert is_dataclass(entry)
-        names = _names[type(entry)] = tuple((each.name, camel_case(each.name)) for each in fields(entry))
+        assert isinstance(entry, Fields)
+        names = _names[type(entry)] = tuple((name, camel_case(name)) for name in entry.__match_args__)
     return {shown: _plain(getattr(entry, name)) for name, shown in names}
 
 
@@ -72,17 +70,14 @@ def camel_case(name: str) -> str:
 
 def field_names(kind: type[Message]) -> tuple[str, ...]:
     """The names that the schema gives the fields of a message."""
-    return tuple(camel_case(each.name) for each in fields(kind))  # type: ignore[arg-type]
+    return tuple(camel_case(name) for name in kind.__match_args__)
 
 
 def trace_fields(message: Message) -> dict[str, int | str | bool | None]:
     """Type and fields of a message as values of a trace; bytes as hexadecimal text, groups are left out."""
     cls = type(message)
-    names = _field_names.get(cls)
-    if names is None:
-        names = _field_names[cls] = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
     values: dict[str, int | str | bool | None] = {"message": cls.__name__}
-    for name in names:
+    for name in cls.__match_args__:
         value = getattr(message, name)
         if isinstance(value, _SCALARS):
             values[name] = value

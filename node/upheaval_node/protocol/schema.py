@@ -7,7 +7,7 @@ them into frozen values. It knows nothing of bytes: `codec` turns tables into en
 import json
 import re
 from dataclasses import dataclass
-from importlib.resources import files
+from pkgutil import get_data
 from typing import Final
 
 from upheaval_node.errors import UsageError
@@ -122,7 +122,9 @@ def load_schema(name: str) -> SchemaTable:
     """Read the table of one of `SCHEMA_NAMES`. Raises `UsageError` for any other name."""
     if name not in SCHEMA_NAMES:
         raise UsageError(f"no schema table named {name!r}")
-    table = json.loads(files("upheaval_node.protocol").joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    content = get_data("upheaval_node.protocol", f"{name}.json")
+    assert content is not None
+    table = json.loads(content)
     messages = [_message(entry) for entry in table["messages"]]
     enums = [
         EnumTable(key, entry["nullValue"], tuple((value["name"], value["value"]) for value in entry["values"]))

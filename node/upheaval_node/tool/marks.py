@@ -5,7 +5,7 @@ names that of the services.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -195,8 +195,8 @@ def _header_values(mark: Mark) -> dict[str, Value]:
     values: dict[str, Value] = {"path": mark.path}
     numbers = (ClusterMarkHeader.TEMPLATE_ID, SCHEMA.table.schema_id, content.schema_version, content.block_length)
     values.update(zip(_SBE_NAMES, numbers, strict=True))
-    for each in fields(ClusterMarkHeader):
-        values[camel_case(each.name)] = getattr(content.header, each.name)
+    for name in ClusterMarkHeader.__match_args__:
+        values[camel_case(name)] = getattr(content.header, name)
     values["componentType"] = _component(content.header)
     return values
 

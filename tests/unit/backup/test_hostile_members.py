@@ -1,6 +1,5 @@
 """What members and others may send to a backup: it never ends, and nothing of it is kept."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,6 +12,7 @@ from upheaval_node.backup.states import BackupState
 from upheaval_node.counters import BACKUP_ERRORS, cluster_key
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT64
+from upheaval_node.protocol.message import with_values
 
 VALID = [each.encoded for each in vectors() if each.schema.table.name == cm.SCHEMA.table.name]
 EXTREMES = (-(1 << 63), -1, 0, 1, 31, 32, (1 << 62), (1 << 63) - 1)
@@ -79,7 +79,7 @@ def test_a_flood_of_answers_that_nobody_asked_for_is_not_kept() -> None:
     answer = member.offer(member.query(), correlation_id=12345)
     snapshots = tuple(cm.BackupResponseSnapshot(1, 1, 0, 64, 1, number - 1) for number in range(20))
     for _ in range(1000):
-        member.say(replace(answer, snapshots=snapshots))
+        member.say(with_values(answer, snapshots=snapshots))
     agent = bench.agent
     assert (agent.state, agent.supplier_id, agent._wanted) == (BackupState.BACKUP_QUERY, -1, [])
     assert bench.errors.texts == []

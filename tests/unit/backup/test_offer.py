@@ -1,19 +1,18 @@
 """From whom a backup takes, and what it takes for an answer of a member."""
 
-from dataclasses import replace
-
 import pytest
 
 from upheaval_node.backup.config import SourceType
 from upheaval_node.backup.offer import is_acceptable, offer_of
 from upheaval_node.errors import PeerError
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.message import with_values
 
 MEMBERS = "0,h:1,h:2,h:3,h:4,h:5|7,i:1,i:2,i:3,i:4,i:5"
 
 
 def snapshot(service_id: int, recording_id: int = 3, **changes: int) -> cm.BackupResponseSnapshot:
-    return replace(cm.BackupResponseSnapshot(recording_id, 2, 64, 128, 1000, service_id), **changes)
+    return with_values(cm.BackupResponseSnapshot(recording_id, 2, 64, 128, 1000, service_id), **changes)
 
 
 GOOD = cm.BackupResponse(
@@ -83,4 +82,4 @@ def test_an_answer_names_its_member_and_what_it_has() -> None:
 )
 def test_what_no_member_would_answer_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(PeerError, match="backup response"):
-        offer_of(replace(GOOD, **changes))  # type: ignore[arg-type]
+        offer_of(with_values(GOOD, **changes))  # type: ignore[arg-type]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.own.own_process import ask_own_code
+from upheaval.checkers.own.interpreters import Interpreters
 from upheaval_chaos.programs import run_program
 
 NOISY = """\
 import os, sys
-from upheaval.checkers.own.own_process import answer_once
+from upheaval.checkers.own.own_process import answer_each
 
 def answer(told):
     os.write(1, b"out \\xff\\xfe")
@@ -21,7 +21,7 @@ def answer(told):
         sys.exit(3)
     return {"read": told["read"]}
 
-answer_once(answer)
+answer_each(answer)
 """
 
 
@@ -61,4 +61,5 @@ def test_code_of_a_users_own_may_print_any_bytes(
 ) -> None:
     (tmp_path / "noisy_service.py").write_text(NOISY, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    assert ask_own_code("noisy_service", {"source": str(tmp_path), "read": 5, "fails": fails}) == answer
+    with Interpreters() as interpreters:
+        assert interpreters.ask("noisy_service", {"source": str(tmp_path), "read": 5, "fails": fails}) == answer

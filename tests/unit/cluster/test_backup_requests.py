@@ -11,6 +11,7 @@ from upheaval_node.cluster.backup_sessions import MAX_WAITING, MAX_WAITING_OF_PE
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.errors import NetworkError
 from upheaval_node.protocol import cluster_messages as cm, codec
+from upheaval_node.protocol.message import with_values
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.types import NULL_VALUE
 
@@ -155,7 +156,7 @@ def test_a_query_to_a_suspended_cluster_is_answered_when_it_goes_on() -> None:
 
 def test_who_cannot_be_reached_is_forgotten_after_the_session_time_out() -> None:
     world, leader, backup = started(1)
-    backup.send(leader, replace(backup.query(), response_channel="aeron:tcp?endpoint=nobody:1"))
+    backup.send(leader, with_values(backup.query(), response_channel="aeron:tcp?endpoint=nobody:1"))
     world.settle()
     assert waiting(leader) == 1
     world.advance(world.settings.cluster.timeouts.session_ns // 1_000_000 + 100, step_ms=100)
@@ -166,7 +167,7 @@ def test_who_cannot_be_reached_is_forgotten_after_the_session_time_out() -> None
 @pytest.mark.parametrize("channel", ["aeron:ipc", "aeron-spy:aeron:tcp?endpoint=x:1", "nonsense", "", "aeron:udp"])
 def test_a_response_channel_of_no_use_costs_nothing(channel: str) -> None:
     world, leader, backup = started(1)
-    backup.send(leader, replace(backup.query(77), response_channel=channel))
+    backup.send(leader, with_values(backup.query(77), response_channel=channel))
     world.settle()
     assert waiting(leader) == 0
     assert "BackupQuery with a response channel of no use from" in leader.errors.texts[-1]

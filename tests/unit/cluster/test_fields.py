@@ -13,7 +13,7 @@ from upheaval_node.archive.reader import read_recordings
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.cluster.pending_messages import service_of
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.message import Message
+from upheaval_node.protocol.message import Message, with_values
 from upheaval_node.types import MS
 
 APP_VERSION = 1 << 16 | 7
@@ -63,7 +63,7 @@ def record_something(world: ClusterWorld, member: Member) -> None:
 
 
 def without_time(entry: Message) -> Message:
-    return replace(entry, timestamp=0)
+    return with_values(entry, timestamp=0)
 
 
 def test_entries_of_the_log_say_what_was_done_when_and_in_which_term() -> None:

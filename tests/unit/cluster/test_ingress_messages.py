@@ -1,7 +1,5 @@
 """Each message of a client comes to where it belongs, with all its fields."""
 
-from dataclasses import replace
-
 import pytest
 
 from support.cluster_parts import TERM, PartsWorld
@@ -11,6 +9,7 @@ from upheaval_node.cluster.session import ClusterSession
 from upheaval_node.media.api import Image
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.message import with_values
 from upheaval_node.types import Now
 
 
@@ -57,7 +56,7 @@ CONNECT = cm.SessionConnectRequest(
     "message",
     [
         CONNECT,
-        replace(CONNECT, client_info="", encoded_credentials=b""),
+        with_values(CONNECT, client_info="", encoded_credentials=b""),
         cm.SessionKeepAlive(TERM, 7),
         cm.SessionCloseRequest(TERM, 8),
         cm.ChallengeResponse(4, 9, b"answer"),

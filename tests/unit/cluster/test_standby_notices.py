@@ -1,6 +1,5 @@
 """Notices of snapshots that a standby took: when they are written down, and which of them are believed."""
 
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -12,6 +11,7 @@ from unit.cluster.test_backup_requests import configured, started
 from upheaval_node.cluster.standby_notices import MAX_ENDPOINTS, MAX_NOTICES, StandbyNotices
 from upheaval_node.files.recording_log import Entry, EntryType
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.message import with_values
 from upheaval_node.types import S
 
 Snapshot = cm.StandbySnapshotSnapshot
@@ -130,7 +130,7 @@ def test_what_was_written_down_before_is_not_written_again() -> None:
 
 
 def wrong(snapshots: tuple[Snapshot, ...], **changes: object) -> tuple[Snapshot, ...]:
-    return (snapshots[0], replace(snapshots[1], **changes))  # type: ignore[arg-type]
+    return (snapshots[0], with_values(snapshots[1], **changes))  # type: ignore[arg-type]
 
 
 def test_a_notice_that_cannot_be_right_is_reported_in_one_line_and_dropped() -> None:
@@ -146,9 +146,9 @@ def test_a_notice_that_cannot_be_right_is_reported_in_one_line_and_dropped() -> 
         wrong(good, leadership_term_id=9),
         wrong(good, recording_id=-1),
         wrong(good, archive_endpoint="elsewhere:5"),
-        *(tuple(replace(each, log_position=at) for each in good) for at in (-32, position - 1)),
-        *(tuple(replace(each, leadership_term_id=term) for each in good) for term in (-1, 5)),
-        tuple(replace(each, term_base_log_position=32) for each in good),
+        *(tuple(with_values(each, log_position=at) for each in good) for at in (-32, position - 1)),
+        *(tuple(with_values(each, leadership_term_id=term) for each in good) for term in (-1, 5)),
+        tuple(with_values(each, term_base_log_position=32) for each in good),
         *(notice(leader, position, endpoint) for endpoint in ("", "a", "a:b", "a:1|b", "x" * 5000 + ":1", "\n:1")),
     ]
     for number, snapshots in enumerate(bad):

@@ -1,7 +1,6 @@
 """Mark files: Aeron's bytes, take-over rules, signals, errors."""
 
 import struct
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from upheaval_node.files import layout, mark_file as mf
 from upheaval_node.files.error_log import ErrorRecord
 from upheaval_node.marks import MarkMaker
 from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm
+from upheaval_node.protocol.message import with_values
 
 PATH = "cluster/cluster-mark.dat"
 CONSENSUS_MODULE = cmm.ClusterComponentType.CONSENSUS_MODULE
@@ -155,7 +155,7 @@ def test_an_orderly_end_frees_the_file() -> None:
 
 def test_another_major_version_is_refused() -> None:
     storage = MemoryStorage()
-    content = bytearray(cmm.SCHEMA.encode(replace(CLUSTER, version=1 << 16, activity_timestamp=-1)))
+    content = bytearray(cmm.SCHEMA.encode(with_values(CLUSTER, version=1 << 16, activity_timestamp=-1)))
     storage.put(PATH, bytes(content).ljust(8192, b"\0"))
     with pytest.raises(DecodeError):
         opened(storage)
@@ -173,21 +173,21 @@ def test_another_major_version_is_refused() -> None:
 )
 def test_a_file_of_another_component_is_refused(old: int, new: int, is_allowed: bool) -> None:
     storage = MemoryStorage()
-    mark = opened(storage, replace(CLUSTER, component_type=old))
+    mark = opened(storage, with_values(CLUSTER, component_type=old))
     mark.signal_ready(1000)
     mark.signal_terminated()
     if is_allowed:
-        opened(storage, replace(CLUSTER, component_type=new))
+        opened(storage, with_values(CLUSTER, component_type=new))
         assert read(storage).component_type == new
     else:
         with pytest.raises(UsageError):
-            opened(storage, replace(CLUSTER, component_type=new))
+            opened(storage, with_values(CLUSTER, component_type=new))
 
 
 @pytest.mark.parity("MF-05", "MF-10")
 def test_a_candidate_term_of_an_earlier_release_is_kept() -> None:
     storage = MemoryStorage()
-    old = replace(CLUSTER, version=768, activity_timestamp=-1, candidate_term_id=12, header_length=8192)
+    old = with_values(CLUSTER, version=768, activity_timestamp=-1, candidate_term_id=12, header_length=8192)
     storage.put(PATH, cmm.SCHEMA.encode(old).ljust(8192, b"\0"))
     assert opened(storage).header.candidate_term_id == 12
     assert read(storage).candidate_term_id == 12
@@ -197,7 +197,7 @@ def test_a_candidate_term_of_an_earlier_release_is_kept() -> None:
 @pytest.mark.parity("MF-09")
 def test_the_member_id_is_written_when_it_is_known() -> None:
     storage = MemoryStorage()
-    mark = opened(storage, replace(CLUSTER, member_id=-1))
+    mark = opened(storage, with_values(CLUSTER, member_id=-1))
     mark.update_member_id(2)
     assert read(storage).member_id == mark.header.member_id == 2
     archive = mf.MarkFile(storage, "archive/archive-mark.dat", ARCHIVE, now_ms=1)
@@ -208,7 +208,7 @@ def test_the_member_id_is_written_when_it_is_known() -> None:
 @pytest.mark.parity("MF-06")
 def test_a_file_without_a_message_header_is_read() -> None:
     storage = MemoryStorage()
-    old = replace(CLUSTER, version=768, header_length=8192)
+    old = with_values(CLUSTER, version=768, header_length=8192)
     storage.put(PATH, cmm.SCHEMA.encode_body(old).ljust(8192, b"\0"))
     content = mf.read_mark_file(storage, PATH, cmm.MarkFileHeader)
     assert content.is_legacy
@@ -263,13 +263,13 @@ def test_the_file_is_as_long_as_header_and_errors_in_whole_pages() -> None:
 
 def test_texts_that_do_not_fit_the_header_are_refused() -> None:
     with pytest.raises(UsageError):
-        opened(MemoryStorage(), replace(CLUSTER, aeron_directory="x" * 8192))
+        opened(MemoryStorage(), with_values(CLUSTER, aeron_directory="x" * 8192))
 
 
 @pytest.mark.parity("MF-08")
 def test_the_cluster_id_is_read_back() -> None:
     storage = MemoryStorage()
-    opened(storage, replace(CLUSTER, cluster_id=9))
+    opened(storage, with_values(CLUSTER, cluster_id=9))
     assert read(storage).cluster_id == 9
 
 

@@ -15,6 +15,7 @@ from upheaval.checkers.states.replay import LoggedMessage, Replay
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.message import with_values
 
 
 def judged(log: EventLog, path: Path, promise: str) -> Finding:
@@ -245,7 +246,7 @@ def passed_over(log: EventLog, late_ms: int, elections: int = 1) -> None:
     for term in range(1, 1 + elections):
         begin = cm.SCHEMA.decode(new_term(term, 1))
         assert isinstance(begin, cm.NewLeadershipTermEvent)
-        log.add(cm.SCHEMA.encode(replace(begin, timestamp=log.tick(1000))))
+        log.add(cm.SCHEMA.encode(with_values(begin, timestamp=log.tick(1000))))
     for _ in range(late_ms // 50):
         log.ask(Function.FIRED, "i", result=[])
         log.tick(40)

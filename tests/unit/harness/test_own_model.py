@@ -15,7 +15,7 @@ from support.services.fenced_promises import stays_small
 from upheaval.checkers.history.calls import CallEntry
 from upheaval.checkers.history.placed_calls import place_calls
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.own import own_process
+from upheaval.checkers.own import interpreters
 from upheaval.checkers.own.own_model import judge_answers
 from upheaval.checkers.own.own_model_process import judge, judged, shown_value
 from upheaval.checkers.promises import OwnPromise, Promise
@@ -413,7 +413,7 @@ def test_what_the_users_code_does_is_no_pass(
 
 
 def test_a_model_that_never_ends_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_process, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(interpreters, "TIMEOUT_S", 1.0)
     finding = verified(locks_run("fenced_model:Endless"), tmp_path).finding(Promise.LINEARIZABLE)
     assert finding.verdict is Verdict.UNKNOWN
     assert "its code did not end within 1 s" in finding.detail

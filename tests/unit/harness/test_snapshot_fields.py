@@ -1,7 +1,7 @@
 """Every field of a snapshot is compared: with what the log gives, and between members where that gives nothing."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from upheaval.checkers.states.snapshot_fields import Content, Origin, PendingMes
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.message import with_values
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.types import MAX_POSITION
 
@@ -60,9 +61,9 @@ def test_every_field_of_a_module_is_compared(make: Callable[[], EventLog]) -> No
     seen = set()
     for index, message in enumerate(content):
         told: Any = message
-        for field in fields(told):
-            changed = replace(told, **{field.name: another(getattr(told, field.name))})
-            assert judge([*content[:index], changed, *content[index + 1 :]]), (message, field.name)
+        for name in told.__match_args__:
+            changed = with_values(told, **{name: another(getattr(told, name))})
+            assert judge([*content[:index], changed, *content[index + 1 :]]), (message, name)
             seen.add(type(message))
     everywhere = {cm.SnapshotMarker, cm.ConsensusModule, cm.ClusterSession, cm.PendingMessageTracker}
     assert seen - everywhere == {timers_log: {cm.Timer}, pending_log: {PendingMessage}}.get(make, set())
@@ -85,15 +86,15 @@ def test_every_field_before_the_state_of_a_service_is_compared() -> None:
     assert snapshot_fields.service_difference(content, place) == ""
     for index, message in enumerate(content):
         told: Any = message
-        for field in fields(told):
-            changed = replace(told, **{field.name: another(getattr(told, field.name))})
+        for name in told.__match_args__:
+            changed = with_values(told, **{name: another(getattr(told, name))})
             held = [*content[:index], changed, *content[index + 1 :]]
-            assert snapshot_fields.service_difference(held, place), (message, field.name)
+            assert snapshot_fields.service_difference(held, place), (message, name)
 
 
 def with_reason(log: EventLog, reason: int) -> Content:
     content = snapshot_fields.module_content(log.snapshots[1][-1].module)
-    return [replace(each, close_reason=reason) if isinstance(each, cm.ClusterSession) else each for each in content]
+    return [with_values(each, close_reason=reason) if isinstance(each, cm.ClusterSession) else each for each in content]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_modules_of_members_agree_at_a_position(tmp_path: Path) -> None:
     index = next(i for i, each in enumerate(module) if isinstance(cm.SCHEMA.decode(each), cm.ConsensusModule))
     state = cm.SCHEMA.decode(module[index])
     assert isinstance(state, cm.ConsensusModule)
-    module[index] = cm.SCHEMA.encode(replace(state, next_session_id=state.next_session_id + 1))
+    module[index] = cm.SCHEMA.encode(with_values(state, next_session_id=state.next_session_id + 1))
     finding = found_in(log, tmp_path / "bad", Promise.STATES_AGREE)
     assert finding.verdict is Verdict.INVALID
     assert finding.members == (0, 1)
@@ -146,11 +147,11 @@ def test_what_a_member_has_of_its_own_in_its_module_makes_no_difference() -> Non
     for each in content:
         match each:
             case cm.SnapshotMarker():
-                own.append(replace(each, app_version=each.app_version + 1))
+                own.append(with_values(each, app_version=each.app_version + 1))
             case cm.ConsensusModule() | cm.PendingMessageTracker():
-                own.append(replace(each, pending_message_capacity=64))
+                own.append(with_values(each, pending_message_capacity=64))
             case cm.ClusterSession():
-                own.append(replace(each, close_reason=cm.CloseReason.TIMEOUT))
+                own.append(with_values(each, close_reason=cm.CloseReason.TIMEOUT))
             case _:
                 own.append(each)
     assert own != list(content)
@@ -166,7 +167,7 @@ def test_members_have_the_same_timers_of_a_service_that_is_not_shipped(tmp_path:
     index = next(i for i, each in enumerate(module) if isinstance(cm.SCHEMA.decode(each), cm.Timer))
     timer = cm.SCHEMA.decode(module[index])
     assert isinstance(timer, cm.Timer)
-    module[index] = cm.SCHEMA.encode(replace(timer, deadline=timer.deadline + 1))
+    module[index] = cm.SCHEMA.encode(with_values(timer, deadline=timer.deadline + 1))
     finding = found_in(log, tmp_path / "bad", Promise.STATES_AGREE)
     assert finding.verdict is Verdict.INVALID
     assert finding.members == (0, 2)
@@ -194,7 +195,7 @@ def test_the_recordings_of_one_member_are_of_one_version(tmp_path: Path) -> None
     for index in (0, -1):
         marker = cm.SCHEMA.decode(module[index])
         assert isinstance(marker, cm.SnapshotMarker)
-        module[index] = cm.SCHEMA.encode(replace(marker, app_version=2))
+        module[index] = cm.SCHEMA.encode(with_values(marker, app_version=2))
     finding = found_in(log, tmp_path)
     assert finding.verdict is Verdict.INVALID
     assert "the consensus module of member 1" in finding.detail
@@ -226,7 +227,8 @@ def test_members_of_aeron_keep_sessions_in_any_order_and_tell_how_much_of_a_buff
     def with_capacity(capacity: int) -> Content:
         holders = cm.ConsensusModule | cm.PendingMessageTracker
         return [
-            replace(each, pending_message_capacity=capacity) if isinstance(each, holders) else each for each in content
+            with_values(each, pending_message_capacity=capacity) if isinstance(each, holders) else each
+            for each in content
         ]
 
     assert judge(with_capacity(used)) == ""
@@ -237,7 +239,7 @@ def test_members_of_aeron_keep_sessions_in_any_order_and_tell_how_much_of_a_buff
 def test_sessions_of_a_service_may_be_in_any_order() -> None:
     sessions = [cm.ClientSession(number, 102, "aeron:udp?endpoint=c:1", b"") for number in (1, 2)]
     begin = cm.SnapshotMarker(2, 0, 0, 0, cm.SnapshotMark.BEGIN, 0, 1)
-    end = replace(begin, mark=cm.SnapshotMark.END)
+    end = with_values(begin, mark=cm.SnapshotMark.END)
     found = [
         snapshot_fields.service_content([cm.SCHEMA.encode(each) for each in (begin, *order, end)])[0]
         for order in (sessions, sessions[::-1])

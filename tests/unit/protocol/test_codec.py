@@ -1,6 +1,7 @@
 """Properties of the codecs for any message, and their behaviour at the edges."""
 
-from dataclasses import fields
+import copy
+import pickle
 from enum import IntEnum
 
 import pytest
@@ -170,8 +171,11 @@ def test_messages_are_frozen_values() -> None:
     message = cm.CommitPosition(1, 2, 3)
     with pytest.raises(AttributeError):
         message.leadership_term_id = 5  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        del message.leadership_term_id
     assert not hasattr(message, "__dict__")
-    assert [field.name for field in fields(message)] == ["leadership_term_id", "log_position", "leader_member_id"]
+    assert pickle.loads(pickle.dumps(message)) == copy.copy(message) == message
+    assert list(message.__match_args__) == ["leadership_term_id", "log_position", "leader_member_id"]
 
 
 def test_an_unknown_schema_name_is_a_usage_error() -> None:

@@ -1,7 +1,6 @@
 """describe, pid and errors: mark files in their places, elsewhere, missing and damaged."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from support.tool_folders import MODULE, SERVICE, make_node, mark_content, put, 
 from upheaval_node.errors import NodeError
 from upheaval_node.files.cnc import CncLayout, ready_version
 from upheaval_node.files.error_log import ErrorLog
+from upheaval_node.protocol.message import with_values
 from upheaval_node.runtime.disk import DiskStorage
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.tool.__main__ import main
@@ -65,10 +65,10 @@ def test_mark_files_elsewhere_are_found_through_link_files(tmp_path: Path) -> No
     elsewhere, services, marks = tmp_path / "elsewhere", tmp_path / "services", tmp_path / "marks"
     cluster = tmp_path / "cluster"
     put(cluster / "cluster-mark.lnk", f"{elsewhere}\n".encode())
-    put(elsewhere / "cluster-mark.dat", mark_content(replace(MODULE, services_cluster_dir=str(services))))
+    put(elsewhere / "cluster-mark.dat", mark_content(with_values(MODULE, services_cluster_dir=str(services))))
     put(services / "cluster-mark-service-0.lnk", str(marks).encode())
     put(marks / "cluster-mark-service-0.dat", mark_content(SERVICE, (5000, "the service's error")))
-    put(services / "cluster-mark-service-1.dat", mark_content(replace(SERVICE, service_id=1), (6000, "another's")))
+    put(services / "cluster-mark-service-1.dat", mark_content(with_values(SERVICE, service_id=1), (6000, "another's")))
     answer = tool(cluster, "errors")
     assert answer.status == 0
     assert [line for line in answer.lines if line in ("the service's error", "another's")] == [
@@ -121,7 +121,7 @@ def test_errors_of_the_media_driver_are_those_of_its_own_file(tmp_path: Path) ->
     file.close()
     storage.close()
     loop.close()
-    put(tmp_path / "cluster" / "cluster-mark.dat", mark_content(replace(MODULE, aeron_directory=str(aeron))))
+    put(tmp_path / "cluster" / "cluster-mark.dat", mark_content(with_values(MODULE, aeron_directory=str(aeron))))
     assert "of the driver" in tool(tmp_path, "errors").lines
     cnc.write_bytes(b"\x01" * 4096)
     with pytest.raises(NodeError, match=r"cnc.dat is damaged: "):
@@ -147,5 +147,5 @@ def test_a_link_that_names_no_folder_is_one_line(tmp_path: Path, content: bytes)
 def test_a_mark_file_that_names_no_folder_of_a_driver_is_no_trap(tmp_path: Path, command: str) -> None:
     os.mkfifo(tmp_path / "cnc.dat")
     for directory in ("\0", "x" * 5000, str(tmp_path)):
-        put(tmp_path / "cluster-mark.dat", mark_content(replace(MODULE, aeron_directory=directory)))
+        put(tmp_path / "cluster-mark.dat", mark_content(with_values(MODULE, aeron_directory=directory)))
         assert main([str(tmp_path), command]) in (0, 1, 255)

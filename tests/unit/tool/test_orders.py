@@ -1,7 +1,7 @@
 """The toggle procedure, is-leader, list-members and backup-query: what is refused, in which words, and what is set."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from upheaval_node.counters import (
 from upheaval_node.files.mark_file import ClusterMarkHeader
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
+from upheaval_node.protocol.message import with_values
 from upheaval_node.tool.answer import FAILURE, NOT_LEADER, Answer, ToolFault
 from upheaval_node.tool.commands import run
 from upheaval_node.tool.disk import DiskNode
@@ -222,7 +223,7 @@ def test_a_module_that_does_not_answer_has_no_members(node: Operated) -> None:
 
 @pytest.fixture
 def backup(node: Operated, tmp_path: Path) -> Operated:
-    put(tmp_path / "cluster-mark.dat", mark_content(replace(MODULE, component_type=ClusterComponentType.BACKUP)))
+    put(tmp_path / "cluster-mark.dat", mark_content(with_values(MODULE, component_type=ClusterComponentType.BACKUP)))
     return node
 
 

@@ -7,8 +7,8 @@ import contextlib
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import Final
 
 from upheaval.checkers.evidence.events import EntryKind, LogEvents, ServiceMessage, TimerFired
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message, template_id
@@ -316,7 +316,7 @@ def message_facts(message: bytes) -> dict[str, Json]:
         return {UNREADABLE: str(error)}
     if decoded is None:
         return {}
-    shown = {each.name: getattr(decoded, each.name) for each in fields(cast("Any", decoded))}
+    shown = {name: getattr(decoded, name) for name in decoded.__match_args__}
     told: dict[str, Json] = json.loads(json.dumps(shown, default=_shown))
     return told
 

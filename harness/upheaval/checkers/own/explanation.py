@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import CONDITIONS, OF_MEMBERS, Cause, Explanation
+from upheaval.checkers.own.interpreters import Interpreters
 from upheaval.checkers.own.own_replay import CannotReplay, OwnReplay, ask
 from upheaval.checkers.own.replay_process import Order, Task, decode_state
 from upheaval.checkers.states.state_diff import state_difference
@@ -63,7 +64,8 @@ def explain(
     )
     begins = sorted((each for each in snapshots if each < position), reverse=True)[:SNAPSHOTS_MAX]
     try:
-        return _Replays(order, recorded, begins).explained(own.form(own.hashes.get(position, "")))
+        with Interpreters() as interpreters:
+            return _Replays(interpreters, order, recorded, begins).explained(own.form(own.hashes.get(position, "")))
     except CannotReplay:
         return None
 
@@ -71,7 +73,10 @@ def explain(
 class _Replays:
     """Replays of one log, until the time is up."""
 
-    def __init__(self, order: Order, recorded: Sequence[RecordedState], begins: Sequence[int]) -> None:
+    def __init__(
+        self, interpreters: Interpreters, order: Order, recorded: Sequence[RecordedState], begins: Sequence[int]
+    ) -> None:
+        self._interpreters = interpreters
         self._order = order
         self._payloads = Payloads.of(RunFolder(order.run))
         self._recorded = recorded
@@ -220,7 +225,7 @@ class _Replays:
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise CannotReplay("the time is up")
-        return ask(order, timeout_s=left_s)
+        return ask(self._interpreters, order, timeout_s=left_s)
 
 
 def _halves(group: Sequence[Cause]) -> list[_Group]:

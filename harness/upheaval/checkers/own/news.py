@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers.own.heard import Sent, Unexplained, first_unexplained
+from upheaval.checkers.own.interpreters import Interpreters
 from upheaval.checkers.own.own_replay import CannotReplay, ask, why_no_service
 from upheaval.checkers.own.replay_process import Order, Task
 from upheaval.checkers.promises import Promise
@@ -56,7 +57,8 @@ def check_news(
         sessions=tuple(news),
     )
     try:
-        replayed = ask(order)
+        with Interpreters() as interpreters:
+            replayed = ask(interpreters, order)
     except CannotReplay as error:
         return f"what sessions heard is not replayed: {error}"
     if not replayed["is_steady"]:

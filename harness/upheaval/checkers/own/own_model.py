@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from upheaval.checkers.history.calls import CallEntry
 from upheaval.checkers.history.placed_calls import PlacedCalls, place_calls
+from upheaval.checkers.own.interpreters import Interpreters
 from upheaval.checkers.own.own_model_process import MODULE
-from upheaval.checkers.own.own_process import ask_own_code
 from upheaval.checkers.own.own_replay import why_no_service
 from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.verdict import Finding, Verdict
@@ -35,19 +35,18 @@ def check_own_model(
     if not manifest.model:
         return []
     placed = place_calls(calls, entries)
-    told = ask_own_code(
-        MODULE,
-        {
-            "model": manifest.model,
-            "source": manifest.model_source,
-            "service": manifest.service,
-            "why_no_service": why_no_service(run, manifest),
-            "run": str(run.path.absolute()),
-            "member": log_member,
-            "end": log_end,
-            "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
-        },
-    )
+    question = {
+        "model": manifest.model,
+        "source": manifest.model_source,
+        "service": manifest.service,
+        "why_no_service": why_no_service(run, manifest),
+        "run": str(run.path.absolute()),
+        "member": log_member,
+        "end": log_end,
+        "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
+    }
+    with Interpreters() as interpreters:
+        told = interpreters.ask(MODULE, question)
     said: dict[str, Any] = {"why": told} if isinstance(told, str) else told
     own = [_own_promise(each) for each in said.get("promises", ())]
     if ":" not in manifest.model and not said.get("why"):
@@ -90,7 +89,8 @@ def check_own_answers(
             if _is_told(call) and call.id not in overlapping
         },
     }
-    replayed = ask_own_code(MODULE, order)
+    with Interpreters() as interpreters:
+        replayed = interpreters.ask(MODULE, order)
     if isinstance(replayed, str) or replayed.get("why"):
         return replayed if isinstance(replayed, str) else str(replayed["why"])
     finding = judge_answers(f"{manifest.service} alone", placed, entries, replayed)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import upheaval_node
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
 from upheaval.checkers.own.model_events import Models
-from upheaval.checkers.own.own_process import answer_once
+from upheaval.checkers.own.own_process import answer_each
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage, Replay, is_request
 from upheaval.model import PROMISES, Model, OwnRun, PlainPromise, Request
@@ -263,4 +263,4 @@ def shown_error(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    answer_once(_answer)
+    answer_each(_answer)

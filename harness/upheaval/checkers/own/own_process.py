@@ -1,62 +1,61 @@
-"""Runs code of a user's own in a process of its own, under other conditions than members have, and bounded in time.
-
-What is judged must not be run by the judge: it may never end, end the process, or change what others see.
-"""
+"""The side of an interpreter of `interpreters`: it answers questions, each in a child of its own."""
 
 import json
 import os
-import subprocess
+import select
+import signal
 import sys
-from collections.abc import Callable, Collection
+import traceback
+from collections.abc import Callable
 from typing import Any, Final
 
-from upheaval.checkers.own import replay_conditions
-from upheaval.checkers.own.causes import Cause
-from upheaval_chaos.programs import ENCODING, ERRORS
-
-TIMEOUT_S: Final = 180.0
-"""Of the clock on the wall: the machine may do other things meanwhile."""
-_SHOWN: Final = 200
+_QUESTIONS: Final = 0
+_CHUNK: Final = 1 << 16
 
 
-def ask_own_code(
-    module: str,
-    told: dict[str, Any],
-    changed: Collection[Cause] = (Cause.HASH_SEED,),
-    timeout_s: float | None = None,
-) -> dict[str, Any] | str:
-    """What the program `module` answers to that, both as JSON; a text says why it does not.
-
-    `told` has the folder of the code as `source`; the bound is `TIMEOUT_S` unless another one is given. Of what is
-    `changed` the process changes in itself what it can only there, see `replay_conditions`.
-    """
-    limit_s = TIMEOUT_S if timeout_s is None else timeout_s
-    try:
-        with replay_conditions.directory(changed) as directory:
-            done = subprocess.run(
-                [*replay_conditions.LAUNCHER, module],
-                input=json.dumps(told),
-                capture_output=True,
-                encoding=ENCODING,
-                errors=ERRORS,
-                timeout=limit_s,
-                env=replay_conditions.environment(changed),
-                cwd=directory,
-                check=False,
-            )
-        answer = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        return f"its code did not end within {limit_s:g} s"
-    except (LookupError, ValueError):
-        last = next(reversed(done.stderr.splitlines()), f"status {done.returncode}")
-        return f"its code cannot be run here: {last[:_SHOWN]}"
-    return answer if isinstance(answer, dict) else f"its code cannot be run here: it printed {answer!r}"[:_SHOWN]
-
-
-def answer_once(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """The program: tell the answer as one line of JSON, the last one, because the code may print; then end."""
-    told = json.load(sys.stdin)
-    sys.path.insert(0, told["source"])
-    print("\n" + json.dumps(answer(told)), flush=True)
-    # Threads of the code are not waited for.
+def answer_each(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """The program: give the answers to all questions on its input, to the descriptor that its argument names."""
+    answers = int(sys.argv[1])
+    waiting = select.poll()
+    waiting.register(_QUESTIONS, select.POLLIN)
+    # The child reads the question: whatever was asked before, it begins with the same memory.
+    while waiting.poll()[0][1] & select.POLLIN:
+        child = os.fork()
+        if not child:
+            _answer_one(answer, answers)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.write(answers, b"\n%d\n" % status)
     os._exit(0)
+
+
+def _answer_one(answer: Callable[[dict[str, Any]], dict[str, Any]], answers: int) -> None:
+    """Ends this process."""
+    status = 1
+    try:
+        question = json.loads(_read_line())
+        signal.alarm(int(question.pop("limit_s")) + 1)
+        os.chdir(question.pop("directory"))
+        sys.path.insert(0, question["source"])
+        content = memoryview(json.dumps(answer(question)).encode())
+        while content:
+            content = content[os.write(answers, content) :]
+        status = 0
+    except SystemExit as error:
+        print("" if isinstance(error.code, int | None) else error.code, end="", file=sys.stderr)
+    except BaseException:  # noqa: BLE001 - whatever the code raises
+        traceback.print_exc()
+    finally:
+        # Threads of the code are not waited for.
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _read_line() -> bytes:
+    """The question. The code of a user reads nothing."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        line += os.read(_QUESTIONS, _CHUNK)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _QUESTIONS)
+    os.close(nothing)
+    return bytes(line)

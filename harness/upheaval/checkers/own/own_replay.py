@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import CONDITIONS, EXTERNAL, Cause
-from upheaval.checkers.own.own_process import TIMEOUT_S, ask_own_code
+from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters
 from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_state
 from upheaval.errors import HarnessError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
@@ -91,40 +91,43 @@ def replay_own(
         has_other_services=others,
         is_timed=is_timed(run),
     )
-    try:
-        return _judge(order, states)
-    except CannotReplay as error:
-        why_usual = str(error)
-    try:
-        usual = tuple(each for each in CONDITIONS if each not in EXTERNAL)
-        return replace(_judge(replace(order, changed=usual), states), why_usual=why_usual)
-    except CannotReplay as error:
-        return OwnReplay(why_not=str(error))
+    with Interpreters() as interpreters:
+        try:
+            return _judge(interpreters, order, states)
+        except CannotReplay as error:
+            why_usual = str(error)
+        try:
+            usual = tuple(each for each in CONDITIONS if each not in EXTERNAL)
+            return replace(_judge(interpreters, replace(order, changed=usual), states), why_usual=why_usual)
+        except CannotReplay as error:
+            return OwnReplay(why_not=str(error))
 
 
-def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
-    answer = ask(order)
+def _judge(interpreters: Interpreters, order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
+    answer = ask(interpreters, order)
     hashes = {int(position): each for position, each in answer["hashes"].items()}
     forms = answer["forms"]
     if answer["has_form"]:
-        forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
+        forms |= ask(interpreters, replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
     names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked")
     values = {name: answer[name] for name in (*names, "unasked_position", "compared", "chosen")}
     replayed = OwnReplay(hashes, forms, order=replace(order, has_form=answer["has_form"]), **values)
     if replayed.difference:
         return replayed
     try:
-        other = ask(replace(replayed.order or order, task=Task.SAMPLES, changed=()))
+        other = ask(interpreters, replace(replayed.order or order, task=Task.SAMPLES, changed=()))
     except CannotReplay as error:
         return replace(replayed, why_not_parted=str(error))
     differing = (index for index, state in answer["samples"].items() if state != other["samples"][index])
     return replace(replayed, parted=min((other["positions"][index] for index in differing), default=-1))
 
 
-def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+def ask(
+    interpreters: Interpreters, order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S
+) -> dict[str, Any]:
     """What the process tells. Raises `CannotReplay`."""
     given = {**asdict(order), "states": [encode_state(state) for state in states]}
-    answer = ask_own_code(MODULE, given, order.changed, timeout_s)
+    answer = interpreters.ask(MODULE, given, order.changed, timeout_s)
     if isinstance(answer, str):
         raise CannotReplay(answer)
     return answer

@@ -22,7 +22,7 @@ from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.causes import Cause
 from upheaval.checkers.own.cuts import shown
 from upheaval.checkers.own.outside import Outside
-from upheaval.checkers.own.own_process import answer_once
+from upheaval.checkers.own.own_process import answer_each
 from upheaval.checkers.own.played import entry_text, leader_of_term, raised_text
 from upheaval.checkers.own.replay_judgement import judge_replays
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, state_hash
@@ -239,4 +239,4 @@ def _answer(fields: dict[str, Any]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    answer_once(_answer)
+    answer_each(_answer)

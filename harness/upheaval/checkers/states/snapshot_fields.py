@@ -6,7 +6,7 @@ module knows the layout of snapshots (Aeron Cluster: streams 106 and 107); it kn
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
@@ -14,7 +14,7 @@ from upheaval.checkers.states.replay import ExpectedState, LoggedMessage
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32
-from upheaval_node.protocol.message import Message
+from upheaval_node.protocol.message import Message, with_values
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Position, TermId
 
 Kind = TypeVar("Kind", bound=Message)
@@ -248,13 +248,13 @@ def _shared(content: Content) -> Content:
     for each in content:
         match each:
             case cm.PendingMessageTracker() | cm.ConsensusModule():
-                found.append(replace(each, pending_message_capacity=0))
+                found.append(with_values(each, pending_message_capacity=0))
             case PendingMessage():
-                found.append(replace(each, leadership_term_id=0))
+                found.append(with_values(each, leadership_term_id=0))
             case cm.SnapshotMarker():
-                found.append(replace(each, app_version=each.app_version >> 16))
+                found.append(with_values(each, app_version=each.app_version >> 16))
             case cm.ClusterSession():
-                found.append(replace(each, close_reason=NULL_INT32))
+                found.append(with_values(each, close_reason=NULL_INT32))
             case _:
                 found.append(each)
     return found
@@ -375,7 +375,7 @@ def _markers(content: Content, place: Place, type_id: int) -> tuple[cm.SnapshotM
         time_unit=place.time_unit,
         app_version=version if version >> 16 == place.app_version >> 16 else place.app_version,
     )
-    return begin, replace(begin, mark=cm.SnapshotMark.END)
+    return begin, with_values(begin, mark=cm.SnapshotMark.END)
 
 
 def _difference(held: Content, wanted: Content, who: str) -> str:
@@ -395,7 +395,7 @@ def _difference(held: Content, wanted: Content, who: str) -> str:
 
 
 def _names(message: Any) -> list[str]:
-    return [field.name for field in fields(message)]
+    return list(message.__match_args__)
 
 
 def _shown(message: Message) -> str:

@@ -119,6 +119,8 @@ class SimulatedHosts:
 
     # --- observer ---
 
+    is_exact = True
+
     def has_durable_log(self, member_id: int) -> bool:
         """By the journal of the blocks that it wrote last."""
         return _durable_blocks(self._cluster.members[member_id]) is not None

@@ -1,0 +1,147 @@
+"""Interpreters in which code of a user's own runs: each forks a child for every question, so that these share nothing.
+
+What is judged must not be run by the judge: it may never end, end its process, or change what others see. An
+interpreter has loaded the program that answers and nothing of a user; environment variables, hash seed and locale are
+those that it was started with. A child changes in itself what else is to be another one, see `replay_conditions`.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+from upheaval.checkers.own import replay_conditions
+from upheaval.checkers.own.causes import Cause
+from upheaval_chaos.programs import printed
+
+TIMEOUT_S: Final = 180.0
+"""Of the clock on the wall: the machine may do other things meanwhile."""
+_SHOWN: Final = 200
+_CHUNK: Final = 1 << 16
+
+
+class Interpreters:
+    """Those that a judgement needs, started when it first asks for one. They end with the block."""
+
+    def __init__(self) -> None:
+        self._idle: defaultdict[tuple[str, ...], list[_Interpreter]] = defaultdict(list)
+        self._lock = threading.Lock()
+        self._ends = ExitStack()
+
+    def __enter__(self) -> "Interpreters":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def ask(
+        self,
+        module: str,
+        question: Mapping[str, Any],
+        changed: Collection[Cause] = (Cause.HASH_SEED,),
+        timeout_s: float | None = None,
+    ) -> dict[str, Any] | str:
+        """What the program `module` answers, as JSON has it; a text says why it does not.
+
+        `question` has the folder of the code as `source`; the bound is `TIMEOUT_S` unless another one is given. Any
+        number of threads may ask.
+        """
+        variables = replay_conditions.environment(changed)
+        key = (module, *map("=".join, variables.items()))
+        with self._lock:
+            interpreter = self._idle[key].pop() if self._idle[key] else None
+        if interpreter is None:
+            interpreter = _Interpreter(module, variables)
+            with self._lock:
+                self._ends.callback(interpreter.end)
+        with replay_conditions.directory(changed) as directory:
+            limit_s = TIMEOUT_S if timeout_s is None else timeout_s
+            answer = interpreter.ask({**question, "directory": str(directory), "limit_s": limit_s}, limit_s)
+        if isinstance(answer, str):
+            interpreter.end()
+        else:
+            with self._lock:
+                self._idle[key].append(interpreter)
+        return answer
+
+
+class _Interpreter:
+    """A process that answers one question after the other."""
+
+    def __init__(self, module: str, variables: Mapping[str, str]) -> None:
+        self._errors = TemporaryFile()  # noqa: SIM115 - closed by `end`
+        self._answers, answers = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*replay_conditions.LAUNCHER, module, str(answers)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                env=variables,
+                pass_fds=(answers,),
+                start_new_session=True,
+                bufsize=0,
+            )
+        finally:
+            os.close(answers)
+
+    def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any] | str:
+        """The answer, or why there is none; then no other question may follow."""
+        deadline_s = time.monotonic() + limit_s
+        errors_begin = os.fstat(self._errors.fileno()).st_size
+        try:
+            self._send(json.dumps(question).encode() + b"\n")
+            content, _, status = self._receive(deadline_s).rstrip(b"\n").rpartition(b"\n")
+            if status == b"0":
+                answer = json.loads(content)
+                return answer if isinstance(answer, dict) else f"its code cannot be run here: it printed {answer!r}"
+        except TimeoutError:
+            return f"its code did not end within {limit_s:g} s"
+        except (OSError, ValueError):
+            status = b""
+        self._errors.seek(errors_begin)
+        lines = printed(self._errors.read()).splitlines()
+        return f"its code cannot be run here: {(lines or [f'status {status.decode()}'])[-1][:_SHOWN]}"
+
+    def _send(self, line: bytes) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None
+        left = memoryview(line)
+        while left:
+            left = left[pipe.write(left) :]
+
+    def _receive(self, deadline_s: float) -> bytes:
+        """An answer, and the status of the child that gave it, a line each; less where the process has ended."""
+        answers = select.poll()
+        answers.register(self._answers, select.POLLIN)
+        content, lines = bytearray(), 0
+        while lines < 2:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not answers.poll(left_s * 1_000):
+                raise TimeoutError
+            chunk = os.read(self._answers, _CHUNK)
+            if not chunk:
+                break
+            lines += chunk.count(b"\n")
+            content += chunk
+        return bytes(content)
+
+    def end(self) -> None:
+        """With all processes that it has started; more than once is as good as once."""
+        if self._errors.closed:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        os.close(self._answers)
+        self._errors.close()

@@ -1,0 +1,33 @@
+"""Machines of their own for the members of a live cluster, as far as its runtime has them."""
+
+from collections.abc import Collection
+
+from upheaval.errors import UsageError
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_machines import ProcessMachines, require_machines
+from upheaval_chaos.host_faults import ON_PROCESSES, HostFaultKind
+from upheaval_node.suggestions import did_you_mean
+
+__all__ = ["machine_kinds", "open_machines", "require_machines"]
+
+
+def machine_kinds(names: Collection[str]) -> list[HostFaultKind]:
+    """Raises `UsageError` for a name of no kind of fault that members in processes have machines for."""
+    unknown = [name for name in names if name not in ON_PROCESSES]
+    if unknown:
+        hint = did_you_mean(unknown[0], ON_PROCESSES)
+        raise UsageError(f"machines {unknown[0]!r}: use {', '.join(ON_PROCESSES)}{hint}")
+    return [HostFaultKind(name) for name in names]
+
+
+def open_machines(cluster: AnyCluster, kinds: Collection[HostFaultKind]) -> None:
+    """Give the members what faults of these kinds are done to. Before proxies are put in, and before members start."""
+    if not kinds:
+        return
+    for kind in kinds:
+        if kind not in cluster.machine_kinds:
+            raise UsageError(f"{kind} is not done to members on the {cluster.runtime} runtime: use --runtime simulated")
+    if not isinstance(cluster, ProcessCluster):
+        raise UsageError(f"members on the {cluster.runtime} runtime have no machines of their own")
+    cluster.use_machines(ProcessMachines(cluster, kinds))

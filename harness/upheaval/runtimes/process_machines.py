@@ -1,0 +1,228 @@
+"""What members in processes have of machines of their own: volumes, and a wall clock each.
+
+The log and the cluster's state are on volumes (see `volumes`), so a member that meets a full one can still write its
+trace. The clock is that of Debian's libfaketime, which is loaded before the member and reads an
+offset from a file, once a second: `CLOCK_REALTIME` moves, the monotonic clock does not. The observer looks at neither
+setting. It reads the time that a member writes into its mark file, and writes to the volume as any other process would.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final, NoReturn
+
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.records import write_atomically
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.volumes import Volume, require_volumes
+from upheaval.system.process_table import boot_id
+from upheaval.waits import wait_until
+from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.target import DiskWork, Link
+from upheaval_node.files import layout
+from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
+from upheaval_node.types import MS
+
+_ON_VOLUMES: Final = (layout.ARCHIVE_DIRECTORY, layout.CLUSTER_DIRECTORY)
+_LIBRARIES: Final = ("/usr/lib", "/usr/lib64")
+_LIBRARY: Final = "libfaketimeMT.so.1"
+_OFFSET_AGE_S: Final = 1
+"""How old an offset may be that a member goes by: to read the file at each look at the clock costs ten times more."""
+_MARK_PERIOD_S: Final = 3.0
+"""Three times as long as members take to write the time again."""
+_MEETS_FULL_DISK_S: Final = 20.0
+_SHARED_MEMORY: Final = Path("/dev/shm")
+
+
+class ProcessMachines:
+    """Implements `upheaval_chaos.target.Hosts` for some kinds of faults. To be made before the members start."""
+
+    is_exact = False
+
+    def __init__(self, cluster: ProcessCluster, kinds: Collection[HostFaultKind]) -> None:
+        self.kinds = kinds
+        self._cluster = cluster
+        self._volumes: dict[int, list[Volume]] = {}
+        self._refused = dict.fromkeys(cluster.member_ids, 0)
+        self._offsets_ms = dict.fromkeys(cluster.member_ids, 0)
+        self._clocks: Path | None = None
+        try:
+            if HostFaultKind.CLOCK_JUMP in kinds:
+                self._make_clocks()
+            if HostFaultKind.DISK_FULL in kinds:
+                self._make_volumes()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Leave the files of the volumes in the members' folders."""
+        for volumes in self._volumes.values():
+            while volumes:
+                volumes[-1].save()
+                volumes.pop()
+        if self._clocks is not None:
+            shutil.rmtree(self._clocks, ignore_errors=True)
+            _remove_traces_of_clocks(self._cluster.started)
+
+    # --- injector ---
+
+    def move_clock(self, member_id: int, milliseconds: int) -> None:
+        """By the offset that the member's clock has."""
+        self._offsets_ms[member_id] += milliseconds
+        write_atomically(self._clock_file(member_id), f"{self._offsets_ms[member_id] / 1000:+.3f}\n")
+
+    def fill_disk(self, member_id: int) -> None:
+        """The member may end of it."""
+        self._cluster.may_end.add(member_id)
+        for volume in self._volumes[member_id]:
+            volume.fill()
+
+    def free_disk(self, member_id: int) -> None:
+        """Wait, too, until the member has ended of it or shows that it has not, so that a start finds one or none."""
+        for volume in self._volumes[member_id]:
+            volume.free()
+        member = self._cluster.member(member_id)
+        stamps = {self._stamp(member_id)}
+
+        def is_decided() -> bool:
+            stamps.add(self._stamp(member_id))
+            return len(stamps) > 2 or not member.is_running()
+
+        wait_until(is_decided, timeout_s=_MEETS_FULL_DISK_S, describe=lambda: f"{member.name} neither ends nor goes on")
+        # Its end is collected while it is allowed.
+        self._cluster.raise_if_ended(member_id)
+        self._cluster.may_end.discard(member_id)
+
+    def cut_power(self, member_id: int) -> NoReturn:
+        """Raises `UsageError`."""
+        self._refuse(member_id)
+
+    def slow_disk(self, member_id: int, latency_ms: int) -> NoReturn:  # noqa: ARG002 - refused
+        """Raises `UsageError`."""
+        self._refuse(member_id)
+
+    def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> NoReturn:  # noqa: ARG002 - refused
+        """Raises `UsageError`."""
+        self._refuse(member_id)
+
+    def end_in_no_change(self, member_id: int) -> NoReturn:
+        """Raises `UsageError`."""
+        self._refuse(member_id)
+
+    def change_bytes(self, member_id: int, percent: int) -> NoReturn:  # noqa: ARG002 - refused
+        """Raises `UsageError`."""
+        self._refuse(member_id)
+
+    def restore_bytes(self, member_id: int) -> NoReturn:
+        """Raises `UsageError`."""
+        self._refuse(member_id)
+
+    # --- observer ---
+
+    def boot(self, member_id: int) -> str:  # noqa: ARG002 - members share this machine
+        """That of this machine."""
+        return boot_id()
+
+    def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
+        """Waits until the member writes the time again, about a second; None when it does not."""
+        first = self._stamp(member_id)
+        with contextlib.suppress(UnknownOutcome):
+            wait_until(
+                lambda: self._stamp(member_id) != first,
+                timeout_s=_MARK_PERIOD_S,
+                describe=lambda: f"member {member_id} writes no time",
+            )
+        stamp, now_ms = self._stamp(member_id), time.time_ns() // MS
+        return None if stamp in (None, first) else (stamp, stamp - now_ms)
+
+    def disk_work(self, member_id: int) -> DiskWork:
+        """By the size of the volumes' contents, and by writes of this process."""
+        volumes = self._volumes.get(member_id, ())
+        self._refused[member_id] += sum(not volume.has_room() for volume in volumes)
+        return DiskWork(0, 0, self._refused[member_id], sum(volume.most_used() for volume in volumes), (), 0)
+
+    def has_room(self, member_id: int) -> bool:
+        """By writes of this process."""
+        return all(volume.has_room() for volume in self._volumes[member_id])
+
+    def has_durable_log(self, member_id: int) -> bool:  # noqa: ARG002 - nobody changes its bytes here
+        """Not looked at."""
+        return False
+
+    def damage_reports(self, member_id: int) -> int:  # noqa: ARG002 - nobody changes its bytes here
+        """Not looked at."""
+        return 0
+
+    def watch(self, link: Link) -> NoReturn:
+        """Raises `UsageError`: proxies watch the links of processes."""
+        raise UsageError(f"the machines of processes do not watch {link}")
+
+    # --- what they are made of ---
+
+    def _make_volumes(self) -> None:
+        for member in self._cluster.members:
+            volumes = self._volumes[member.member_id] = []
+            for name in _ON_VOLUMES:
+                volume = Volume(member.folder / name)
+                volume.mount()
+                volumes.append(volume)
+
+    def _make_clocks(self) -> None:
+        library = find_library()
+        preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))
+        self._clocks = Path(tempfile.mkdtemp(prefix="upheaval-clocks-"))
+        for member in self._cluster.members:
+            self.move_clock(member.member_id, 0)
+            member.variables = {
+                "LD_PRELOAD": preload,
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock_file(member.member_id)),
+                "FAKETIME_CACHE_DURATION": str(_OFFSET_AGE_S),
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "NO_FAKE_STAT": "1",
+            }
+
+    def _clock_file(self, member_id: int) -> Path:
+        if self._clocks is None:
+            raise UsageError("these members have no clocks of their own")
+        return self._clocks / f"member-{member_id}"
+
+    def _stamp(self, member_id: int) -> int | None:
+        try:
+            with (self._cluster.member(member_id).folder / layout.ARCHIVE_MARK).open("rb") as stream:
+                stamp = owner_of(stream.read(OWNER_LENGTH)).activity_timestamp_ms
+        except OSError:
+            return None
+        return stamp if stamp > 0 else None
+
+    def _refuse(self, member_id: int) -> NoReturn:
+        raise UsageError(f"the process runtime cannot do this to member {member_id}: use --runtime simulated")
+
+
+def require_machines(kinds: Collection[HostFaultKind]) -> None:
+    """Raises `EnvironmentFault` when this machine lacks what members need for faults of these kinds."""
+    if HostFaultKind.CLOCK_JUMP in kinds:
+        find_library()
+    if HostFaultKind.DISK_FULL in kinds:
+        require_volumes()
+
+
+def find_library() -> Path:
+    """Debian's libfaketime. Raises `EnvironmentFault` where it is not installed."""
+    for folder in map(Path, _LIBRARIES):
+        for pattern in (f"faketime/{_LIBRARY}", f"*/faketime/{_LIBRARY}"):
+            for path in folder.glob(pattern):
+                return path
+    raise EnvironmentFault(f"clock-jump needs {_LIBRARY}: install Debian's package faketime")
+
+
+def _remove_traces_of_clocks(pids: Collection[int]) -> None:
+    """libfaketime leaves two files in shared memory for each process."""
+    for pid in pids:
+        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+            with contextlib.suppress(OSError):
+                (_SHARED_MEMORY / name).unlink(missing_ok=True)

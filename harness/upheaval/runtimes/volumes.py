@@ -1,0 +1,136 @@
+"""Volumes for members: file systems in memory, whose sizes can change while members use them.
+
+One is mounted on a folder of a member, and its files are copied into that folder when it is given up. Its source names
+the harness that mounted it, so a later one can save what a killed one left.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.runtimes.owner import Owner
+from upheaval_chaos.programs import run_program
+
+VOLUME_BYTES: Final = 1 << 30
+"""How much a volume takes before it is full by itself. Memory is used for what is written alone."""
+_SOURCE: Final = "upheaval-volume "
+_MOUNTS: Final = Path("/proc/self/mounts")
+_FILL_ATTEMPTS: Final = 500
+_TRIED: Final = ".room"
+_TRIED_BYTES: Final = 4096
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+_HINT: Final = "run as root, or under `unshare --user --map-root-user --mount`"
+
+
+class Volume:
+    """The volume that is, or is to be, mounted on a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._most_used = 0
+
+    def mount(self) -> None:
+        """Make the folder, and take its files into the volume. Raises `EnvironmentFault` without the right to mount."""
+        self.folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{self.folder.name}-", dir=self.folder.parent) as name:
+            _copy(self.folder, Path(name))
+            options = f"size={VOLUME_BYTES},mode=755"
+            _run("mount", "-t", "tmpfs", "-o", options, f"{_SOURCE}{Owner.me()}", str(self.folder))
+            _copy(Path(name), self.folder)
+
+    def fill(self) -> None:
+        """Make it as small as its contents. Raises `UnknownOutcome` when these grow faster than that."""
+        for _ in range(_FILL_ATTEMPTS):
+            # The kernel refuses a size below what is used: then the member has written in between.
+            with contextlib.suppress(EnvironmentFault):
+                self._resize(self._used())
+                return
+        raise UnknownOutcome(f"the volume on {self.folder} grows faster than its size can be set")
+
+    def free(self) -> None:
+        """Give it its first size again."""
+        self._resize(VOLUME_BYTES)
+
+    def save(self) -> None:
+        """Unmount it, its files in the folder. Raises `EnvironmentFault`, and it stays, where they find no room."""
+        copy = self.folder.with_name(f"{self.folder.name}.saved")
+        copy.mkdir(exist_ok=True)
+        _copy(self.folder, copy)
+        # Lazily: whoever still reads a file of it must not keep the run from ending.
+        _run("umount", "--lazy", str(self.folder))
+        shutil.rmtree(self.folder)
+        copy.rename(self.folder)
+
+    # --- observer ---
+
+    def most_used(self) -> int:
+        """The most bytes that it has held whenever this was asked. It grows only when the volume finds room for more
+        than it ever held: a file that is replaced by one as large does not count.
+        """
+        self._most_used = max(self._most_used, self._used())
+        return self._most_used
+
+    def has_room(self) -> bool:
+        """Whether it takes bytes of this process, which are removed again."""
+        return takes_bytes(self.folder)
+
+    def _used(self) -> int:
+        status = os.statvfs(self.folder)
+        return (status.f_blocks - status.f_bfree) * status.f_frsize
+
+    def _resize(self, size: int) -> None:
+        _run("mount", "-o", f"remount,size={size}", str(self.folder))
+
+
+def takes_bytes(folder: Path) -> bool:
+    """Whether a file can be written there now; nothing of it is left."""
+    path = folder / _TRIED
+    try:
+        path.write_bytes(bytes(_TRIED_BYTES))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise EnvironmentFault(f"cannot try the disk of {folder}: {error.strerror}") from error
+        return False
+    finally:
+        path.unlink(missing_ok=True)
+    return True
+
+
+def require_volumes() -> None:
+    """Raises `EnvironmentFault` when no volume can be mounted here."""
+    with tempfile.TemporaryDirectory(prefix="upheaval-volume-") as name:
+        volume = Volume(Path(name) / "tried")
+        volume.mount()
+        volume.save()
+
+
+def save_abandoned_volumes() -> list[Path]:
+    """Save the volumes of harnesses that are certainly gone, and return the folders on which they were mounted."""
+    folders = []
+    for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():
+        source, folder, *_ = (_OCTAL.sub(lambda octal: chr(int(octal[1], 8)), field) for field in line.split(" "))
+        if source.startswith(_SOURCE) and Owner.parse(source.removeprefix(_SOURCE)).is_gone:
+            Volume(Path(folder)).save()
+            folders.append(Path(folder))
+    return folders
+
+
+def _copy(source: Path, target: Path) -> None:
+    _run("cp", "-a", "--sparse=always", f"{source}/.", str(target))
+
+
+def _run(*command: str) -> None:
+    try:
+        done = run_program(command)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot run {command[0]}: {error.strerror}") from error
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        hint = f": {_HINT}" if command[0] == "mount" else ""
+        raise EnvironmentFault(f"cannot {command[0]} a volume: {why}{hint}")

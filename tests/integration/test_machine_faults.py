@@ -1,0 +1,133 @@
+"""Faults of machines on members in processes: proved when they were done, and not when the injector did nothing, hit
+another member or did not heal. What members had of machines of their own is gone afterwards, and their files are not.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.live_clusters import ROOT
+from support.saboteur import Sabotage
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.execution.machines import machine_kinds, require_machines
+from upheaval.runtimes import process_machines
+from upheaval.runtimes.owner import Owner
+from upheaval_chaos.host_faults import ON_PROCESSES, HostFaultKind
+
+STATEMENTS = {
+    HostFaultKind.DISK_FULL: "disk-full follower",
+    HostFaultKind.CLOCK_JUMP: "clock-jump follower jump-ms=-20000",
+}
+
+
+def as_root(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A Python program that may mount, in a name space of its own, where others see nothing of that."""
+    unshare = shutil.which("unshare")
+    assert unshare is not None, "unshare is part of util-linux"
+    return subprocess.run(
+        [unshare, "--user", "--map-root-user", "--mount", sys.executable, *arguments],
+        cwd=ROOT / "tests",
+        env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+def test_every_kind_is_tried() -> None:
+    assert set(STATEMENTS) == set(ON_PROCESSES)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "kind",
+    [
+        HostFaultKind.DISK_FULL,
+        # It needs Debian's faketime.
+        pytest.param(HostFaultKind.CLOCK_JUMP, marks=pytest.mark.nightly),
+    ],
+)
+def test_only_what_was_done_is_proved(kind: HostFaultKind, tmp_path: Path) -> None:
+    statement, run = STATEMENTS[kind], tmp_path / "run"
+    rounds = [word for how in Sabotage for word in (statement, how)]
+    done = as_root(tmp_path, "-m", "support.machine_rounds", str(run), *rounds)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert [(how, is_proved) for _, how, is_proved, _ in lines] == [(how, how is Sabotage.NONE) for how in Sabotage]
+    # The volumes were there alone; their files are in the run folder now.
+    assert sorted(path.name for path in run.glob("member-*/archive/0-0.rec")) == ["0-0.rec"] * 3
+
+
+VOLUME = """
+import sys
+from pathlib import Path
+from upheaval.runtimes import volumes
+from upheaval.runtimes.owner import Owner
+
+folder, gone = Path(sys.argv[1]), Owner.parse(sys.argv[2])
+(folder / "before").write_text("before")
+volume = volumes.Volume(folder)
+if gone.pid:
+    Owner.me = classmethod(lambda _: gone)
+volume.mount()
+(folder / "inside").write_text("inside")
+print(volume.has_room())
+volume.fill()
+size = volume.most_used()
+print(volume.has_room())
+try:
+    (folder / "more").write_bytes(bytes(1 << 16))
+    print("written")
+except OSError as error:
+    print(error.strerror)
+print(volume.most_used() == size)
+volume.free()
+(folder / "more").write_bytes(bytes(1 << 16))
+print(volume.has_room(), volume.most_used() > size)
+if gone.pid:
+    print([str(path) for path in volumes.save_abandoned_volumes()] == [str(folder)])
+else:
+    print(volumes.save_abandoned_volumes() == [])
+    volume.save()
+print("upheaval-volume" in Path("/proc/self/mounts").read_text())
+print(sorted(path.name for path in folder.iterdir()), sorted(path.name for path in folder.parent.iterdir()))
+"""
+
+
+@pytest.mark.parametrize("whose", ["own", "of a harness that is gone"])
+def test_a_volume_is_filled_freed_and_saved(whose: str, tmp_path: Path) -> None:
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    owner = Owner.me()
+    gone = str(Owner("1", "never", owner.place)) if whose != "own" else "  "
+    done = as_root(tmp_path, "-c", VOLUME, str(folder), gone)
+    assert done.stdout.splitlines() == [
+        "True",
+        "False",
+        "No space left on device",
+        "True",
+        "True True",
+        "True",
+        "False",
+        "['before', 'inside', 'more'] ['volume']",
+    ], done.stderr
+    assert (folder / "inside").read_text() == "inside"
+
+
+def test_what_a_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_machines, "_LIBRARIES", (str(tmp_path),))
+    with pytest.raises(
+        EnvironmentFault, match=r"^clock-jump needs libfaketimeMT\.so\.1: install Debian's package faketime$"
+    ):
+        require_machines([HostFaultKind.CLOCK_JUMP])
+
+
+def test_machines_are_for_faults_that_need_some() -> None:
+    assert machine_kinds(["disk-full"]) == [HostFaultKind.DISK_FULL]
+    with pytest.raises(UsageError, match=r"^machines 'disk-ful': use clock-jump, disk-full"):
+        machine_kinds(["disk-ful"])
