@@ -42,7 +42,7 @@ HOT: Final = (
     "node/upheaval_node/trace_lines.py",
     "node/upheaval_node/turns.py",
     "node/upheaval_node/types.py",
-    "harness/upheaval/campaign/invariants.py",
+    "harness/upheaval/execution/invariants.py",
     "harness/upheaval/checkers/protocol/ballots.py",
     "harness/upheaval/checkers/evidence/binding.py",
     "harness/upheaval/checkers/protocol/commits.py",

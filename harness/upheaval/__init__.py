@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from upheaval.testing.calls import Client
     from upheaval.testing.chaos import ActiveFault, Chaos
     from upheaval.testing.cluster import Cluster, Workload
+    from upheaval.testing.machine import ClusterMachine as ClusterMachine  # needs hypothesis, as above
     from upheaval_node.client.driver import NotSent, OutcomeUnknown
     from upheaval_node.sbe import SbeError, SbeMessage, SbeSchema, load_schema
     from upheaval_node.service.api import ClusteredService
@@ -58,6 +59,7 @@ _MODULES = {
     "Chaos": "upheaval.testing.chaos",
     "Client": "upheaval.testing.calls",
     "Cluster": "upheaval.testing.cluster",
+    "ClusterMachine": "upheaval.testing.machine",
     "ClusterUser": "upheaval.load.users",
     "ClusteredService": "upheaval_node.service.api",
     "CorrelationAt": "upheaval.accepts",

@@ -9,5 +9,5 @@ from support.stranger import make_environment
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that has the wheel of this tree installed."""
-    return make_environment(tmp_path_factory.mktemp("stranger"))
+    """The Python of an environment that has the wheel of this tree and hypothesis installed."""
+    return make_environment(tmp_path_factory.mktemp("stranger"), ("hypothesis",))

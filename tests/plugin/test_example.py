@@ -20,7 +20,7 @@ SERVICE = Path("locks") / "service.py"
         ("bank", 4, ("process", "-n", "2")),
         ("locks", 6, ("simulated", "--seeds", "1..2", "-n", "2")),
         ("locks", 3, ("process",)),
-        ("orders", 2, ("simulated",)),
+        ("orders", 3, ("simulated",)),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each),
 )

@@ -6,33 +6,31 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from upheaval.campaign.campaign import Summary, run_campaign
-from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.live import LiveSummary
 from upheaval.campaign.seed import (
     Fate,
-    SeedOrigin,
     SeedOutcome,
     SeedRun,
-    keep_seed,
     run_seed,
     seed_of_run,
-    try_origin,
     try_seed,
 )
 from upheaval.campaign.seeds import parse_seeds
-from upheaval.campaign.shrink import shrink
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, WRONG_BYTES, draw_swarm
+from upheaval.campaign.swarm_tape import tape_of
+from upheaval.campaign.tries import TRIES_FILE
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Rule
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
+from upheaval.execution.invariants import Invariants
 from upheaval.records import Function, Operation, Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
@@ -207,21 +205,30 @@ def test_the_folder_of_a_failed_seed_knows_why_it_failed(tmp_path: Path, capsys:
 
 
 @pytest.mark.pure
-def test_a_failed_seed_is_made_smaller_as_long_as_it_fails_alike(tmp_path: Path) -> None:
-    origin = SeedOrigin(1, "commit-position-goes-back")
-    failed = try_origin(origin, tmp_path, None)
-    smallest = shrink(origin, failed, tmp_path)
-    assert smallest.cut is not None
-    whole = origin.swarm()
-    assert len(smallest.cut.faults) < len(whole.faults)
-    assert (smallest.cut.seconds < whole.seconds, smallest.cut.has_snapshots, smallest.cut.has_ending) == (
-        True,
-        False,
-        False,
-    )
-    kept = keep_seed(smallest, tmp_path / "kept")
-    assert (kept.outcome.verdict, kept.outcome.promise) == (failed.verdict, failed.promise)
-    assert seed_of_run(tmp_path / "kept") == replace(smallest, digest=kept.stage.digest())
+def test_a_failed_seed_is_made_simpler_as_long_as_it_fails_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second start knows what the first one tried; the run that is left is replayed from its tape."""
+    bug, run, out = "commit-position-goes-back", tmp_path / "run", tmp_path / "run-smallest"
+    failed = run_seed(1, bug, run)
+    printed = []
+    for _ in range(2):
+        assert main(["shrink", str(run), "--runs", "3", "--json"]) == 0
+        printed.append(json.loads(capsys.readouterr().out))
+    assert printed[0] == printed[1]
+    assert printed[0]["fingerprint"] == failed.fingerprints[0].to_fields()
+    assert printed[0]["fingerprint"]["rule"] == Rule.COMMIT_WENT_BACK
+    assert (printed[0]["runs"], printed[0]["is_over"]) == (3, True)
+    assert len((out / TRIES_FILE).read_text().splitlines()) == 1 + 3
+    left = seed_of_run(out)
+    assert left is not None
+    assert tape_of(left.swarm()).to_fields() == printed[0]["tape"]
+    assert len(left.swarm().faults) < len(failed.swarm.faults)
+    assert left.swarm().seconds < failed.swarm.seconds
+    assert main(["replay", str(out), "--dir", str(tmp_path / "again")]) == 1
+    assert "this was the same execution" in capsys.readouterr().err
+    assert main(["shrink", str(run), "--out", str(run)]) == 2
+    assert main(["shrink", str(tmp_path)]) == 2
 
 
 def test_an_interrupted_campaign_says_what_it_did_until_then(tmp_path: Path) -> None:

@@ -1,12 +1,6 @@
-"""A campaign: one seed after the other in some worker processes, and what all of them together exercised.
-
-Workers are processes of their own; they end with this one, also when it is interrupted.
-"""
+"""A campaign: one seed after the other in some worker processes, and what all of them together exercised."""
 
 import json
-import multiprocessing
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
 from upheaval.checkers.verdict import Verdict, worst
 from upheaval.records import Json, jsonfields, owned_folder
@@ -147,18 +142,8 @@ def run_campaign(
 
 
 def _outcomes(origins: Sequence[SeedOrigin], workers: int, keep: Path | None) -> Iterator[SeedOutcome]:
-    with owned_folder("campaign") as scratch:
-        work = partial(try_origin, scratch=scratch, keep=keep)
-        if workers <= 1:
-            yield from map(work, origins)
-            return
-        # Fresh processes: nothing that this one has open, and no thread of it, is in them.
-        with multiprocessing.get_context("spawn").Pool(workers, _leave_signals, (os.getpid(),)) as pool:
-            yield from pool.imap(work, origins)
-
-
-def _leave_signals(parent: int) -> None:
-    """Ctrl-C is for the parent, which ends its workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if os.getppid() != parent:
-        os._exit(1)
+    with (
+        owned_folder("campaign") as scratch,
+        some_at_a_time(partial(try_origin, scratch=scratch, keep=keep), workers) as run,
+    ):
+        yield from run(origins)

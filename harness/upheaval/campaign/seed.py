@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.as_drawn import prove_variations
-from upheaval.campaign.invariants import Invariants
-from upheaval.campaign.swarm import Cut, Swarm, draw_swarm
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.swarm import Swarm, draw_swarm
+from upheaval.campaign.swarm_tape import read_swarm, tape_of
+from upheaval.campaign.tape import Fields
 from upheaval.campaign.variations import Variation
 from upheaval.checkers.judge import verify_folder, verify_run
 from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
+from upheaval.execution.invariants import Invariants
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.load.own import load_maker
@@ -56,6 +60,8 @@ RESTORED: Final = "restored"
 """The run folder of a cluster that was restored, in that of its seed."""
 FAULTS_MIN: Final = 3
 SEED_FILE: Final = "seed.json"
+TAPE_FILE: Final = "tape.json"
+"""The choices that made the cluster, its load and its faults: what replays it, and what can be edited."""
 KEPT_MAX: Final = 5
 """Run folders of failed seeds that a campaign keeps."""
 
@@ -97,6 +103,8 @@ class SeedOutcome:
     promise: str = ""
     detail: str = ""
     findings: list[str] = field(default_factory=list)
+    fingerprints: list[Fingerprint] = field(default_factory=list)
+    """Of those findings, the worst one first."""
     seconds: float = 0.0
     """Simulated."""
     processor_seconds: float = 0.0
@@ -148,6 +156,7 @@ class SeedOutcome:
             "promise": self.promise,
             "detail": self.detail,
             "findings": list(self.findings),
+            "fingerprints": [fingerprint.to_fields() for fingerprint in self.fingerprints],
             "inconclusive": self.is_inconclusive,
             "simulated_seconds": round(self.seconds, 3),
             "processor_seconds": round(self.processor_seconds, 3),
@@ -221,9 +230,9 @@ class SeedRun:
             play(self.swarm.scenario(), self.stage, lambda _: None, self.driver)
             self.stage.close()
         except PromiseBroken as error:
-            self._end_with(Verdict.INVALID, Promise.INVARIANTS, error)
+            self._end_with(Verdict.INVALID, error.failure, error.signature)
         except HarnessError as error:
-            self._end_with(Verdict.UNKNOWN, Promise.RUN_ENDED, error)
+            self._end_with(Verdict.UNKNOWN, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
         except Exception as defect:
             defect.add_note(f"in seed {self.swarm.seed} of a campaign")
             raise
@@ -264,11 +273,11 @@ class SeedRun:
 
     # --- the verdict ---
 
-    def _end_with(self, verdict: Verdict, promise: Promise, error: HarnessError) -> None:
+    def _end_with(self, verdict: Verdict, failure: Failure, signature: Signature | None = None) -> None:
         """Its folder says why, too: nothing else that it holds may show it."""
-        self._fail(verdict, promise, str(error))
+        self._fail(verdict, Promise(failure.promise), failure.detail, signature)
         self.stage.close()
-        add_failure(self.cluster.run, Failure(promise, self.outcome.detail))
+        add_failure(self.cluster.run, failure)
 
     def _judge(self) -> None:
         """The worst finding of the run's folder, unless something worse was found before."""
@@ -281,7 +290,7 @@ class SeedRun:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
         for finding in self.report.findings:
-            self._fail(finding.verdict, finding.promise, finding.evidence)
+            self._fail(finding.verdict, finding.promise, finding.evidence, finding.signature)
         companion = self.swarm.variations.companion
         is_restored = companion is not None and companion.is_restored and self.outcome.is_valid
         if companion is not None and is_restored and not self._restore(companion.config.name):
@@ -334,15 +343,19 @@ class SeedRun:
             self._note(Variation.RESTORE, Proof(False, " ".join(str(error).split())))
             return False
         for finding in report.findings:
-            self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}")
+            self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}", finding.signature)
         is_valid = report.verdict is Verdict.VALID
         self._note(Variation.RESTORE, Proof(is_valid, report.finding(Promise.BACKED_UP).detail))
         return is_valid
 
-    def _fail(self, verdict: Verdict, promise: AnyPromise, detail: str) -> None:
+    def _fail(self, verdict: Verdict, promise: AnyPromise, detail: str, signature: Signature | None = None) -> None:
         outcome, line = self.outcome, finding_line(verdict, promise, detail)
+        fingerprint = Fingerprint.of(verdict, promise, signature)
         if verdict is not Verdict.VALID and line not in outcome.findings:
             outcome.findings.append(line)
+            if fingerprint not in outcome.fingerprints:
+                at = 0 if verdict > Verdict.named(outcome.verdict) else len(outcome.fingerprints)
+                outcome.fingerprints.insert(at, fingerprint)
         if verdict > Verdict.named(outcome.verdict):
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
 
@@ -354,12 +367,26 @@ class SeedOrigin:
     seed: int
     planted: str | None = None
     own: OwnCode | None = None
-    cut: Cut | None = None
     digest: str = ""
+    tape: Fields | None = field(default=None, compare=False)
+    """What makes the cluster, where that is not drawn from the seed; a file of its own."""
 
     def swarm(self) -> Swarm:
-        """The cluster that it draws."""
-        return draw_swarm(self.seed, own=self.own).cut_to(self.cut)
+        """The cluster of its tape, or the one that it draws."""
+        if self.tape is None:
+            return draw_swarm(self.seed, own=self.own)
+        swarm, _ = read_swarm(self.tape, self.seed)
+        return swarm if self.own is None else swarm.run_by(self.own)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeed:
+    """What is read back of the file of a seed."""
+
+    seed: int
+    planted: str | None = None
+    own: OwnCode | None = None
+    digest: str = ""
 
 
 def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
@@ -376,14 +403,21 @@ def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
 
 
 def _write_origin(origin: SeedOrigin, run: SeedRun) -> None:
-    played = replace(origin, digest=run.stage.digest())
-    write_atomically(run.cluster.run.path / SEED_FILE, jsonfields.to_json(asdict(played)) + "\n")
+    path = run.cluster.run.path
+    played = asdict(replace(origin, digest=run.stage.digest(), tape=None))
+    del played["tape"]
+    write_atomically(path / SEED_FILE, jsonfields.to_json(played) + "\n")
+    write_atomically(path / TAPE_FILE, jsonfields.to_json(tape_of(run.swarm).to_fields()) + "\n")
 
 
 def seed_of_run(folder: Path) -> SeedOrigin | None:
     """The seed that made a run folder; None when something else did. Raises `UsageError` for a malformed file."""
     path = folder / SEED_FILE
-    return jsonfields.read_file(SeedOrigin, path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    origin = jsonfields.read_file(StoredSeed, path)
+    tape = jsonfields.read_object(folder / TAPE_FILE) if (folder / TAPE_FILE).is_file() else None
+    return SeedOrigin(origin.seed, origin.planted, origin.own, origin.digest, tape)
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:

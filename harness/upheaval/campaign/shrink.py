@@ -1,64 +1,102 @@
-"""Makes a seed that failed smaller as long as it fails alike: less time, fewer faults, no snapshots, no restart.
+"""Makes a plan that failed simpler as long as it fails alike: an edit of its tape that does is the next one to edit.
 
-What is left out changes what is drawn later, so the smallest one that is found is not the smallest one there is.
+Alike is by fingerprint. A failure with another one is a finding of its own and is never taken for the first one. What
+was tried is kept in a file, by the tape: a search that was ended goes on where it was, since it takes the same way.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from math import ceil
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
-from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
-from upheaval.campaign.swarm import Cut
-from upheaval_node.types import S
+from upheaval.campaign.edits import PASSES, Pass
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.tape import Fields, Span
+from upheaval.campaign.tries import Try, TryLog
 
-TRIES_MAX: Final = 40
-SECONDS_AFTER: Final = 8
-"""Of load after the last fault, as every seed has."""
+RUNS_MAX: Final = 300
 
-
-def shrink(
-    origin: SeedOrigin, failed: SeedOutcome, scratch: Path, say: Callable[[str], None] = lambda _: None
-) -> SeedOrigin:
-    """The smallest one that was found to break the same promise."""
-    smallest = replace(origin, cut=origin.cut or origin.swarm().whole)
-    tries = 0
-    is_smaller = True
-    while is_smaller:
-        is_smaller = False
-        for cut in _smaller(smallest, failed):
-            if tries >= TRIES_MAX:
-                return smallest
-            tries += 1
-            wanted = replace(smallest, cut=cut)
-            outcome = try_origin(wanted, scratch, None)
-            if (outcome.verdict, outcome.promise) == (failed.verdict, failed.promise):
-                smallest, failed, is_smaller = wanted, outcome, True
-                say(f"{len(cut.faults)} faults, {cut.seconds} s of load fail alike ({tries} of {TRIES_MAX} tries)")
-                break
-    return smallest
+Read = Callable[[Fields], Span]
+"""What a plan reads of a tape."""
+Run = Callable[[Sequence[Fields]], Iterator[Try]]
+"""Runs plans, some at a time; what they showed in the same order."""
 
 
-def _smaller(origin: SeedOrigin, failed: SeedOutcome) -> Iterator[Cut]:
-    """What may be left out next: most at once first."""
-    cut = origin.cut
-    assert cut is not None
-    whole = replace(origin, cut=None).swarm()
-    planned = [whole.faults[number] for number in cut.faults]
-    last_ns = max((fault.start_ns + fault.duration_ns for fault in planned), default=0)
-    # What broke at once broke by then; else the time after the last fault has to do.
-    seconds = min(ceil(last_ns / S) + SECONDS_AFTER, ceil(failed.seconds) + 2)
-    if seconds < cut.seconds:
-        has_ending = cut.has_ending and whole.ending_ns < (seconds - SECONDS_AFTER) * S
-        within = tuple(number for number in cut.faults if whole.faults[number].start_ns < seconds * S)
-        yield replace(cut, seconds=seconds, has_ending=has_ending, faults=within)
-    if cut.has_ending:
-        yield replace(cut, has_ending=False)
-    if cut.has_snapshots:
-        yield replace(cut, has_snapshots=False)
-    size = len(cut.faults)
-    while size:
-        for begin in range(0, len(cut.faults), size):
-            yield replace(cut, faults=cut.faults[:begin] + cut.faults[begin + size :])
-        size //= 2
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """When a search ends: after so many runs, those of an earlier start included, or so many seconds of this one."""
+
+    runs: int = RUNS_MAX
+    seconds: float = float("inf")
+
+
+@dataclass(slots=True)
+class Shrinking:
+    """A search from one tape that fails. `best` is the simplest that fails alike so far."""
+
+    best: Span
+    wanted: Fingerprint
+    shown: Try
+    """By the best one."""
+    read: Read
+    run: Run
+    log: TryLog
+    budget: Budget = field(default_factory=Budget)
+    jobs: int = 1
+    bold: Pass | None = None
+    """What is tried before all else, after each success."""
+    say: Callable[[str], None] = lambda _: None
+    is_over: bool = False
+    """Whether the budget ended it; else no edit is left."""
+    _begin: float = field(default_factory=time.monotonic)
+
+    def shrink(self) -> Span:
+        """Until no edit is left that fails alike, or the budget is spent."""
+        passes = PASSES if self.bold is None else (self.bold, *PASSES)
+        is_simpler = True
+        while is_simpler and not self.is_over:
+            is_simpler = False
+            for edits in passes:
+                while self._improve(edits):
+                    is_simpler = True
+        return self.best
+
+    def _improve(self, edits: Pass) -> bool:
+        """Whether one of the edits fails alike; it is the best one then."""
+        simpler = self._simpler(edits(self.best))
+        while not self.is_over and (batch := list(islice(simpler, self.jobs))):
+            for span, tried in zip(batch, self._try(batch), strict=False):
+                if self.wanted in tried.fingerprints:
+                    self.best, self.shown = span, tried
+                    spans, changed, _ = span.complexity
+                    self.say(f"{len(self.log)} runs: {spans - 1} spans and {changed} choices fail alike")
+                    return True
+        return False
+
+    def _simpler(self, tapes: Iterable[Fields]) -> Iterator[Span]:
+        """What is read of them, as far as it is simpler than the best and not known to fail otherwise."""
+        limit = self.best.complexity
+        for tape in tapes:
+            span = self.read(tape)
+            known = self.log.get(span.to_fields())
+            if span.complexity < limit and (known is None or self.wanted in known.fingerprints):
+                yield span
+
+    def _try(self, batch: list[Span]) -> Iterator[Try]:
+        """Ends early where the budget does."""
+        tapes = [span.to_fields() for span in batch]
+        unknown: list[Fields] = []
+        for tape in tapes:
+            if self.log.get(tape) is None and tape not in unknown:
+                unknown.append(tape)
+        left = self.budget.runs - len(self.log)
+        self.is_over = len(unknown) > left or time.monotonic() - self._begin > self.budget.seconds
+        if self.is_over:
+            return
+        for missing, tried in zip(unknown, self.run(unknown), strict=True):
+            self.log.add(missing, tried)
+        for tape in tapes:
+            known = self.log.get(tape)
+            assert known is not None
+            yield known

@@ -4,7 +4,7 @@ Values only; this module runs nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields as dataclass_fields, replace
+from dataclasses import dataclass, field, fields as dataclass_fields, replace
 from random import Random
 from typing import Final, Self
 
@@ -51,15 +51,21 @@ SILENT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Draw:
-    """What is drawn for a fault of whichever kind."""
+class FaultDraw:
+    """What is drawn for a fault of whichever kind; `FAULT_NEEDS` says what each kind makes use of."""
 
-    member: int
-    other: int
-    others: tuple[int, ...]
+    members: int
+    """Of the cluster."""
     duration_ns: int
-    depth: int
-    channel: str
+    member: int = 0
+    other: int = 0
+    depth: int = 0
+    channel: str = CHANNELS[0]
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """All members but the first one drawn."""
+        return tuple(number for number in range(self.members) if number != self.member)
 
 
 def _cut(sources: Who, targets: Who, *, both_ways: bool, channel: str = "") -> Fault:
@@ -74,14 +80,14 @@ def _several(member_ids: Iterable[int]) -> Group:
     return Group(tuple(map(_one, member_ids)))
 
 
-def _jump(draw: _Draw) -> Fault:
+def _jump(draw: FaultDraw) -> Fault:
     """Up to 20 seconds ahead or back."""
     jump_ms = (draw.duration_ns // MS - 2000) * 10
     amount = jump_ms if abs(jump_ms) >= LEAST_JUMP_MS else LEAST_JUMP_MS
     return HostFault(HostFaultKind.CLOCK_JUMP, _one(draw.member), amount)
 
 
-def _slow(draw: _Draw) -> Fault:
+def _slow(draw: FaultDraw) -> Fault:
     latency_ms = max(draw.duration_ns // 20 // MS, 1)
     return LinkFault(
         LinkFaultKind.SLOW, _one(draw.member), _several(draw.others), both_ways=True, latency_ms=latency_ms
@@ -89,7 +95,7 @@ def _slow(draw: _Draw) -> Fault:
 
 
 _LEADER: Final = Members(Selector.LEADER)
-_FAULTS: Final[Mapping[str, Callable[[_Draw], Fault]]] = {
+_FAULTS: Final[Mapping[str, Callable[[FaultDraw], Fault]]] = {
     "kill": lambda d: MemberFault(MemberFaultKind.KILL, _one(d.member)),
     "kill-leader": lambda _: MemberFault(MemberFaultKind.KILL, _LEADER),
     "power-cut": lambda d: HostFault(HostFaultKind.POWER_CUT, _one(d.member)),
@@ -109,6 +115,16 @@ _FAULTS: Final[Mapping[str, Callable[[_Draw], Fault]]] = {
     "disk-slow": lambda d: HostFault(HostFaultKind.DISK_SLOW, _one(d.member), SLOW_DISK_MS),
 }
 KINDS: Final = tuple(_FAULTS)
+FAULT_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(KINDS, ("member",)),
+    **dict.fromkeys(("kill-leader", "power-cut-all", "isolate-leader", "clients-cut-off"), ()),
+    "one-way": ("member", "other"),
+    "channel-cut": ("member", "other", "channel"),
+    "die-in-change": ("member", "depth"),
+    "power-lost-in-change": ("member", "depth"),
+}
+DEPTHS: Final = 60
+"""Complete changes of files before the one in which a process dies."""
 WRONG_BYTES: Final = "wrong-bytes"
 """Drawn apart from those, where recordings have checksums and are synced."""
 LOSING_POWER: Final = frozenset({"power-cut", "power-cut-all", "power-lost-in-change"})
@@ -123,16 +139,21 @@ class PlannedFault:
     start_ns: int
     duration_ns: int
     fault: Fault
+    drawn: FaultDraw | None = field(default=None, compare=False, repr=False)
+    """What made the fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """What is left of a seed's cluster that was made smaller: the numbers of its faults, and so on."""
+def plan_fault(kind: str, start_ns: int, drawn: FaultDraw) -> PlannedFault:
+    """A fault of one of `KINDS`."""
+    return PlannedFault(kind, start_ns, drawn.duration_ns, _FAULTS[kind](drawn), drawn)
 
-    faults: tuple[int, ...]
-    seconds: int
-    has_snapshots: bool = True
-    has_ending: bool = True
+
+def kinds_for(members: int, sync_level: int) -> tuple[str, ...]:
+    """The kinds that such a cluster may have. At sync level 0 nobody loses power: that may lose what was acknowledged,
+    and is no promise.
+    """
+    kinds = [kind for kind in KINDS if sync_level > 0 or kind not in LOSING_POWER]
+    return tuple(kind for kind in kinds if members > 1 or kind not in OF_SEVERAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +185,8 @@ class Swarm:
     """When that command is given, after the start of the load."""
     seconds: int = SECONDS
     """Of load."""
+    silent: int = SILENT
+    """Clients that go without a word."""
     variations: Variations = NO_VARIATIONS
     own: OwnCode | None = None
     """What the cluster runs, and who asks it, instead of what was drawn."""
@@ -173,27 +196,13 @@ class Swarm:
         """A few words about each, in order."""
         return [f"{fault.kind} at {fault.start_ns / S:.3f} s" for fault in self.faults]
 
-    @property
-    def whole(self) -> Cut:
-        """All of it."""
-        return Cut(tuple(range(len(self.faults))), self.seconds, bool(self.snapshot_interval_ns), bool(self.ending))
-
-    def cut_to(self, cut: Cut | None) -> "Swarm":
-        """What that leaves of it; all of it for None."""
-        if cut is None:
-            return self
-        return replace(
-            self,
-            faults=tuple(self.faults[number] for number in cut.faults),
-            seconds=cut.seconds,
-            snapshot_interval_ns=self.snapshot_interval_ns if cut.has_snapshots else 0,
-            ending=self.ending if cut.has_ending else "",
-            variations=self.variations.until(cut.seconds * S),
-        )
-
     def plain(self) -> Self:
         """The same without variations."""
         return replace(self, variations=NO_VARIATIONS)
+
+    def run_by(self, own: OwnCode) -> Self:
+        """The same with that service and its users."""
+        return replace(self, service=own.service, own=own)
 
     def settings(self) -> MemberSettings:
         """Of every member."""
@@ -230,13 +239,13 @@ class Swarm:
             rate=self.rate * self.variations.load_factor,
             service=self.service,
             text_length=self.variations.text_length,
-            silent=SILENT,
-            silent_every_ns=self._quiet_ns // (SILENT - 1),
+            silent=self.silent,
+            silent_every_ns=self._quiet_ns // max(self.silent - 1, 1),
         )
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
-        fields: dict[str, Json] = {field.name: getattr(self, field.name) for field in dataclass_fields(self)}
+        fields: dict[str, Json] = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
         fields["faults"] = list(self.shown_faults)
         fields["skews_ms"] = list(self.skews_ms)
         fields["variations"] = self.variations.to_fields()
@@ -318,7 +327,7 @@ RESTORED_OPERATIONS: Final = 100
 def draw_swarm(seed: int, seconds: int = SECONDS, own: OwnCode | None = None) -> Swarm:
     """The cluster of a seed: the same for ever, as long as this function stays as it is."""
     swarm = _draw_swarm(seed, seconds)
-    return swarm if own is None else replace(swarm.plain(), service=own.service, own=own)
+    return swarm if own is None else swarm.plain().run_by(own)
 
 
 def _draw_swarm(seed: int, seconds: int) -> Swarm:
@@ -330,6 +339,7 @@ def _draw_swarm(seed: int, seconds: int) -> Swarm:
     sync_level = random.randrange(3)
     term_length = random.choice((64, 64, 128, 256)) * KIB
     interval_ns = random.choice((50, 100, 200)) * MS
+    how_ended = ending.choices(("", "shutdown", "abort"), (6, 2, 2))[0]
     swarm = Swarm(
         seed=seed,
         members=members,
@@ -348,19 +358,18 @@ def _draw_swarm(seed: int, seconds: int) -> Swarm:
         keys=random.randint(2, 8),
         skews_ms=tuple(random.choice((0, 0, random.randint(-5000, 5000))) for _ in range(members)),
         faults=_draw_faults(random, members, sync_level, seconds),
-        ending=ending.choices(("", "shutdown", "abort"), (6, 2, 2))[0],
-        ending_ns=ending.randint(10 * S, max(seconds - 25, 10) * S),
+        ending=how_ended,
+        ending_ns=ending.randint(10 * S, max(seconds - 25, 10) * S) if how_ended else 0,
         seconds=seconds,
     )
     return replace(swarm, variations=draw_variations(seed, members, sync_level, swarm.service, seconds))
 
 
 def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) -> tuple[PlannedFault, ...]:
-    """One after the other, or some while others last. At sync level 0 nobody loses power: that may lose what was
-    acknowledged, and is no promise. The first fault of a lone member is one after which it starts anew."""
-    kinds = [kind for kind in KINDS if sync_level > 0 or kind not in LOSING_POWER]
-    if members == 1:
-        kinds = [kind for kind in kinds if kind not in OF_SEVERAL]
+    """One after the other, or some while others last. The first fault of a lone member is one after which it starts
+    anew.
+    """
+    kinds = kinds_for(members, sync_level)
     is_overlapping = random.random() < 0.4
     weights = [random.choice((0, 1, 1, 3)) for _ in kinds]
     if not any(weights):
@@ -374,7 +383,6 @@ def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) ->
             return tuple(faults)
         member = random.randrange(members)
         other = (member + random.randrange(1, members)) % members if members > 1 else member
-        others = tuple(number for number in range(members) if number != member)
-        draw = _Draw(member, other, others, duration_ns, random.randrange(60), random.choice(CHANNELS))
-        faults.append(PlannedFault(kind, time_ns, duration_ns, _FAULTS[kind](draw)))
+        drawn = FaultDraw(members, duration_ns, member, other, random.randrange(DEPTHS), random.choice(CHANNELS))
+        faults.append(plan_fault(kind, time_ns, drawn))
         time_ns += random.randint(2 * S, 7 * S) + (0 if is_overlapping else duration_ns)

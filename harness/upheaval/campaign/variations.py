@@ -19,11 +19,11 @@ from upheaval_node.types import MS, S
 CHECKSUM: Final = "CRC-32"
 LONE_FACTOR: Final = 4
 SECOND_SERVICE: Final = SILENT_SERVICES[0]
-_SMALL_MTUS: Final = (96, 128)
+SMALL_MTUS: Final = (96, 128)
 """With which every opened session, and most requests and answers, need several frames."""
-_TEXT_LENGTHS: Final = (1500, 3000, 6000)
+TEXT_LENGTHS: Final = (1500, 3000, 6000)
 """Of two frames or more with Aeron's MTU; the longest message of the shortest term has 8 KiB."""
-_DISCONNECTS_MS: Final = (20, 50, 200, 500)
+DISCONNECTS_MS: Final = (20, 50, 200, 500)
 """Heartbeats time out after a second or more."""
 
 
@@ -122,17 +122,6 @@ class Variations:
             cluster = replace(cluster, timeouts=timeouts)
         return replace(settings, media=media, archive=archive, cluster=cluster)
 
-    def until(self, end_ns: int) -> "Variations":
-        """Of a shorter load: what is done later than that is left out. A node beside the members runs at its end."""
-        damages = tuple(damage for damage in self.damages if damage.start_ns + damage.duration_ns < end_ns)
-        companion = self.companion
-        if companion is not None:
-            steps = [step for step in companion.steps if step[0] < end_ns]
-            while steps and not _is_start(steps[-1][1]):
-                steps.pop()
-            companion = replace(companion, steps=tuple(steps)) if steps else None
-        return replace(self, damages=damages, companion=companion)
-
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds them."""
         companion = None if self.companion is None else self.companion.to_fields()
@@ -167,14 +156,14 @@ def draw_variations(seed: int, members: int, sync_level: int, service: str, seco
         companion = _draw_companion(standby, STANDBY, members, seconds)
     return Variations(
         more_services=() if services is None else (SECOND_SERVICE,),
-        mtu=0 if mtu is None else mtu.choice(_SMALL_MTUS),
-        text_length=0 if texts is None else texts.choice(_TEXT_LENGTHS),
+        mtu=0 if mtu is None else mtu.choice(SMALL_MTUS),
+        text_length=0 if texts is None else texts.choice(TEXT_LENGTHS),
         checksum="" if checksums is None else CHECKSUM,
         companion=companion,
         damages=() if checksums is None or not sync_level else _draw_damages(checksums, members, seconds),
         has_credentials=draws(Variation.CREDENTIALS, 0.25) is not None,
         load_factor=LONE_FACTOR if members == 1 else 1,
-        leader_disconnect_ms=0 if disconnect is None else disconnect.choice(_DISCONNECTS_MS),
+        leader_disconnect_ms=0 if disconnect is None else disconnect.choice(DISCONNECTS_MS),
     )
 
 

@@ -40,6 +40,22 @@ def verify_folder(run: RunFolder) -> Report:
         return judge(Evidence(run))
 
 
+def broken_promises(run: RunFolder) -> Sequence[Finding]:
+    """The broken promises that the cheapest checkers find of a run at rest; none when all others are kept, too.
+
+    Checkers that run code of the user's are asked one after the other, after all that run none. Raises as `verify_run`.
+    """
+    without_code = [each for each in CHECKERS if Source.CODE not in each.needs]
+    with_code = [[each] for each in CHECKERS if Source.CODE in each.needs]
+    evidence = Evidence(run)
+    with _no_collector():
+        for checkers in (without_code, *with_code):
+            findings = judge(evidence, checkers).findings
+            if broken := [each for each in findings if each.verdict is Verdict.INVALID]:
+                return broken
+    return ()
+
+
 def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
     """Run each checker, and see to it that each promise has one answer. Raises `UsageError` for a malformed file."""
     manifest = evidence.manifest

@@ -34,6 +34,18 @@ class Rule(StrEnum):
     """A member stayed in its election beside a leader."""
     REFUSED_START = "refused-start"
     """A member with all its files did not start."""
+    BALLOT = "ballot"
+    """A vote or a candidacy that the logs or earlier votes forbid."""
+    COMMIT = "commit"
+    """A commit position that no quorum carries, or that its term forbids."""
+    TWO_LEADERS = "two-leaders"
+    """Two members led one term."""
+    COMMIT_WENT_BACK = "commit-went-back"
+    """The commit position of a member that lives became lower."""
+    COMMITTED_DIFFERS = "committed-differs"
+    """Two members committed different bytes at one position."""
+    ACKNOWLEDGED_EARLY = "acknowledged-early"
+    """A client had the answer to an operation that nobody had committed."""
 
 
 @dataclass(frozen=True, slots=True)

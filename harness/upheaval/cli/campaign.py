@@ -13,7 +13,8 @@ from upheaval.campaign.canary import run_canary
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, finding_line, keep_seed
 from upheaval.campaign.seeds import parse_seeds
-from upheaval.campaign.shrink import shrink
+from upheaval.campaign.shrink import Budget
+from upheaval.campaign.shrink_seed import try_of
 from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Verdict, worst
 from upheaval.cli.fault_commands import CampaignOptions
@@ -24,10 +25,10 @@ from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.cli.screen import screen_of
 from upheaval.cli.settings import read_settings
+from upheaval.cli.shrink import SUFFIX, report, shrink_into
 from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
-from upheaval.records import owned_folder
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import OwnCode
@@ -109,7 +110,8 @@ def _several(options: CampaignOptions, seeds: range, planted: str | None, own: O
         verdicts += [] if canary.found is not None else [Verdict.UNKNOWN]
     if options.shrink and summary.failed:
         failed = summary.failed[0]
-        _shrink(SeedOrigin(failed.swarm.seed, planted, own), failed, folder / f"seed-{failed.swarm.seed}-smallest")
+        origin, smallest = SeedOrigin(failed.swarm.seed, planted, own), folder / f"seed-{failed.swarm.seed}{SUFFIX}"
+        report(shrink_into(origin, try_of(failed), smallest, Budget(), options.workers))
     return worst(verdicts).exit_status
 
 
@@ -127,17 +129,9 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
     if not outcome.is_valid:
         print(_failure(origin, outcome), file=sys.stderr)
         if options.shrink:
-            _shrink(origin, outcome, folder.with_name(f"{folder.name}-smallest"))
+            smallest = folder.with_name(f"{folder.name}{SUFFIX}")
+            report(shrink_into(origin, try_of(outcome), smallest, Budget(), options.workers))
     return Verdict.named(outcome.verdict).exit_status
-
-
-def _shrink(origin: SeedOrigin, failed: SeedOutcome, folder: Path) -> None:
-    """Leave the run of the smallest seed that fails alike, and say what is left of it."""
-    with owned_folder("campaign") as scratch:
-        smallest = shrink(origin, failed, scratch, note)
-    outcome = keep_seed(smallest, folder).outcome
-    faults = ", ".join(outcome.swarm.shown_faults) or "no faults"
-    print(f"smallest: {outcome.swarm.seconds} s of load, {faults}\n  {outcome.detail}\n  {folder}", file=sys.stderr)
 
 
 def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:

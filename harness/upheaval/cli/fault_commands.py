@@ -1,5 +1,5 @@
-"""The commands that break clusters, and their options: `demo`, `run`, `replay`, `track-record`, `campaign`, `kill`, and
-two lists.
+"""The commands that break clusters, and their options: `demo`, `run`, `replay`, `track-record`, `campaign`, `shrink`,
+`kill`, and two lists.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from upheaval.cli.parsing import (
     newest_recorded_run,
     recorded_run,
     schema_option,
+    seconds,
     system_option,
 )
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
@@ -113,7 +114,9 @@ class CampaignOptions:
     json: bool = json_option("print the summary as JSON")
     out: Path | None = option("--out", metavar="FOLDER", help="write a line of JSON per seed, and the summary")
     dir: Path | None = option("--dir", help="keep the run folder, for a single seed")
-    shrink: bool = option("--shrink", help="stop at the first seed that fails, and make it smaller as long as it does")
+    shrink: bool = option(
+        "--shrink", help="stop at the first seed that fails, and make it simpler as long as it fails alike"
+    )
     canary: bool = option(
         "--canary",
         help="run seeds with a planted bug, too, drawn by the first seed: one that is not found is a failure",
@@ -121,6 +124,22 @@ class CampaignOptions:
     planted: str | None = option(
         "--planted", type=bug, metavar="BUG", help="use a test build with this bug; stop when a seed finds it"
     )
+
+
+@dataclass(frozen=True)
+class ShrinkOptions:
+    run: Path = option(
+        nargs="?",
+        type=recorded_run,
+        metavar="RUN",
+        fallback=newest_recorded_run,
+        help="the folder of a failed seed of a campaign (default: the newest run in ./runs)",
+    )
+    runs: int | None = option("--runs", type=above_zero, metavar="N", help="at most so many runs (default 300)")
+    seconds: float | None = option("--seconds", type=seconds, metavar="S", help="at most so long (default: no limit)")
+    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    out: Path | None = option("--out", metavar="FOLDER", help="where the smallest run goes (default: RUN-smallest)")
+    json: bool = json_option("print what is left as JSON")
 
 
 @dataclass(frozen=True)
@@ -170,6 +189,12 @@ def add_commands(commands: Commands) -> None:
         "run many seeds, each with another cluster and other faults: in virtual time, or one after the other live",
         CampaignOptions,
         "campaign:campaign",
+    )
+    commands.add(
+        "shrink",
+        "make a failed seed simpler as long as it fails alike: its cluster, load, faults and settings",
+        ShrinkOptions,
+        "shrink:shrink",
     )
     commands.add("scenarios", "list the built-in scenarios", JsonOptions, "scenarios:scenarios")
     commands.add("planted", "list the bugs that a test build can have", JsonOptions, "planted:planted")

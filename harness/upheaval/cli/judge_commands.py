@@ -1,5 +1,5 @@
-"""The commands that judge, and their options: `verify`, `check`, `export`, `report`, `elections`, `measure`, `watch`,
-`trace`, `logs`, `tamper`, `ingest`, `query`, `ask`.
+"""The commands that judge, and their options: `verify`, `check`, `export`, `report`, `elections`, `explain`,
+`measure`, `watch`, `trace`, `logs`, `tamper`, `ingest`, `query`, `ask`.
 """
 
 from dataclasses import dataclass
@@ -106,6 +106,13 @@ class ReportOptions:
 class ElectionsOptions:
     run: Path = run_argument()
     number: int | None = option(type=above_zero, nargs="?", metavar="N", help="the number of one, from 1 on")
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    run: Path = run_argument()
+    promise: str | None = option("--promise", metavar="ID", help="of several broken ones (default: the first in time)")
     json: bool = json_option()
 
 
@@ -219,6 +226,12 @@ def add_commands(commands: Commands) -> None:
         "print the elections of a run, or one of them step by step and as a sequence diagram",
         ElectionsOptions,
         "elections:elections",
+    )
+    commands.add(
+        "explain",
+        "say how a run came to break a promise: the moment, what members knew, and the messages before it",
+        ExplainOptions,
+        "explain:explain",
     )
     commands.add(
         "measure", "print throughput, latency, outages and the effect of each fault", RunsOptions, "report:measure"

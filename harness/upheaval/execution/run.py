@@ -25,6 +25,7 @@ from upheaval.records import (
     jsonfields,
     write_atomically,
 )
+from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.scenario import (
     AskFor,
     Begin,
@@ -135,6 +136,8 @@ def run_scenario(
             play(scenario, stage, say)
         finally:
             stage.close()
+    except PromiseBroken as error:
+        add_failure(stage.run, error.failure)
     except HarnessError as error:
         if error.exit_status != CommandStatus.UNKNOWN:
             raise

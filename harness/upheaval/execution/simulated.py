@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, NoReturn, Self
 
 from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.execution.invariants import Invariants
 from upheaval.execution.stage import require_tasks_passed
 from upheaval.records import (
     BACKUP,
@@ -329,6 +330,7 @@ class SimulatedStage(SimulatedTarget):
             scenario=scenario.text if writes_scenario else None,
         )
         super().__init__(cluster)
+        self.invariants = Invariants(cluster) if scenario.has_invariants else None
 
     # --- the run ---
 

@@ -110,6 +110,7 @@ from upheaval.records.run_folder import (
     MemberCount as MemberCount,
     MemberFolder as MemberFolder,
     Profile as Profile,
+    RuleBroken as RuleBroken,
     RunFolder as RunFolder,
     SyncLevel as SyncLevel,
     parse_control as parse_control,

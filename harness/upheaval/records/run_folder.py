@@ -65,11 +65,24 @@ class Converge:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleBroken:
+    """Which rule of a promise was broken, when, and by a member of which role and election state."""
+
+    rule: str
+    role: str = ""
+    state: str = ""
+    member: int | None = None
+    ns: int = 0
+    """On the run's clock; 0 where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Why a run failed, where only who ran it could see that: the id of a promise, and what was seen."""
 
     promise: str
     detail: str
+    rule: RuleBroken | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """One election as a sequence diagram: a lane for each member, time downwards; as text, and as inline SVG."""
 
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -14,7 +15,11 @@ _HEAD: Final = 7
 
 def moment(step: Step, election: Election) -> str:
     """Milliseconds since the election began."""
-    return f"+{(step.ns - election.begin_ns) / MS:.3f} ms"
+    return _since(step, election.begin_ns)
+
+
+def _since(step: Step, begin_ns: int) -> str:
+    return f"+{(step.ns - begin_ns) / MS:.3f} ms"
 
 
 def label(step: Step) -> str:
@@ -24,16 +29,20 @@ def label(step: Step) -> str:
 
 def sequence_text(election: Election) -> str:
     """Arrows are messages; one that ends in x did not arrive."""
-    lanes = len(election.ballots)
+    return steps_text(election.steps, len(election.ballots), election.begin_ns)
+
+
+def steps_text(steps: Sequence[Step], lanes: int, begin_ns: int) -> str:
+    """Steps of so many members, with the milliseconds since a moment."""
     lines = [" " * _TIME + "".join(f"member {member_id}".center(_LANE) for member_id in range(lanes)).rstrip()]
-    for step in election.steps:
+    for step in steps:
         row = list("|".center(_LANE) * lanes)
         if step.to is None:
             begin = _center(step.member_id) - len(step.what) // 2
             row[begin : begin + len(step.what)] = step.what
         elif step.to in range(lanes):
             _draw(row, step, _center(step.member_id), _center(step.to))
-        lines.append(f"{moment(step, election):>{_TIME}}{''.join(row)}".rstrip())
+        lines.append(f"{_since(step, begin_ns):>{_TIME}}{''.join(row)}".rstrip())
     return "\n".join(lines)
 
 

@@ -42,6 +42,11 @@ class Moments:
         end_ns = operation.invoke_ns if operation.complete_ns is None else operation.complete_ns
         return Moment(end_ns - start, finding.operation is not None)
 
+    @property
+    def start_ns(self) -> int | None:
+        """The first thing that was recorded, on the run's clock; None of a run that cannot be read."""
+        return None if self._recorded is None else self._recorded[1]
+
     @cached_property
     def _recorded(self) -> tuple[Sequence[Operation], int] | None:
         """The operations, and the first moment of the run; None for a run that cannot be read."""

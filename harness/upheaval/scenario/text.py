@@ -65,6 +65,7 @@ class _Reader:
         self._steps: list[Step] = []
         self._promises: list[str] = []
         self._witnesses = True
+        self._has_invariants = False
         self._active: set[str] = set()
         self._known: set[str] = set()
         self._means: Means | None = None
@@ -83,6 +84,7 @@ class _Reader:
             **dict.fromkeys(ADMIN_COMMANDS, self._read_command),
             "ask": self._read_ask,
             "witnesses": self._read_witnesses,
+            "invariants": self._read_invariants,
             BACKUP: self._read_backup,
         }
         self._conditions: Mapping[str, Callable[[Statement], Step]] = {
@@ -118,6 +120,7 @@ class _Reader:
             tuple(self._steps),
             tuple(self._promises),
             self._witnesses,
+            self._has_invariants,
         )
 
     def _read_title(self, line: Statement) -> None:
@@ -276,6 +279,9 @@ class _Reader:
 
     def _read_witnesses(self, line: Statement) -> None:
         self._witnesses = line.take_one_of("choice", ("on", "off")) == "on"
+
+    def _read_invariants(self, line: Statement) -> None:
+        self._has_invariants = line.take_one_of("choice", ("on", "off")) == "on"
 
     def _read_backup(self, line: Statement) -> None:
         action = line.take_one_of("action", companion_control.ACTIONS)

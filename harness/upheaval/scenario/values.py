@@ -205,6 +205,8 @@ class Scenario:
     steps: tuple[Step, ...]
     promises: tuple[str, ...] = ()
     witnesses: bool = True
+    has_invariants: bool = False
+    """Whether the invariants of the simulation are watched, as in a campaign."""
 
     def run_by(self, own: OwnCode | None) -> "Scenario":
         """The same with that service and its users, or as it is."""
@@ -271,7 +273,7 @@ class Scenario:
         only containers filter packets, and simulated members send no datagrams and have no dialling sides. Messages are
         read while they are written on processes alone.
         """
-        if any(fault.kind not in ON_PROCESSES for fault in self.host_faults):
+        if self.has_invariants or any(fault.kind not in ON_PROCESSES for fault in self.host_faults):
             return (SIMULATED,)
         if self.host_faults:
             return (SIMULATED, PROCESS)

@@ -391,14 +391,18 @@ class Cluster:
         """Wait until all members stand at one position, and write it down. There must be no load."""
         return self._backend.target.converge(timeout_s)
 
-    def verify(self) -> Report:
-        """End the run and judge it: stop the load, heal, converge, take the cluster down, check every promise."""
+    def end(self) -> None:
+        """End the run as its verdict needs it: stop the load, heal, converge, take the cluster down."""
         if not self._is_down:
             self.workload.stop()
             self.heal()
             needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
             end_run(self._backend.target, takes_snapshot=needs)
             self.down()
+
+    def verify(self) -> Report:
+        """`end` the run and judge it: check every promise."""
+        self.end()
         self._report = replace(verify_run(self.run.path), run=str(self.run.path))
         return self._report
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from support.bad_runs.bad_run import CALLS_RUN, QUIET_S, BadRun
+from support.bad_runs.protocol import Line, edit
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
@@ -92,7 +93,52 @@ def a_call_is_asked_long_before_the_run_had_converged_and_answered_after_it(run:
     _change(run, change)
 
 
+def an_answer_to_a_call_was_there_at_once(run: Path) -> None:
+    def change(lines: _Lines) -> None:
+        lines[40]["complete_ns"] = lines[40]["invoke_ns"]
+
+    _change(run, change)
+
+
+def the_leader_committed_the_calls_a_second_later(run: Path) -> None:
+    """By all traces: what it heard of others, what it sent, what they heard."""
+
+    def change(lines: list[Line]) -> None:
+        for line in lines:
+            if line.get("message") in ("CommitPosition", "AppendPosition"):
+                line["ts"] += 1000 * _MS
+
+    for member in range(3):
+        edit(run, member, change)
+    _change(run, lambda lines: None)
+
+
+def a_call_was_answered_before_there_was_a_leader(run: Path) -> None:
+    def change(lines: _Lines) -> None:
+        lines[0].update(invoke_ns=1, complete_ns=2)
+
+    _change(run, change)
+
+
 CALLS = (
+    BadRun(
+        CALLS_RUN,
+        an_answer_to_a_call_was_there_at_once,
+        Promise.ANSWERED_WHEN_COMMITTED,
+        ("operation id=40 at position", "before any trace shows", "/trace.jsonl:", "request(payload, accepts=...)"),
+    ),
+    BadRun(
+        CALLS_RUN,
+        the_leader_committed_the_calls_a_second_later,
+        Promise.ANSWERED_WHEN_COMMITTED,
+        ("was complete 9", "before any trace shows that its position was committed"),
+    ),
+    BadRun(
+        CALLS_RUN,
+        a_call_was_answered_before_there_was_a_leader,
+        Promise.ANSWERED_WHEN_COMMITTED,
+        ("operation id=0 at position", "began to lead term 0 (member-"),
+    ),
     BadRun(
         CALLS_RUN,
         a_call_waits_through_the_quiet_time,

@@ -120,3 +120,11 @@ def test_terms_of_an_earlier_run_are_counted_and_not_judged() -> None:
     assert finding.detail.endswith("; 1 of terms that no trace shows a leader of")
     assert isinstance(judge_answers(answers[:1], traced(LEADER, FOLLOWER, ()), {}, {}), NotApplicable)
     assert isinstance(judge_answers([], traced(LEADER, FOLLOWER, ()), {}, {}), NotApplicable)
+
+
+@pytest.mark.parametrize(("is_first_message", "advises"), [(True, True), (False, False)])
+def test_an_early_answer_that_no_rule_tells_from_news_comes_with_advice(is_first_message: bool, advises: bool) -> None:
+    answer = Answer(7, 640, 1, 150 * MS, 160 * MS, is_first_message)
+    finding = found(judge_answers([answer], traced(LEADER, FOLLOWER, ()), {}, {}))
+    assert finding.verdict is Verdict.INVALID
+    assert ("accepts=..." in finding.detail) is advises

@@ -6,7 +6,9 @@ import pytest
 
 from support.service_logs import SERVICES, Change, used
 from upheaval.checkers.own.canonical_form import what_it_hides
-from upheaval.checkers.own.replay_judgement import Judgement, judge_replays
+from upheaval.checkers.own.own_replay import BUDGET_VARIABLE, replay_budget_s
+from upheaval.checkers.own.replay_judgement import BUDGET_S, Judgement, judge_replays
+from upheaval.errors import UsageError
 from upheaval_node.service.api import ClusterTimeUnit
 
 
@@ -32,6 +34,22 @@ def test_a_right_service_does_the_same_from_every_snapshot(service: str, unit: C
 def test_a_log_without_entries_compares_nothing() -> None:
     judgement = judge_replays("accounts:Accounts", [])
     assert (judgement.compared, judgement.chosen) == (0, 0)
+
+
+def test_a_budget_that_is_spent_leaves_places_out_and_is_named() -> None:
+    log = used("Accounts")
+    judgement = judge_replays(log.service, log.messages, budget_s=1e-6)
+    assert (judgement.compared, judgement.chosen, judgement.difference) == (1, 9, "")
+    assert judgement.why_cut == "the budget of 1e-06 s of a processor was spent"
+    assert judged("Accounts").why_cut == ""
+
+
+def test_the_budget_is_a_positive_number_of_the_environment() -> None:
+    assert replay_budget_s({}) == replay_budget_s({BUDGET_VARIABLE: ""}) == BUDGET_S
+    assert replay_budget_s({BUDGET_VARIABLE: "2.5"}) == 2.5
+    for wrong in ("0", "-1", "nan", "inf", "long"):
+        with pytest.raises(UsageError, match=f"UPHEAVAL_REPLAY_SECONDS: expected a positive .*, got '{wrong}'"):
+            replay_budget_s({BUDGET_VARIABLE: wrong})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from typing import Final
 from upheaval.checkers.checker import Checker
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise, promise_named
+from upheaval.checkers.signature import Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.records import RuleBroken
 
 _VERDICTS: Final[Mapping[Promise, Verdict]] = {
     Promise.RUN_ENDED: Verdict.UNKNOWN,
@@ -27,10 +29,12 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
     """A finding on each promise of which the manifest has a failure."""
     demanded = evidence.manifest.demanded
     details: dict[Promise, list[str]] = {promise: [] for promise in _VERDICTS}
+    rules: dict[Promise, RuleBroken | None] = {}
     for failure in evidence.manifest.failures:
         promise = promise_named(failure.promise)
         if promise is not None and promise in _VERDICTS:
             details[promise].append(failure.detail)
+            rules.setdefault(promise, failure.rule)
         else:
             detail = f"the manifest has a failure of {failure.promise!r}, which this version does not know"
             details[Promise.RUN_ENDED].append(detail)
@@ -40,11 +44,20 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
             details[Promise.RUN_ENDED].append(detail)
     for promise, named in details.items():
         if named:
-            yield Finding(promise, _VERDICTS[promise], "; ".join(named))
+            broken = rules.get(promise)
+            members = () if broken is None or broken.member is None else (broken.member,)
+            yield Finding(promise, _VERDICTS[promise], "; ".join(named), members, signature=_signature(broken))
         elif promise in _WRITTEN and promise in demanded:
             yield Finding(promise, Verdict.VALID, "the manifest has no failure of it")
         else:
             yield NotApplicable(promise, "the manifest has no failure of it")
+
+
+def _signature(broken: RuleBroken | None) -> Signature | None:
+    """None for a rule that this version does not know."""
+    if broken is None or broken.rule not in list(Rule):
+        return None
+    return Signature(Rule(broken.rule), role=broken.role, state=broken.state)
 
 
 FAILURES: Final = Checker("failures", tuple(_VERDICTS), frozenset(), check_failures)

@@ -4,21 +4,29 @@ The service's code runs in a process of its own, `replay_process`, under other c
 cannot be run, or was changed since the run, nothing is found out, and why.
 """
 
+import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import CONDITIONS, EXTERNAL, Cause
 from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters
+from upheaval.checkers.own.replay_judgement import BUDGET_S
 from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_state
-from upheaval.errors import HarnessError
+from upheaval.errors import HarnessError, UsageError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
 
+_WALL_OF_BUDGET: Final = 9
+"""A replay may take so much longer than its budget: the machine may do other things meanwhile."""
 COMPARED: Final = 16
 """States of two replays that are compared, evenly over the log: by the end two may have come to the same one again."""
 
 
+BUDGET_VARIABLE: Final = "UPHEAVAL_REPLAY_SECONDS"
+"""The environment variable that sets another budget than `BUDGET_S`."""
 _SERVICE: Final = "service"
 """The component of a member."""
 
@@ -50,6 +58,8 @@ class OwnReplay:
     compared: int = 0
     chosen: int = 0
     """Of the places at which a snapshot was to be tried, `compared` were."""
+    why_cut: str = ""
+    """Why not all, where it was not for a difference."""
     order: Order | None = None
     """What was replayed, and under which conditions; None when nothing was."""
     parted: int = -1
@@ -74,7 +84,10 @@ class OwnReplay:
 def replay_own(
     run: RunFolder, manifest: Manifest, log_member: int, log_end: int, states: Iterable[Sequence[bytes]]
 ) -> OwnReplay:
-    """Of a service of a user's own; raises nothing that its code is to blame for. `states` are those of members."""
+    """Of a service of a user's own; raises nothing that its code is to blame for. `states` are those of members.
+
+    Raises `UsageError` for a budget in the environment that is none.
+    """
     why_not = why_no_service(run, manifest)
     if why_not:
         return OwnReplay(why_not=why_not)
@@ -90,6 +103,7 @@ def replay_own(
         count=COMPARED,
         has_other_services=others,
         is_timed=is_timed(run),
+        budget_s=replay_budget_s(os.environ),
     )
     with Interpreters() as interpreters:
         try:
@@ -104,12 +118,12 @@ def replay_own(
 
 
 def _judge(interpreters: Interpreters, order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
-    answer = ask(interpreters, order)
+    answer = ask(interpreters, order, timeout_s=max(TIMEOUT_S, _WALL_OF_BUDGET * order.budget_s))
     hashes = {int(position): each for position, each in answer["hashes"].items()}
     forms = answer["forms"]
     if answer["has_form"]:
         forms |= ask(interpreters, replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
-    names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked")
+    names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked", "why_cut")
     values = {name: answer[name] for name in (*names, "unasked_position", "compared", "chosen")}
     replayed = OwnReplay(hashes, forms, order=replace(order, has_form=answer["has_form"]), **values)
     if replayed.difference:
@@ -120,6 +134,16 @@ def _judge(interpreters: Interpreters, order: Order, states: Iterable[Sequence[b
         return replace(replayed, why_not_parted=str(error))
     differing = (index for index, state in answer["samples"].items() if state != other["samples"][index])
     return replace(replayed, parted=min((other["positions"][index] for index in differing), default=-1))
+
+
+def replay_budget_s(environment: Mapping[str, str]) -> float:
+    """In seconds of a processor. Raises `UsageError` for a variable that is no positive number."""
+    text = environment.get(BUDGET_VARIABLE) or str(BUDGET_S)
+    with suppress(ValueError):
+        seconds = float(text)
+        if 0 < seconds < math.inf:
+            return seconds
+    raise UsageError(f"{BUDGET_VARIABLE}: expected a positive number of seconds, got {text!r}")
 
 
 def ask(

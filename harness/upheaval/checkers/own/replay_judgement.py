@@ -7,9 +7,9 @@ the rest of the log, and gets the last requests of clients once more. Time and m
 places were compared is part of the result.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Final
 
 from upheaval.checkers.own import replay_conditions
@@ -27,7 +27,7 @@ from upheaval_node.service.api import ClusterRole, ClusterTimeUnit
 PROBES: Final = 200
 """So many of the last messages of clients are given once more."""
 BUDGET_S: Final = 20.0
-"""After so many seconds no further place is compared."""
+"""After so many seconds of a processor no further place is compared."""
 SNAPSHOTS_MAX: Final = 128 << 20
 """Bytes of all snapshots that are taken for this."""
 _POINTS: Final = 60
@@ -42,7 +42,8 @@ class Judgement:
 
     `hashes` are those of states by position, `forms` those of canonical forms by these. `difference` is what a copy
     does otherwise that began with the snapshot at `position`; `unsteady` what two copies of the whole log do otherwise
-    that matters to the log, and `answers` that their answers differ. `compared` of `chosen` places were looked at.
+    that matters to the log, and `answers` that their answers differ. `compared` of `chosen` places were looked at;
+    `why_cut` says why not all, where it was not for a difference.
     """
 
     hashes: dict[int, str]
@@ -59,6 +60,7 @@ class Judgement:
     unasked_position: int
     compared: int
     chosen: int
+    why_cut: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class _Control:
     unsteady: Difference | None
     has_equal_end: bool
     states: list[tuple[int, ExpectedState]]
+    has_all: bool
+    """Whether the snapshots of all places were short enough together."""
 
 
 def judge_replays(
@@ -91,13 +95,26 @@ def judge_replays(
     has_other_services: bool = False,
     is_timed: bool = True,
     payloads: Payloads = AS_TEXT,
+    budget_s: float = BUDGET_S,
 ) -> Judgement:
-    """Of the service by that name; `payloads` shows messages.
+    """Of the service by that name; `payloads` shows messages, `budget_s` is in seconds of a processor.
 
     Ends this process when its code raises where a member would not start.
     """
-    copies = _Copies(service, log, has_other_services=has_other_services, is_timed=is_timed, payloads=payloads)
+    copies = _Copies(
+        service,
+        log,
+        has_other_services=has_other_services,
+        is_timed=is_timed,
+        payloads=payloads,
+        budget_s=budget_s,
+    )
     return copies.judged()
+
+
+def _spent_s() -> float:
+    """Seconds of a processor that this process took, and its children that have ended."""
+    return sum(os.times()[:4])
 
 
 class _Copies:
@@ -111,6 +128,7 @@ class _Copies:
         has_other_services: bool,
         is_timed: bool,
         payloads: Payloads,
+        budget_s: float,
     ) -> None:
         self._service = service
         self._log = log
@@ -119,7 +137,8 @@ class _Copies:
         self._has_other_services = has_other_services
         self._is_timed = is_timed
         self._requests = [message for message in log if is_request(message)][-PROBES:]
-        self._deadline_s = monotonic() + BUDGET_S
+        self._budget_s = budget_s
+        self._end_s = _spent_s() + budget_s
         self._refused = ""
         """What the canonical form hides; then states are compared as they are."""
 
@@ -127,16 +146,16 @@ class _Copies:
         whole = apart(self._whole)
         read = whole.effects[: len(self._log)]
         cuts = choose_cuts(self._entries, read) if self._entries else ()
-        control = apart(lambda: self._control(whole, cuts))
+        control = self._controlled(whole, cuts)
         if whole.has_form:
             states = [state.messages for _, state in control.states]
             self._refused = apart(lambda: what_it_hides(Replay(self._service, is_own=True).form, states))
         if self._refused:
             whole = replace(apart(self._whole), has_form=False, form_error=self._refused)
-            control = apart(lambda: self._control(whole, cuts))
+            control = self._controlled(whole, cuts)
         place, compared, difference = -1, 0, ""
         for cut, state in control.states:
-            if compared and monotonic() > self._deadline_s:
+            if compared and _spent_s() > self._end_s:
                 break
             difference = self._compared(whole, control, cut, state)
             place, compared = state.position, compared + 1
@@ -157,7 +176,13 @@ class _Copies:
             -1 if unasked is None else unasked.position,
             compared,
             len(cuts),
+            self._why_cut(control) if compared < len(cuts) and not difference else "",
         )
+
+    def _why_cut(self, control: _Control) -> str:
+        if not control.has_all:
+            return f"their snapshots are longer than {SNAPSHOTS_MAX >> 20} MiB together"
+        return f"the budget of {self._budget_s:g} s of a processor was spent"
 
     def _form(self, replay: Replay, messages: Sequence[bytes]) -> tuple[bytes, ...]:
         return tuple(messages) if self._refused else replay.form(messages)
@@ -179,14 +204,19 @@ class _Copies:
         error = "" if replay.form_error is None else raised_text(replay.form_error)
         return _Whole(hashes, forms, replay.has_form, error, effects, units, end)
 
-    def _control(self, whole: _Whole, cuts: Sequence[int]) -> _Control:
+    def _controlled(self, whole: _Whole, cuts: Sequence[int]) -> _Control:
+        left_s = self._end_s - _spent_s()
+        return apart(lambda: self._control(whole, cuts, left_s))
+
+    def _control(self, whole: _Whole, cuts: Sequence[int], left_s: float) -> _Control:
+        """In a process of its own, that may take so many seconds of a processor."""
         unsettled = replay_conditions.unsettle()
         replay = Replay(self._service, is_own=True, hears=True)
         effects: list[Effects] = []
         states: list[tuple[int, ExpectedState]] = []
         left = SNAPSHOTS_MAX
         for number, message in enumerate([*self._log, None]):
-            if number in cuts and left > 0 and (not states or monotonic() < self._deadline_s):
+            if number in cuts and left > 0 and (not states or _spent_s() < left_s):
                 state = replay.state()
                 left -= sum(map(len, state.messages))
                 if left >= 0:
@@ -198,7 +228,7 @@ class _Copies:
         del unsettled
         read = len(self._log)
         unsteady = self._first_difference(whole.effects[:read], effects[:read], 0, with_egress=False)
-        return _Control(self._first_difference(whole.effects, effects, 0), unsteady, has_equal_end, states)
+        return _Control(self._first_difference(whole.effects, effects, 0), unsteady, has_equal_end, states, left >= 0)
 
     def _first_difference(
         self, whole: Sequence[Effects], other: Sequence[Effects], cut: int, *, with_egress: bool = True

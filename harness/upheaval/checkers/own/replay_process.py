@@ -24,7 +24,7 @@ from upheaval.checkers.own.cuts import shown
 from upheaval.checkers.own.outside import Outside
 from upheaval.checkers.own.own_process import answer_each
 from upheaval.checkers.own.played import entry_text, leader_of_term, raised_text
-from upheaval.checkers.own.replay_judgement import judge_replays
+from upheaval.checkers.own.replay_judgement import BUDGET_S, judge_replays
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, state_hash
 from upheaval.records import Payloads, RunFolder, answer_text
 from upheaval_node.service.api import ClusterRole
@@ -75,6 +75,8 @@ class Order:
     """To which egress is shown."""
     has_form: bool = True
     """False for states as they are, whatever canonical form the service names."""
+    budget_s: float = BUDGET_S
+    """After so many seconds of a processor no further snapshot is tried."""
 
 
 def encode_state(state: Sequence[bytes]) -> list[str]:
@@ -94,6 +96,7 @@ def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
         has_other_services=order.has_other_services,
         is_timed=order.is_timed,
         payloads=Payloads.of(RunFolder(order.run)),
+        budget_s=order.budget_s,
     )
     as_judged = replace(order, has_form=judgement.has_form)
     return asdict(judgement) | apart(lambda: _samples(as_judged, log))

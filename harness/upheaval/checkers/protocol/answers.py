@@ -8,6 +8,7 @@ has the answer. So nothing here needs a margin. This module knows no files.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
@@ -17,7 +18,9 @@ from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import Lead, Moment, TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.history.attribution import ADVICE
 from upheaval.checkers.history.columns import IS_OK
+from upheaval.checkers.history.placed_calls import place_calls
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import OWN_SYSTEM
@@ -37,6 +40,8 @@ class Answer(NamedTuple):
     term: int
     invoke_ns: int
     complete_ns: int
+    is_first_message: bool = False
+    """Nothing tells the answer from other messages: it is the first one of its session after the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ def judge_answers(
     deaths: Mapping[int, Sequence[tuple[int, int]]],
     incomplete: Mapping[int, str],
 ) -> Result:
-    """One result. `answers` are in log order, `traces` those of all members.
+    """One result: the first of `answers` that breaks the promise. `traces` are those of all members.
 
     `deaths` are, by member, from when to when it was made to die, by a fault after which it was seen to be gone;
     `incomplete` are members whose traces may lack lines, and why.
@@ -158,6 +163,8 @@ def _ms(ns: int) -> str:
 
 def _broken(answer: Answer, leader: _Leader, ns: int, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
     detail = f"operation id={answer.id} at position {answer.position} {what}, at {ns} ns"
+    if answer.is_first_message:
+        detail += f". Its answer is the first message after the request, for want of a rule: {ADVICE}"
     return Broken(verdict, detail, members=(leader.member_id,), position=answer.position, operation=answer.id)
 
 
@@ -167,6 +174,16 @@ def _answers(evidence: Evidence) -> Iterator[Answer]:
     for row, position, term in zip(placed.rows, entries.positions, entries.terms, strict=True):
         if row >= 0 and IS_OK[history.kinds[row]]:
             yield Answer(history.ids[row], position, term, history.invoked[row], history.completed[row])
+
+
+def _answers_to_calls(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
+    """Of the calls whose place in the log is known."""
+    by_position = place_calls(evidence.calls, log.calls).by_position if log.calls else {}
+    for entry in log.calls:
+        call = by_position.get(entry.position)
+        if call is not None and call.complete_ns is not None:
+            is_first = call.matched is None
+            yield Answer(call.id, entry.position, entry.term, call.invoke_ns, call.complete_ns, is_first)
 
 
 def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
@@ -180,7 +197,7 @@ def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:  # noqa: ARG001 - of every check by the log
+def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:
     manifest, traces = evidence.manifest, evidence.traces
     if manifest.system != OWN_SYSTEM:
         return [NotApplicable(_PROMISE, f"members of {manifest.system} do not trace when they commit")]
@@ -189,7 +206,8 @@ def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:  # noqa: ARG001
         return [trace_missing(_PROMISE, absent)]
     incomplete = dict.fromkeys(losses_of(evidence.run, manifest).replaced, "the member was replaced")
     incomplete |= {facts.member_id: f"{facts.name} lost lines" for facts in traces if facts.lost is not None}
-    return [judge_answers(_answers(evidence), traces, _deaths(evidence.faults), incomplete)]
+    answers = chain(_answers(evidence), _answers_to_calls(evidence, log))
+    return [judge_answers(answers, traces, _deaths(evidence.faults), incomplete)]
 
 
 ANSWERS: Final = Checker(

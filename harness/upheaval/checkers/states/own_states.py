@@ -79,14 +79,14 @@ def _as_is(own: OwnReplay) -> str:
 def _why_nothing(own: OwnReplay) -> str:
     if not own.chosen:
         return "the log has no entries"
-    return f"the time or memory was up before the first of {own.chosen} copies began with a snapshot"
+    return f"no copy began with a snapshot at one of {own.chosen} places: {own.why_cut}"
 
 
 def _kept(own: OwnReplay) -> str:
     """What was compared, and what was not."""
     tried = f"; copies that begin with a snapshot at {own.compared} places do what a replay does"
     if own.compared < own.chosen:
-        tried += f", of {own.chosen} that were chosen: its time or memory was up"
+        tried += f", of {own.chosen} that were chosen: {own.why_cut}"
     if own.answers:
         tried += f"; answers are not compared, because two replays answer otherwise: {own.answers}"
     usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""

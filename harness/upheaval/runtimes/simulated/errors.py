@@ -2,7 +2,10 @@
 
 from typing import ClassVar
 
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Signature
 from upheaval.errors import HarnessError
+from upheaval.records import Failure, RuleBroken
 from upheaval_chaos.exit_status import CommandStatus
 
 
@@ -15,7 +18,20 @@ class ProcessDied(BaseException):
 
 
 class PromiseBroken(SimulationError):
-    """What must hold after every step does not."""
+    """What must hold after every step does not, at a moment of the world; the signature says which rule."""
+
+    def __init__(self, text: str, signature: Signature, member_id: int | None, ns: int) -> None:
+        super().__init__(text)
+        self.signature = signature
+        self.member_id = member_id
+        self.ns = ns
+
+    @property
+    def failure(self) -> Failure:
+        """As the manifest of the run says it."""
+        signature = self.signature
+        broken = RuleBroken(signature.rule, signature.role, signature.state, self.member_id, self.ns)
+        return Failure(Promise.INVARIANTS, " ".join(str(self).split()), broken)
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.BROKEN
 

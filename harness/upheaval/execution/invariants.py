@@ -11,6 +11,7 @@ from typing import Final
 from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
 from upheaval.checkers.protocol.ballots import BallotRules, require_stored
 from upheaval.checkers.protocol.commits import CommitRules
+from upheaval.checkers.signature import FOLLOWER, LEADER, Rule, Signature
 from upheaval.checkers.verdict import Broken
 from upheaval.records import Operation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
@@ -100,7 +101,8 @@ class Invariants:
         """Right after an answer arrived: what it says is committed by somebody."""
         position = operation.position
         if position is not None and position > self.highest_commit:
-            self._broken(f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}")
+            detail = f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}"
+            self._broken(detail, Signature(Rule.ACKNOWLEDGED_EARLY))
 
     def _on_event(self, member_id: int, line: int, ns: int, event: str, fields: dict[str, TraceValue]) -> None:
         untold = self._untold.get(member_id)
@@ -111,28 +113,34 @@ class Invariants:
         """What it did since the last check: the rules that a run folder is judged by, at the moment they break."""
         before = self._ballots.last_ballot(member.member_id)
         untold, self._untold[member.member_id] = self._untold[member.member_id], []
+        rule = Rule.BALLOT
         try:
             for event in untold:
+                rule = Rule.BALLOT
                 self._ballots.on_event(event)
+                rule = Rule.COMMIT
                 self._commits.on_event(event)
+            rule = Rule.BALLOT
             ballot = self._ballots.last_ballot(member.member_id)
             if ballot is not None and ballot is not before:
                 assert member.process is not None
                 stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
                 require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
         except Broken as broken:
-            self._broken(str(broken))
+            self._broken(str(broken), broken.signature or self._signature(rule, member.member_id), member.member_id)
 
     def _check_leader(self, member_id: int, term: int) -> None:
         known = self._leaders.setdefault(term, member_id)
         if known != member_id:
-            self._broken(f"members {known} and {member_id} both lead term {term}")
+            detail = f"members {known} and {member_id} both lead term {term}"
+            self._broken(detail, self._signature(Rule.TWO_LEADERS, member_id), member_id)
 
     def _check_commit(self, member: SimulatedMember, watch: _Watch, position: int) -> None:
         if position == watch.commit_position:
             return
         if position < watch.commit_position:
-            self._broken(f"the commit position of {watch.name} went back from {watch.commit_position} to {position}")
+            detail = f"the commit position of {watch.name} went back from {watch.commit_position} to {position}"
+            self._broken(detail, self._signature(Rule.COMMIT_WENT_BACK, member.member_id), member.member_id)
         watch.commit_position = position
         self.highest_commit = max(self.highest_commit, position)
         self._compare(member, watch, position)
@@ -152,7 +160,8 @@ class Invariants:
             known = self._committed[begin : begin + len(block)]
             if known != block[: len(known)]:
                 at = next(index for index, pair in enumerate(zip(known, block, strict=False)) if pair[0] != pair[1])
-                self._broken(f"{watch.name} committed another log from position {begin + at} on, up to {end}")
+                detail = f"{watch.name} committed another log from position {begin + at} on, up to {end}"
+                self._broken(detail, self._signature(Rule.COMMITTED_DIFFERS, member.member_id), member.member_id)
             if begin + len(known) == len(self._committed):
                 self._committed += block[len(known) :]
             begin += len(block)
@@ -178,8 +187,21 @@ class Invariants:
             return b""
         return _without_sessions(member.disk.find(path).read(begin - base, min(end, base + length) - begin))
 
-    def _broken(self, what: str) -> None:
-        raise PromiseBroken(f"seed {self._cluster.world.seed}, at {self._cluster.world.now_ns} ns: {what}")
+    def _signature(self, rule: Rule, member_id: int) -> Signature:
+        """With the role and the election state of the member, as far as it has counters of them."""
+        watch = self._watches.get(member_id)
+        if watch is None or watch.role is None or watch.election is None:
+            return Signature(rule)
+        role, state = watch.role.get(), watch.election.get()
+        return Signature(
+            rule,
+            role=LEADER if role == ClusterRole.LEADER else FOLLOWER,
+            state=ElectionState(state).name if state in set(ElectionState) else "",
+        )
+
+    def _broken(self, what: str, signature: Signature, member_id: int | None = None) -> None:
+        world = self._cluster.world
+        raise PromiseBroken(f"seed {world.seed}, at {world.now_ns} ns: {what}", signature, member_id, world.now_ns)
 
 
 def _without_sessions(block: bytes) -> bytes:

@@ -1,0 +1,139 @@
+"""Makes a run of a scenario that failed simpler: its text, on the simulated runtime with one seed."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.pool import some_at_a_time
+from upheaval.campaign.shrink import Budget, Shrinking
+from upheaval.campaign.tape import Fields
+from upheaval.campaign.text_tape import read_text_tape, tape_of_text, text_of_tape, without_faults
+from upheaval.campaign.tries import Try, TryLog
+from upheaval.checkers.verdict import Verdict
+from upheaval.errors import UsageError
+from upheaval.execution.run import run_scenario
+from upheaval.execution.simulated import SimulatedStage
+from upheaval.load.own import load_maker
+from upheaval.records import Json, Outcome, owned_folder
+from upheaval.runtime_names import SIMULATED
+from upheaval.scenario import OwnCode, parse_scenario
+from upheaval.workload import Load
+from upheaval_node import __version__
+from upheaval_node.types import MS
+
+FRESH_SEEDS: Final = 8
+"""That show whether the text fails whatever the timing is."""
+SEEDS_A_TEXT: Final = 4
+_REFUSED: Final = Try(())
+"""What a text shows that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextOrigin:
+    """What a text is run with."""
+
+    name: str
+    seed: int
+    planted: str | None = None
+    own: OwnCode | None = None
+
+
+def try_text(origin: TextOrigin, text: str, scratch: Path) -> Try:
+    """Run and judge it below `scratch`, and leave nothing there. A text with an error shows nothing."""
+    folder = scratch / f"{origin.name}-{os.getpid()}"
+    try:
+        scenario = parse_scenario(text, name=origin.name, where=origin.name).run_by(origin.own)
+        if SIMULATED not in scenario.runtimes:
+            return _REFUSED
+        own = origin.own
+        make_load = Load if own is None else load_maker(own.user, own.source)
+        stage = SimulatedStage(
+            scenario, origin.seed, folder, origin.planted, traces_protocol=False, make_load=make_load
+        )
+        result = run_scenario(
+            scenario, stage, runtime=SIMULATED, seed=origin.seed, say=lambda _: None, planted=origin.planted, own=own
+        )
+    except UsageError:
+        return _REFUSED
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    shown = [
+        Fingerprint.of(finding.verdict, finding.promise, finding.signature)
+        for finding in result.report.worst_first
+        if finding.verdict is not Verdict.VALID
+    ]
+    acknowledged = sum(operation.outcome is Outcome.OK for operation in stage.cluster.history)
+    return Try(tuple(dict.fromkeys(shown)), stage.cluster.world.now_ns // MS, acknowledged)
+
+
+def try_text_tape(origin: TextOrigin, tape: Fields, scratch: Path) -> Try:
+    """As `try_text`, of a tape."""
+    return try_text(origin, text_of_tape(read_text_tape(tape)), scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestText:
+    """The simplest text that was found to fail alike."""
+
+    text: str
+    origin: TextOrigin
+    shown: Try
+    runs: int
+    is_over: bool
+    """Whether the budget ended the search."""
+    others: dict[Fingerprint, Fields]
+    """Failures of another kind, with the tape of each."""
+    fresh: int
+    """How many of `FRESH_SEEDS` other seeds it fails with alike."""
+
+
+def shrink_text(
+    origin: TextOrigin,
+    text: str,
+    wanted: Fingerprint,
+    shown: Try,
+    tries: Path,
+    budget: Budget,
+    jobs: int = 1,
+    say: Callable[[str], None] = lambda _: None,
+) -> SmallestText:
+    """From a text that shows that fingerprint with that seed."""
+    tape = read_text_tape(tape_of_text(text))
+    search: dict[str, Json] = {
+        "seed": origin.seed,
+        "planted": origin.planted,
+        "version": __version__,
+        "fingerprint": wanted.to_fields(),
+        "tape": tape.to_fields(),
+    }
+    log = TryLog(tries, search)
+    with (
+        owned_folder("campaign") as scratch,
+        some_at_a_time(partial(try_text_tape, origin, scratch=scratch), jobs) as run,
+    ):
+        searched = Shrinking(tape, wanted, shown, read_text_tape, run, log, budget, jobs, without_faults, say)
+        smallest = text_of_tape(searched.shrink())
+        others = [replace(origin, seed=origin.seed + number) for number in range(1, FRESH_SEEDS + 1)]
+        fresh = sum(wanted in try_text(other, smallest, scratch).fingerprints for other in others)
+    return SmallestText(smallest, origin, searched.shown, len(log), searched.is_over, log.others(wanted), fresh)
+
+
+def state_seed(
+    seed: int, texts: Iterable[str], planted: str | None, own: OwnCode | None, wanted: Fingerprint
+) -> tuple[TextOrigin, str, Try] | None:
+    """The first of some texts that shows that fingerprint, with the seed it was made from or another one."""
+    with owned_folder("campaign") as scratch:
+        for text in texts:
+            for other in (seed, *range(seed + 1, seed + SEEDS_A_TEXT)):
+                origin = TextOrigin(f"seed-{seed}", other, planted, own)
+                tried = try_text(origin, text, scratch)
+                if wanted in tried.fingerprints:
+                    return origin, text, tried
+                if tried == _REFUSED:
+                    break
+    return None

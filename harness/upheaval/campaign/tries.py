@@ -1,0 +1,88 @@
+"""What a search tried, in a file of lines: a search that was ended goes on from it, since it takes the same way."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.tape import Fields
+from upheaval.errors import UsageError
+from upheaval.records import FieldError, Json, jsonfields, write_atomically
+
+TRIES_FILE: Final = "tries.jsonl"
+TEXT_TRIES_FILE: Final = "scenario-tries.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """What a run of a tape showed: the fingerprints of all that was not valid, and how far it came."""
+
+    fingerprints: tuple[Fingerprint, ...]
+    virtual_ms: int = 0
+    operations: int = 0
+
+    def to_fields(self) -> dict[str, Json]:
+        """As JSON has it."""
+        shown: list[Json] = [fingerprint.to_fields() for fingerprint in self.fingerprints]
+        return {"fingerprints": shown, "virtual_ms": self.virtual_ms, "operations": self.operations}
+
+
+class TryLog:
+    """The tries of one search. Raises `UsageError` for a file of another search, or with a line that is malformed."""
+
+    def __init__(self, file: Path, search: Mapping[str, Json]) -> None:
+        self._file = file
+        self._tries: dict[str, Try] = {}
+        self._tapes: dict[str, Fields] = {}
+        # A last line that was torn is tried again.
+        lines = list(jsonfields.read_lines(file, torn_end_allowed=True)) if file.is_file() else []
+        if lines and lines[0][1] != search:
+            raise UsageError(f"{file} is of another search: give another --out")
+        for number, fields in lines[1:]:
+            self._read(fields, number)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole = [dict(search), *(fields for _, fields in lines[1:])]
+        write_atomically(file, "".join(jsonfields.to_json(fields, indent=None) + "\n" for fields in whole))
+
+    def __len__(self) -> int:
+        return len(self._tries)
+
+    def get(self, tape: Fields) -> Try | None:
+        """What is known of a tape."""
+        return self._tries.get(_key(tape))
+
+    def add(self, tape: Fields, tried: Try) -> None:
+        """Keep it, in the file too."""
+        self._keep(tape, tried)
+        with self._file.open("a", encoding="utf-8") as stream:
+            stream.write(jsonfields.to_json({"tape": tape, **tried.to_fields()}, indent=None) + "\n")
+
+    def others(self, wanted: Fingerprint) -> dict[Fingerprint, Fields]:
+        """Other promises that were broken, or the same one otherwise, with the first tape of each."""
+        first: dict[Fingerprint, Fields] = {}
+        for key, tried in self._tries.items():
+            for fingerprint in tried.fingerprints:
+                if fingerprint != wanted and fingerprint.is_broken:
+                    first.setdefault(fingerprint, self._tapes[key])
+        return first
+
+    def _keep(self, tape: Fields, tried: Try) -> None:
+        key = _key(tape)
+        self._tries[key], self._tapes[key] = tried, tape
+
+    def _read(self, fields: Mapping[str, Json], number: int) -> None:
+        tape = fields.get("tape")
+        try:
+            tried = jsonfields.decode(Try, fields)
+        except FieldError as error:
+            raise UsageError(f"{self._file}:{number}: {error}") from None
+        if not isinstance(tape, dict):
+            raise UsageError(f"{self._file}:{number}: field 'tape' must be an object")
+        self._keep(tape, tried)
+
+
+def _key(tape: Fields) -> str:
+    return hashlib.sha256(json.dumps(tape, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,83 @@
+"""`upheaval explain`: how a run came to break a promise, as text or as JSON."""
+
+import json
+from typing import Final
+
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise, promise_named
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.judge_commands import ExplainOptions
+from upheaval.cli.tables import table
+from upheaval.errors import UsageError
+from upheaval.records import RunFolder
+from upheaval.report import duration, measure_run
+from upheaval.report.election_drawing import steps_text
+from upheaval.report.explanation import Explanation, Knowledge, explain as explanation_of
+from upheaval.report.moments import Moment, beside_fault
+from upheaval_chaos.exit_status import CommandStatus
+from upheaval_node.suggestions import did_you_mean
+
+_UNKNOWN: Final = "-"
+
+
+def explain(options: ExplainOptions) -> int:
+    """Raises `UsageError` for a run that breaks no promise, or not the one that was named."""
+    run = RunFolder(options.run)
+    broken = [finding for finding in verify_run(run.path).worst_first if finding.verdict is Verdict.INVALID]
+    if options.promise is not None:
+        named = promise_named(options.promise)
+        if named is None:
+            raise UsageError(f"unknown promise {options.promise!r}{did_you_mean(options.promise, list(Promise))}")
+        broken = [finding for finding in broken if finding.promise == named]
+    if not broken:
+        which = "no promise" if options.promise is None else f"not {options.promise}"
+        raise UsageError(f"{run.path} breaks {which}: upheaval verify says what it shows")
+    # What was seen at its moment comes first, then what has a place in the log.
+    explanations = [explanation_of(run, finding) for finding in broken]
+    explanation = min(explanations, key=lambda one: (one.moment_ns is None, one.moment_ns or 0))
+    print(json.dumps(explanation.to_fields(), indent=2) if options.json else as_text(run, explanation))
+    return CommandStatus.VALID
+
+
+def as_text(run: RunFolder, explanation: Explanation) -> str:
+    """For people."""
+    finding = explanation.finding
+    lines = [
+        f"broken: {finding.promise.sentence} [{finding.promise}]",
+        f"  {finding.evidence}",
+        _when(run, explanation),
+    ]
+    operation = explanation.operation
+    if operation is not None:
+        lines.append(f"operation: {operation}")
+    lines += [f"  member {member_id} has there: {entry}" for member_id, entry in explanation.entries.items()]
+    if explanation.members:
+        head = ["member", "runs", "role", "election", "term", "leader", "commit position", "append position"]
+        lines += ["", "known by then:", table([head, *map(_row, explanation.members)])]
+    if explanation.steps:
+        drawing = steps_text(explanation.steps, len(explanation.members), explanation.good_ns)
+        lines += ["", "what led there, since the last answer before it:", drawing]
+    elif explanation.moment_ns is not None:
+        lines += ["", "the run has no trace of messages: `upheaval up --trace`, or a run on the simulated runtime"]
+    return "\n".join(lines)
+
+
+def _when(run: RunFolder, explanation: Explanation) -> str:
+    if explanation.moment_ns is None:
+        return "when: the run does not show it"
+    moment = Moment(explanation.moment_ns - explanation.start_ns, is_exact=True)
+    beside = beside_fault(moment, measure_run(run).faults)
+    last = duration(explanation.moment_ns - explanation.good_ns)
+    who = "" if explanation.member_id is None else f" by member {explanation.member_id}"
+    return ", ".join([f"when: {moment}{who}", *([beside] if beside else []), f"{last} after the last answer"])
+
+
+def _row(known: Knowledge) -> list[str]:
+    numbers = (known.term_id, known.leader_id, known.commit_position, known.append_position)
+    return [
+        str(known.member_id),
+        "yes" if known.runs else "no",
+        known.role or _UNKNOWN,
+        known.state or _UNKNOWN,
+        *(_UNKNOWN if number < 0 else str(number) for number in numbers),
+    ]

@@ -1,0 +1,203 @@
+"""`upheaval shrink`: the simplest run that breaks a promise as another one did, and the text of a scenario for it."""
+
+import json
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.scenario_text import scenario_texts
+from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run, try_origin
+from upheaval.campaign.shrink import RUNS_MAX, Budget
+from upheaval.campaign.shrink_seed import Smallest, shrink_seed, try_of
+from upheaval.campaign.shrink_text import (
+    FRESH_SEEDS,
+    SmallestText,
+    TextOrigin,
+    shrink_text,
+    state_seed,
+    try_text,
+)
+from upheaval.campaign.tape import Fields
+from upheaval.campaign.tries import TEXT_TRIES_FILE, TRIES_FILE, Try
+from upheaval.checkers.promises import Promise
+from upheaval.cli.fault_commands import ShrinkOptions
+from upheaval.cli.output import note
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.execution.run import read_origin
+from upheaval.records import Json, owned_folder, write_atomically
+from upheaval.runtime_names import SIMULATED
+from upheaval.runtimes import cluster_file
+from upheaval_chaos.exit_status import CommandStatus
+
+SUFFIX: Final = "-smallest"
+"""Of the folder beside the run."""
+SCENARIO_FILE: Final = "smallest.scenario"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a search left in a folder: a plan, a text, or both."""
+
+    folder: Path
+    wanted: Fingerprint
+    others: dict[Fingerprint, Fields]
+    plan: Smallest | None = None
+    text: SmallestText | None = None
+
+    @property
+    def command(self) -> str:
+        """What runs the text."""
+        assert self.text is not None
+        origin, own = self.text.origin, self.text.origin.own
+        words = [
+            "upheaval",
+            "run",
+            str(self.folder / SCENARIO_FILE),
+            "--runtime",
+            SIMULATED,
+            "--seed",
+            str(origin.seed),
+        ]
+        words += [] if origin.planted is None else ["--planted", origin.planted]
+        if own is not None:
+            options = {"--service": own.service, "--user": own.user, "--model": own.model, "--schema": own.schema}
+            words += [word for option, value in options.items() if value for word in (option, value)]
+        return shlex.join(words)
+
+
+def shrink(options: ShrinkOptions) -> int:
+    """0 with a simplest run that fails alike; unknown when the run does not fail again."""
+    run = options.run.absolute()
+    out = (options.out or run.with_name(f"{run.name}{SUFFIX}")).absolute()
+    if out == run:
+        raise UsageError(f"{out} is the run itself: give another --out")
+    budget = Budget(options.runs or RUNS_MAX, options.seconds or float("inf"))
+    origin = seed_of_run(run)
+    if origin is None:
+        left = _shrink_scenario(run, out, budget, options.jobs)
+    else:
+        with owned_folder("campaign") as scratch:
+            failed = try_of(try_origin(origin, scratch, None))
+        left = shrink_into(origin, _failing(failed, run), out, budget, options.jobs)
+    print(json.dumps(fields_of(left), indent=2) if options.json else as_text(left), flush=True)
+    return CommandStatus.VALID
+
+
+def _failing(tried: Try, run: Path) -> Try:
+    if not tried.fingerprints:
+        raise UnknownOutcome(f"{run} does not fail again: the node or the simulation has changed since")
+    return tried
+
+
+def _shrink_scenario(run: Path, out: Path, budget: Budget, jobs: int) -> Left:
+    """Of a run of `upheaval run` on the simulated runtime: its text alone."""
+    scenario, recorded = read_origin(run)
+    if recorded.runtime != SIMULATED:
+        raise UsageError(f"{run} ran on the {recorded.runtime} runtime: shrink runs simulated runs again")
+    _make_room(out)
+    origin = TextOrigin(recorded.scenario, recorded.seed, recorded.planted, recorded.own)
+    with owned_folder("campaign") as scratch:
+        failed = _failing(try_text(origin, scenario.text, scratch), run)
+    wanted = failed.fingerprints[0]
+    text = shrink_text(origin, scenario.text, wanted, failed, out / TEXT_TRIES_FILE, budget, jobs, note)
+    write_atomically(out / SCENARIO_FILE, text.text)
+    return Left(out, wanted, text.others, text=text)
+
+
+def _make_room(out: Path) -> None:
+    searches = (out / TRIES_FILE, out / TEXT_TRIES_FILE)
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not any(map(Path.is_file, searches)))):
+        raise UsageError(f"{out} is there already and no search: give another --out")
+    cluster_file.require_room(out)
+
+
+def shrink_into(origin: SeedOrigin, failed: Try, out: Path, budget: Budget, jobs: int) -> Left:
+    """Leave the run of the simplest plan in that folder, with the tries, and a text that fails alike if there is one.
+
+    A search that was ended goes on there.
+    """
+    _make_room(out)
+    smallest = shrink_seed(origin, failed, out / TRIES_FILE, budget, jobs, note)
+    # An earlier search that was ended by its budget left its own smallest run.
+    for entry in out.iterdir():
+        if entry.name not in (TRIES_FILE, TEXT_TRIES_FILE):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    keep_seed(smallest.origin, out)
+    text = None if smallest.is_over else _state(smallest, out, budget, jobs)
+    return Left(out, smallest.wanted, smallest.others, smallest, text)
+
+
+def _state(smallest: Smallest, out: Path, budget: Budget, jobs: int) -> SmallestText | None:
+    origin, wanted = smallest.origin, smallest.wanted
+    texts = scenario_texts(origin.swarm(), is_watched=wanted.promise == Promise.INVARIANTS)
+    stated = state_seed(origin.seed, texts, origin.planted, origin.own, wanted)
+    if stated is None:
+        return None
+    made, text, shown = stated
+    rest = replace(budget, runs=max(budget.runs - smallest.runs, 0))
+    tries = out / TEXT_TRIES_FILE
+    left = shrink_text(made, text, wanted, shown, tries, rest, jobs, note)
+    write_atomically(out / SCENARIO_FILE, left.text)
+    return left
+
+
+def fields_of(left: Left) -> dict[str, Json]:
+    """As `--json` prints it."""
+    fields: dict[str, Json] = {"run": str(left.folder), "fingerprint": left.wanted.to_fields()}
+    if left.plan is not None:
+        plan = left.plan
+        fields |= {"runs": plan.runs, "is_over": plan.is_over, "faults": plan.faults, **plan.shown.to_fields()}
+        fields["tape"] = plan.tape.to_fields()
+    if left.text is not None:
+        text = left.text
+        fields["scenario"] = {
+            "text": text.text,
+            "command": left.command,
+            "runs": text.runs,
+            "is_over": text.is_over,
+            **text.shown.to_fields(),
+            "fresh_seeds": FRESH_SEEDS,
+            "fresh_failures": text.fresh,
+        }
+    fields["others"] = [
+        {"fingerprint": fingerprint.to_fields(), "tape": dict(tape)} for fingerprint, tape in left.others.items()
+    ]
+    return fields
+
+
+def as_text(left: Left) -> str:
+    """For people: what is left, the other findings, and where it is."""
+    lines = [f"fails alike: {left.wanted}"]
+    if left.plan is not None:
+        lines += _plan_lines(left.plan)
+    if left.text is not None:
+        text = left.text
+        lines += [
+            f"as a scenario, after {text.runs} runs: {text.shown.operations} operations acknowledged in "
+            f"{text.shown.virtual_ms / 1000:g} virtual seconds; {text.fresh} of {FRESH_SEEDS} other seeds fail alike",
+            *(f"  {line}" for line in text.text.splitlines()),
+            f"again: {left.command}",
+        ]
+    elif left.plan is not None and not left.plan.is_over:
+        lines.append("no scenario of these faults fails alike: what it needs has no statement")
+    lines += [f"another failure on the way: {fingerprint}" for fingerprint in left.others]
+    return "\n".join([*lines, str(left.folder)])
+
+
+def _plan_lines(plan: Smallest) -> list[str]:
+    swarm, shown = plan.origin.swarm(), plan.shown
+    faults = ", ".join(swarm.shown_faults) or "no faults"
+    lines = [
+        f"smallest of {plan.runs} runs: {swarm.members} members, {swarm.seconds} s of load, {faults}; "
+        f"{shown.operations} operations acknowledged in {shown.virtual_ms / 1000:g} virtual seconds"
+    ]
+    return [*lines, "the budget ended the search: the same command with more --runs goes on"] if plan.is_over else lines
+
+
+def report(left: Left) -> None:
+    """On standard error, beside the figures of a campaign."""
+    print(as_text(left), file=sys.stderr, flush=True)

@@ -1,0 +1,233 @@
+"""How a run came to break a promise: the moment, the operation in each log, what members knew, and the messages that
+led there.
+
+From what the run recorded: a trace of messages, where it has one, else states alone. What happens before the moment is
+what its member did until then, and what others did before they sent what was received. Nothing here judges.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final
+
+from upheaval.checkers.evidence.logs import NO_FRAME, entry_at
+from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, frame_end
+from upheaval.checkers.verdict import Finding
+from upheaval.errors import UsageError
+from upheaval.records import Entry, Json, Operation, Outcome, RunFolder, read_entries
+from upheaval.report.elections import Step
+from upheaval.report.moments import Moments
+from upheaval_node.trace_kinds import TraceKind
+
+STEPS_MAX: Final = 40
+"""The last ones before the moment."""
+_CONSENSUS: Final = "consensus"
+_SHOWN_FIELDS: Final = ("leadershipTermId", "candidateTermId", "logLeadershipTermId", "logPosition", "vote")
+_STEADY: Final = frozenset({"CommitPosition", "AppendPosition"})
+"""Sent all the time: of some in a row the last one is shown."""
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What a member knew by the moment; -1 and empty for what it had not said."""
+
+    member_id: int
+    runs: bool = False
+    role: str = ""
+    state: str = ""
+    term_id: int = -1
+    leader_id: int = -1
+    commit_position: int = -1
+    """The last one that it sent or heard."""
+    append_position: int = -1
+    """The last one that it reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Times are nanoseconds of the run's clock. `moment_ns` is None where the run does not show it."""
+
+    finding: Finding
+    start_ns: int
+    good_ns: int
+    """The last answer before the moment, or the start."""
+    moment_ns: int | None
+    member_id: int | None
+    operation: Operation | None = None
+    entries: Mapping[int, str] = field(default_factory=dict)
+    """What each member's log has at the position, by its id."""
+    members: Sequence[Knowledge] = ()
+    steps: Sequence[Step] = ()
+    """States and messages that happen before the moment, since the last answer."""
+
+    def to_fields(self) -> dict[str, Json]:
+        """As `--json` prints it, with times since the start of the run."""
+        operation = self.operation
+        return {
+            "finding": self.finding.to_fields(),
+            "moment_ns": None if self.moment_ns is None else self.moment_ns - self.start_ns,
+            "last_good_ns": self.good_ns - self.start_ns,
+            "member": self.member_id,
+            "operation": None if operation is None else json.loads(operation.to_json()),
+            "entries": {str(member_id): entry for member_id, entry in self.entries.items()},
+            "members": [asdict(known) for known in self.members],
+            "steps": [{**asdict(step), "ns": step.ns - self.start_ns} for step in self.steps],
+        }
+
+
+def explain(run: RunFolder, finding: Finding) -> Explanation:
+    """Of a finding on that run."""
+    operations, moments = list(run.read_history()), Moments(run)
+    entries = _entries(run)
+    begins = [operation.invoke_ns for operation in operations[:1]] + [entry.ns for entry in entries[:1]]
+    start_ns = min(begins, default=0) if moments.start_ns is None else moments.start_ns
+    moment_ns, member_id = _moment(run, finding, moments)
+    good = [o.complete_ns for o in operations if o.outcome is Outcome.OK and o.complete_ns is not None]
+    good_ns = max((ns for ns in good if moment_ns is not None and ns < moment_ns), default=start_ns)
+    operation = next((o for o in operations if o.id == finding.operation), None)
+    position = finding.position if operation is None else operation.position
+    count = run.read_manifest().members
+    explanation = Explanation(
+        finding, start_ns, good_ns, moment_ns, member_id, operation, _logged(run, count, position)
+    )
+    if moment_ns is None:
+        return explanation
+    until = [entry for entry in entries if entry.ns <= moment_ns]
+    ends = {member_id: moment_ns} if member_id is not None else dict.fromkeys(range(count), moment_ns)
+    return replace(
+        explanation,
+        members=knowledge_of(until, count),
+        steps=steps_of(pair for pair in before(until, ends) if pair[0].ns >= good_ns)[-STEPS_MAX:],
+    )
+
+
+def _entries(run: RunFolder) -> list[Entry]:
+    """Those of the consensus modules; none of a run without a trace of messages."""
+    try:
+        return [entry for entry in read_entries(run) if entry.component == _CONSENSUS or entry.event in _PROCESS]
+    except UsageError:
+        return []
+
+
+_PROCESS: Final = (TraceKind.PROCESS_START, TraceKind.PROCESS_END)
+
+
+def _moment(run: RunFolder, finding: Finding, moments: Moments) -> tuple[int | None, int | None]:
+    """When, and whose step it was: as its runner saw it, else that of the operation or the position."""
+    for failure in run.read_manifest().failures:
+        if failure.promise == finding.promise and failure.rule is not None and failure.rule.ns:
+            return failure.rule.ns, failure.rule.member
+    moment = moments.of(finding)
+    member_id = finding.members[0] if len(finding.members) == 1 else None
+    if moment is None or moments.start_ns is None:
+        return None, member_id
+    return moments.start_ns + moment.ns, member_id
+
+
+def _logged(run: RunFolder, count: int, position: int | None) -> dict[int, str]:
+    if position is None:
+        return {}
+    return {member_id: _entry(run, member_id, position) for member_id in range(count)}
+
+
+def _entry(run: RunFolder, member_id: int, position: int) -> str:
+    """What a log has where a frame ends or begins at that position."""
+    try:
+        log = RecordedLog(run.member(member_id))
+        for segment in log.segments():
+            for offset in segment.offsets:
+                if position in (segment.base + offset, segment.base + frame_end(segment, offset)):
+                    return entry_at(segment, offset)
+    except LogMissing as error:
+        return str(error)
+    return NO_FRAME if log.end_position >= position else f"its log ends at {log.end_position}"
+
+
+def knowledge_of(entries: Iterable[Entry], count: int) -> list[Knowledge]:
+    """What each of so many members knew after those entries, by what it did itself."""
+    members = [Knowledge(member_id) for member_id in range(count)]
+    for entry in entries:
+        known = members[entry.member_id]
+        match entry.event:
+            case TraceKind.PROCESS_START:
+                members[entry.member_id] = Knowledge(entry.member_id, runs=True)
+            case TraceKind.PROCESS_END:
+                known.runs = False
+            case TraceKind.ELECTION_STATE:
+                known.runs, known.state = True, str(entry.fields.get("state"))
+                known.term_id = _number(entry, "leadership_term_id")
+                known.leader_id = _number(entry, "leader_member_id")
+            case TraceKind.ROLE:
+                known.role = str(entry.fields.get("new"))
+        if entry.message == "CommitPosition":
+            known.commit_position = _number(entry, "logPosition")
+        elif entry.message == "AppendPosition" and entry.event == TraceKind.SEND:
+            known.append_position = _number(entry, "logPosition")
+    return members
+
+
+def _number(entry: Entry, name: str) -> int:
+    value = entry.fields.get(name)
+    return value if type(value) is int else -1
+
+
+def _sends(entries: Sequence[Entry]) -> dict[int, int]:
+    """For each message that was received, by its place among the entries, the place of its send."""
+    under_way: dict[tuple[str, str, int], deque[int]] = {}
+    sends: dict[int, int] = {}
+    for place, entry in enumerate(entries):
+        if not entry.message:
+            continue
+        words = json.dumps(entry.fields, sort_keys=True)
+        if entry.event == TraceKind.SEND and entry.to is not None:
+            under_way.setdefault((entry.message, words, entry.to), deque()).append(place)
+        elif entry.event == TraceKind.RECEIVE:
+            places = under_way.get((entry.message, words, entry.member_id))
+            if places:
+                sends[place] = places.popleft()
+    return sends
+
+
+def before(entries: Sequence[Entry], ends: Mapping[int, int]) -> Iterator[tuple[Entry, bool]]:
+    """What happens before those moments of those members, and of a message whether it arrived within that."""
+    sends = _sends(entries)
+    horizon = {member_id: len(entries) for member_id in ends}
+    arrived: set[int] = set()
+    past: list[int] = []
+    for place in range(len(entries) - 1, -1, -1):
+        entry = entries[place]
+        if place > horizon.get(entry.member_id, -1) or entry.ns > ends.get(entry.member_id, entry.ns):
+            continue
+        past.append(place)
+        if place in sends:
+            arrived.add(sends[place])
+            sender = entries[sends[place]].member_id
+            horizon[sender] = max(horizon.get(sender, -1), sends[place])
+    for place in reversed(past):
+        yield entries[place], place in arrived
+
+
+def steps_of(past: Iterable[tuple[Entry, bool]]) -> list[Step]:
+    """Messages once, where they were sent; of the same steady ones in a row the last."""
+    steps: list[Step] = []
+    steady: dict[tuple[int, int, str], int] = {}
+    for entry, has_arrived in past:
+        if entry.event == TraceKind.ELECTION_STATE:
+            state, reason = str(entry.fields.get("state")), str(entry.fields.get("reason"))
+            steps.append(Step(entry.ns, entry.member_id, state, reason))
+            steady.clear()
+        elif entry.event in _PROCESS:
+            what = "starts" if entry.event == TraceKind.PROCESS_START else "ends"
+            steps.append(Step(entry.ns, entry.member_id, what))
+            steady.clear()
+        elif entry.message and entry.event == TraceKind.SEND and entry.to is not None:
+            words = [f"{entry.fields[name]}" for name in _SHOWN_FIELDS if name in entry.fields]
+            step = Step(entry.ns, entry.member_id, entry.message, " ".join(words), entry.to, has_arrived)
+            key = (entry.member_id, entry.to, entry.message)
+            if entry.message in _STEADY and key in steady:
+                steps[steady[key]] = step
+            else:
+                steady[key] = len(steps)
+                steps.append(step)
+    return sorted(steps, key=lambda step: step.ns)

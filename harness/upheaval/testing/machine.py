@@ -1,0 +1,182 @@
+"""A state machine of hypothesis whose rules ask a simulated cluster, lose its leader, and restart it.
+
+Hypothesis draws the steps of an example and shrinks those that fail. Each example has a cluster of its own; when its
+steps are over, the cluster is healed and its run judged. Virtual time makes an example that failed fail again.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, ClassVar, Final
+
+from upheaval.checkers.judge import broken_promises
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.runtime_names import SIMULATED
+from upheaval.testing.calls import Client
+from upheaval.testing.chaos import Chaos
+from upheaval.testing.cluster import Cluster
+from upheaval_node.client.driver import NotSent, OutcomeUnknown
+
+try:
+    from hypothesis import settings, strategies as st
+    from hypothesis.errors import HypothesisException
+    from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+except ImportError:
+    raise UsageError("ClusterMachine needs hypothesis: pip install hypothesis") from None
+
+EXAMPLES: Final = 20
+STEPS: Final = 20
+CLIENT_TIMEOUT_S: Final = 3.0
+_UNANSWERED: Final = (NotSent, OutcomeUnknown, UnknownOutcome)
+_QUORUM_WITHOUT_LEADER: Final = 3
+"""So many members have a quorum when their leader is gone."""
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    """A cluster of the custom `service`, for rules of a subclass: they ask it through `clients`.
+
+    Beside these rules hypothesis draws `lose_leader`, `heal`, `snapshot` and `restart`, unless `has_failures` is False.
+    An example fails when a rule raises, and when its run breaks a promise: `AssertionError` with the broken ones. The
+    run of the last example that failed is moved to `runs`. `TestCase` of a subclass is the test for pytest; it has 20
+    examples of 20 steps, unless `TestCase.settings` says otherwise.
+    """
+
+    service: ClassVar[str] = ""
+    """`module:Class`, looked up as by `Cluster`; so are `source`, `model` and `schema`."""
+    source: ClassVar[str | os.PathLike[str] | None] = None
+    model: ClassVar[str] = ""
+    schema: ClassVar[str | os.PathLike[str]] = ""
+    members: ClassVar[int] = 3
+    client_count: ClassVar[int] = 2
+    seed: ClassVar[int] = 1
+    """Of the simulated network and clocks; the same for all examples."""
+    has_failures: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        case = cls.TestCase
+        case.settings = settings(case.settings, max_examples=EXAMPLES, stateful_step_count=STEPS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if ":" not in self.service:
+            raise UsageError(f'{name} has no custom service: set service = "module:Class" in the class')
+        self._handled = sys.exc_info()[1]
+        self._last_id = 0
+        self._folder = Path(mkdtemp(prefix="upheaval-machine-"))
+        self._kept_run = Path("runs") / f"{name}-{os.getpid()}"
+        try:
+            self.cluster = Cluster(
+                self.service,
+                self.source,
+                runtime=SIMULATED,
+                members=self.members,
+                seed=self.seed,
+                model=self.model,
+                schema=self.schema,
+                folder=self._folder / "run",
+            )
+            self.clients = [self.new_client(number) for number in range(self.client_count)]
+            self.cluster.up()
+        except BaseException:
+            shutil.rmtree(self._folder)
+            raise
+
+    @property
+    def chaos(self) -> Chaos:
+        """The faults of the cluster, for rules of one's own."""
+        return self.cluster.chaos
+
+    def new_client(self, number: int) -> Client:  # noqa: ARG002 - for who overrides it
+        """One of `clients`, which are numbered from 0. Override it for clients with `accepts` or another time-out."""
+        return self.cluster.client(timeout_s=CLIENT_TIMEOUT_S)
+
+    def new_id(self) -> str:
+        """An id for a request that no other one of this example has."""
+        self._last_id += 1
+        return f"id-{self._last_id}"
+
+    # --- failures ---
+
+    def _may_fail(self) -> bool:
+        return self.has_failures and not self.chaos.active
+
+    @precondition(lambda self: self._may_fail() and self.members >= _QUORUM_WITHOUT_LEADER)
+    @rule(how=st.sampled_from(["kill", "pause", "partition"]))
+    def lose_leader(self, how: str) -> None:
+        """The others elect another one."""
+        leader = self.cluster.wait_until_leader()
+        others = [member_id for member_id in self.cluster.member_ids if member_id != leader]
+        ways: dict[str, Callable[[], object]] = {
+            "kill": lambda: self.chaos.kill(leader),
+            "pause": lambda: self.chaos.pause(leader),
+            "partition": lambda: self.chaos.partition(leader, others),
+        }
+        ways[how]()
+
+    @precondition(lambda self: bool(self.chaos.active))
+    @rule()
+    def heal(self) -> None:
+        """All members follow one leader."""
+        self.cluster.heal()
+
+    @precondition(_may_fail)
+    @rule()
+    def snapshot(self) -> None:
+        """On all members."""
+        self.cluster.snapshot()
+
+    @precondition(_may_fail)
+    @rule(from_snapshot=st.booleans())
+    def restart(self, from_snapshot: bool) -> None:
+        """All members, in order and from a new snapshot, or after they were killed."""
+        if from_snapshot:
+            self.cluster.restart_from_snapshot()
+        else:
+            self.chaos.kill("all")
+            self.cluster.heal()
+
+    # --- the end of an example ---
+
+    def teardown(self) -> None:
+        """Judge the run, unless a rule has raised; a request without an answer says less than the run.
+
+        Raises `AssertionError` for broken promises.
+        """
+        error = sys.exc_info()[1]
+        try:
+            # Hypothesis may run an example while it handles the error of another one.
+            is_of_rule = error is not None and error is not self._handled
+            if not is_of_rule or isinstance(error, _UNANSWERED):
+                self._judge()
+            if is_of_rule and isinstance(error, Exception) and not isinstance(error, HypothesisException):
+                error.add_note(f"run of the example: {self._keep()}")
+        finally:
+            self.cluster.down()
+            shutil.rmtree(self._folder)
+
+    def _judge(self) -> None:
+        why_not_ended: UnknownOutcome | None = None
+        try:
+            self.cluster.end()
+        except UnknownOutcome as error:
+            why_not_ended = error
+            self.cluster.down()
+        broken = broken_promises(self.cluster.run)
+        if broken:
+            lines = [line for finding in broken for line in finding.to_lines()]
+            raise AssertionError("\n".join([*lines, f"all of its verdict: upheaval verify {self._keep()}"]))
+        if why_not_ended is not None:
+            raise why_not_ended
+
+    def _keep(self) -> Path:
+        """The folder to which the run is moved, in the place of that of an earlier example."""
+        self.cluster.down()
+        shutil.rmtree(self._kept_run, ignore_errors=True)
+        self._kept_run.parent.mkdir(exist_ok=True)
+        shutil.move(self.cluster.run.path, self._kept_run)
+        return self._kept_run

@@ -1,0 +1,97 @@
+"""`upheaval shrink` on runs of scenarios: a text of a few lines that fails in the same way when it is run."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.signature import Rule
+from upheaval.cli.main import main
+
+BUG = "commit-position-goes-back"
+TEXT = """title A leader dies, and more happens
+cluster members=3 sync-level=2
+workload rate=40
+invariants on
+wait operations 3
+begin slow slow member-2 -> member-0 latency-ms=2
+inject dead kill leader
+wait leader other-than dead
+heal dead
+end slow
+"""
+
+
+def require_explained(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The member whose commit position went back, when, what the others knew, and the messages that led there."""
+    assert main(["explain", str(run), "--json"]) == 0
+    explained = json.loads(capsys.readouterr().out)
+    assert explained["finding"]["promise"] == "invariants"
+    assert explained["finding"]["members"] == [explained["member"]]
+    assert 0 < explained["last_good_ns"] < explained["moment_ns"]
+    assert explained["members"][explained["member"]]["state"] == "CANVASS"
+    steps = explained["steps"]
+    assert all(explained["last_good_ns"] <= step["ns"] <= explained["moment_ns"] for step in steps)
+    assert {"CANVASS", "CanvassPosition"} <= {step["what"] for step in steps}
+    assert main(["explain", str(run), "--promise", "invariants"]) == 0
+    assert f"by member {explained['member']}, " in capsys.readouterr().out
+    for words, why in (
+        (["--promise", "linearizable"], "breaks not linearizable"),
+        (["--promise", "x"], "unknown promise"),
+    ):
+        assert main(["explain", str(run), *words]) == 2
+        assert why in capsys.readouterr().err
+
+
+QUIET = """title Nothing happens
+workload rate=100
+invariants on
+wait operations 20
+"""
+
+
+@pytest.mark.pure
+def test_a_run_of_a_scenario_is_made_simpler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("more.scenario").write_text(TEXT, encoding="utf-8")
+    assert main(["run", "more.scenario", "--planted", BUG, "--dir", "run", "--json"]) == 1
+    promises = {each["promise"]: each for each in json.loads(capsys.readouterr().out)["promises"]}
+    signature = promises["invariants"]["signature"]
+    assert signature == {"rule": Rule.COMMIT_WENT_BACK, "role": "FOLLOWER", "state": "CANVASS"}
+    require_explained(Path("run"), capsys)
+    assert main(["shrink", "run", "--runs", "12", "--json"]) == 0
+    shrunk = json.loads(capsys.readouterr().out)
+    scenario = shrunk["scenario"]
+    assert shrunk["fingerprint"] == {"verdict": "invalid", "promise": "invariants", **signature}
+    assert Path("run-smallest/smallest.scenario").read_text(encoding="utf-8") == scenario["text"]
+    lines = scenario["text"].splitlines()
+    assert not [line for line in lines if "slow" in line]
+    assert "inject dead kill leader" in lines
+    program, *words = shlex.split(scenario["command"])
+    assert program == "upheaval"
+    assert main([*words, "--dir", "again", "--json"]) == 1
+    again = {each["promise"]: each for each in json.loads(capsys.readouterr().out)["promises"]}
+    assert again["invariants"]["signature"] == signature
+    assert main(["shrink", "run", "--runs", "12"]) == 0
+    assert "inject dead kill leader" in capsys.readouterr().out
+
+
+def test_what_cannot_be_made_simpler_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quiet.scenario").write_text(
+        "title Nothing happens\nworkload rate=100\ninvariants on\nwait operations 20\n", encoding="utf-8"
+    )
+    assert main(["run", "quiet.scenario", "--runtime", "process", "--dir", "none"]) == 2
+    assert not Path("none").exists()
+    assert main(["run", "quiet.scenario", "--dir", "run"]) in (0, 3)
+    capsys.readouterr()
+    Path("other").mkdir()
+    Path("other/file").write_text("of somebody", encoding="utf-8")
+    for words in (["shrink", "run", "--out", "run"], ["shrink", "run", "--out", "other"], ["shrink", "other"]):
+        assert main(words) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
