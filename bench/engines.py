@@ -168,15 +168,16 @@ def by_spark(master: str, lake: str, what: str, folders: Sequence[Path]) -> Row:
     from upheaval_pipeline.ingest import ingest
     from upheaval_pipeline.lake import Lake
     from upheaval_pipeline.session import session
-    from upheaval_pipeline.verify import verify, verify_lake
+    from upheaval_pipeline.verify import verify_lake
+    from upheaval_pipeline.whole import judge_each
 
     def work() -> Any:
         if what == "ingest":
             return len(ingest(spark, folders, lake))
         if what == "whole":
-            return verdicts(verify(spark, folders))
+            return verdicts(judge_each(spark, folders))
         opened = Lake(lake)
-        return verdicts(verify_lake(spark, opened, opened.runs("runs")))
+        return verdicts(verify_lake(partial(judge_each, spark), opened, opened.runs("runs")))
 
     begin, before = time.monotonic(), processor_seconds()
     with session(master) as spark:

@@ -60,20 +60,21 @@ DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(tests/.+)$", re.MU
 SUMMARY = re.compile(r"\d+ (passed|failed|error|skipped).* in [0-9.]+s")
 """How a line begins with which pytest ends; what it started may have a last word after it."""
 DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv", "openssl")
-WORKERS = 3
-"""One more than the cores of a small machine: clusters of real members wait more than they compute."""
-# Those that take longest come first, so that none of them is left to run by itself.
+WORKERS = 4
+"""Twice the cores of a small machine: clusters of real members wait more than they compute."""
+# Those that take longest come first, so that none of them is left to run by itself; containers, Spark and members wait.
 SUITES = (
     Suite("docker", "tests/docker", DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
     Suite("check", needs=("make",), command=("make", "check")),
     Suite("plugin", "tests/plugin"),
-    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark",), extra=True),
-    Suite("scenarios", "tests/scenarios"),
-    Suite("unit", "tests/unit", ("openssl",)),
-    Suite("simulation", "tests/simulation"),
+    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark", "duckdb", "sqlglot"), extra=True),
     Suite("integration", "tests/integration", ("strace", "openssl")),
-    Suite("load", "tests/load", modules=("locust",), extra=True),
+    Suite("unit", "tests/unit", ("openssl",)),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
+    Suite("scenarios", "tests/scenarios"),
+    Suite("simulation", "tests/simulation"),
+    Suite("load", "tests/load", modules=("locust",), extra=True),
+    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "jinja2"), extra=True),
     Suite("system", "tests/system"),
     Suite("docs", "tests/docs"),
     Suite("package", "tests/package"),
@@ -82,12 +83,13 @@ SUITES = (
 
 
 def environment() -> dict[str, str]:
-    """That of this process, in which Python may cache bytecode.
+    """That of this process, in which Python may cache bytecode, and Maven compiles no code of its own for long runs.
 
     Suites start thousands of interpreters, and without the cache each compiles a member's modules anew. Images of
     containers often have it switched off.
     """
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **ours}
 
 
 def pytest_command(folder: str, *, nightly: bool) -> list[str]:

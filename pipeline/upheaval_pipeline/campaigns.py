@@ -9,31 +9,23 @@ import json
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Final
-
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from typing import TYPE_CHECKING, Final
 
 from upheaval.campaign.campaign import SEEDS_FILE
-from upheaval.campaign.seed import SEED_FILE, Fate
+from upheaval.campaign.seed import SEED_FILE
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
-from upheaval_pipeline.lake import NO_PATTERNS, Entry, Lake, new_batch, writing
+from upheaval_pipeline.contents import rows_in_lake
+from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
 from upheaval_pipeline.lake_files import totals_of, write_frame
-from upheaval_pipeline.tables import read_lines
+from upheaval_pipeline.tables import SEED_LINE, SEEDS, read_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 NAME: Final = "seeds"
-ROW: Final = "a seed of a campaign: what was drawn, what came of it, and the schedules that are kept of it"
-_COUNTS: Final = f"map<string, struct<{', '.join(f'{fate.value}: bigint' for fate in Fate)}>>"
-_LINE: Final = (
-    "seed bigint, runtime string, system string, version string, service string, members int, sync_level int, "
-    "verdict string, promise string, detail string, findings array<string>, inconclusive boolean, "
-    "processor_seconds double, operations bigint, elections bigint, snapshots bigint, endings bigint, "
-    f"faults array<string>, fault_counts {_COUNTS}, moves map<string, bigint>, folder string"
-)
-"""What a line has, of simulated seeds or of live ones."""
 _TAKEN: Final = "seconds double, simulated_seconds double, bad string"
 _NOT_KEPT: Final = {"seconds", "simulated_seconds", "bad", "schedule", "smallest"}
-SCHEMA: Final = f"run string, {_LINE}, seconds double, schedule string, smallest string, _reject string"
 _SMALLEST: Final = "-smallest"
 
 
@@ -46,17 +38,13 @@ def seeds_file(path: Path) -> Path | None:
 
 
 def ingest_campaigns(
-    spark: SparkSession, files: Sequence[Path], where: str, say: Callable[[str], None] = lambda _: None
+    spark: "SparkSession", files: Sequence[Path], where: str, say: Callable[[str], None] = lambda _: None
 ) -> dict[str, dict[str, int]]:
     """Write the seeds of campaigns; return how many each has, and how many lines of it could not be read.
 
     Raises `UsageError` for a file without a line, and for two of the same campaign.
     """
-    file_of: dict[str, Path] = {}
-    for file in files:
-        other = file_of.setdefault(_id(file), file)
-        if other is not file:
-            raise UsageError(f"{other} and {file} are the same campaign: give one of them")
+    file_of = _by_campaign(files)
     schedules = {run: _kept(file) for run, file in file_of.items()}
     contents = {run: _contents(file, schedules[run]) for run, file in file_of.items()}
     with writing(where):
@@ -66,22 +54,36 @@ def ingest_campaigns(
             say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake as they are")
         if new:
             batch = new_batch()
-            rows = reduce(DataFrame.union, (_seeds(spark, run, file_of[run], schedules[run]) for run in new))
+            rows = reduce(_union, (_seeds(spark, run, file_of[run], schedules[run]) for run in new))
             written = write_frame(rows, lake.where, NAME, batch)
             totals = totals_of(written, new, [NAME])
             entries = [Entry(run, contents[run], totals[run]) for run in new]
             lake.commit(batch, [NAME], entries, [one.file for one in written])
+    return rows_in_lake(where, NAME, file_of)
+
+
+def has_all_campaigns(files: Sequence[Path], where: str) -> bool:
+    """Whether an ingest of these campaigns would write nothing. Raises as `ingest_campaigns` does."""
     lake = Lake(where)
-    return {run: dict(entry.rows) for run in file_of if (entry := lake.entry(NAME, run)) is not None}
+    return all(_has(lake, run, _contents(file, _kept(file))) for run, file in _by_campaign(files).items())
 
 
-def seeds_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
-    """Those of all campaigns, with what could not be read. Raises `UsageError` for a damaged file."""
-    runs = lake.runs(NAME)
-    damaged = next(filter(None, (lake.damage(NAME, run) for run in runs)), "")
-    if damaged:
-        raise UsageError(damaged)
-    return lake.rows(spark, NAME, SCHEMA, runs)
+def campaigns_in_lake(files: Sequence[Path], where: str) -> dict[str, dict[str, int]]:
+    """How many seeds a lake has of each, and how many lines that could not be read."""
+    return rows_in_lake(where, NAME, _by_campaign(files))
+
+
+def _by_campaign(files: Sequence[Path]) -> dict[str, Path]:
+    file_of: dict[str, Path] = {}
+    for file in files:
+        other = file_of.setdefault(_id(file), file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} are the same campaign: give one of them")
+    return file_of
+
+
+def _union(one: "DataFrame", other: "DataFrame") -> "DataFrame":
+    return one.union(other)
 
 
 def _id(file: Path) -> str:
@@ -109,15 +111,19 @@ def _kept(file: Path) -> list[tuple[int, str | None, str | None]]:
 
 
 def _contents(file: Path, schedules: Sequence[tuple[int, str | None, str | None]]) -> str:
-    text = json.dumps([SCHEMA, schedules]).encode()
+    text = json.dumps([SEEDS, schedules]).encode()
     return hashlib.sha256(file.read_bytes() + text).hexdigest()
 
 
 def _seeds(
-    spark: SparkSession, run: str, file: Path, schedules: Sequence[tuple[int, str | None, str | None]]
-) -> DataFrame:
+    spark: "SparkSession", run: str, file: Path, schedules: Sequence[tuple[int, str | None, str | None]]
+) -> "DataFrame":
     """The rows of a campaign. A line that is no seed says so in `_reject`."""
-    reader = spark.read.schema(f"{_LINE}, {_TAKEN}").options(**NO_PATTERNS, columnNameOfCorruptRecord="bad")
+    from pyspark.sql import functions as F
+
+    from upheaval_pipeline.spark_rows import NO_PATTERNS
+
+    reader = spark.read.schema(f"{SEED_LINE}, {_TAKEN}").options(**NO_PATTERNS, columnNameOfCorruptRecord="bad")
     texts = spark.createDataFrame(schedules, "seed bigint, schedule string, smallest string")
     lines = reader.json(str(file)).join(F.broadcast(texts), "seed", "left")
     is_bad = "bad IS NOT NULL OR seed IS NULL OR verdict IS NULL"

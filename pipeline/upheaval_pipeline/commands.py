@@ -1,43 +1,66 @@
-"""What `verify`, `measure`, `ingest`, `query` and `ask` do on Spark. Whether Spark is there is found out
-before anything of it is imported.
+"""What `verify`, `measure`, `ingest`, `query` and `ask` do with a lake, or on Spark. They find out whether an engine is
+there before they import anything of it.
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from upheaval.cli import report, verify
+from upheaval.cli import parsing, report, verify
 from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
+from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
+from upheaval_pipeline.labels import labels_of
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
 if TYPE_CHECKING:
+    from upheaval_pipeline.engine import Answer
     from upheaval_pipeline.lake import Lake
-    from upheaval_pipeline.query import Answer
     from upheaval_pipeline.questions import Question
+    from upheaval_pipeline.whole import Judged
 
 ROWS_MAX = 1000
 """Of the answer to a question."""
+_ENGINES = {DUCKDB: "DuckDB", SPARK: "Spark"}
 
 
 def verify_on_spark(options: RunsOptions) -> int:
-    """Judge run folders, or runs of a lake, which keeps the verdicts."""
+    """Judge run folders in Spark's tasks."""
     require_spark()
-    from upheaval_pipeline import verify as judge
-    from upheaval_pipeline.lake import open_lake
-
     for run in options.runs:
         RunFolder(run).read_manifest()
-    with session(options.master or LOCAL) as spark:
-        if options.lake is None:
-            judged = judge.verify(spark, options.runs)
-        else:
-            lake = open_lake(options.lake)
-            judged = judge.verify_lake(spark, lake, _runs(lake, options))
+    judged = _judge_on_spark(options.master or LOCAL, options.runs)
     return verify.show_judged(judged, as_list=options.are_several, as_json=options.json)
+
+
+def verify_lake(options: RunsOptions) -> int:
+    """The verdicts that a lake keeps; what has none is judged here or by Spark, as wanted."""
+    require_lake_reader()
+    from upheaval_pipeline.lake import open_lake
+    from upheaval_pipeline.verify import verify_lake
+    from upheaval_pipeline.whole import judge_each
+
+    def judge(folders: Sequence[Path]) -> list["Judged"]:
+        if options.engine == SPARK:
+            return _judge_on_spark(options.master or LOCAL, folders)
+        return judge_each(None, folders)
+
+    lake = open_lake(options.lake or "")
+    judged = verify_lake(judge, lake, _runs(lake, options))
+    return verify.show_judged(judged, as_list=options.are_several, as_json=options.json)
+
+
+def _judge_on_spark(master: str, folders: Sequence[Path]) -> list["Judged"]:
+    from upheaval_pipeline.whole import judge_each
+
+    _say_start()
+    with session(master) as spark:
+        return judge_each(spark, folders)
 
 
 def measure_on_spark(options: RunsOptions) -> int:
@@ -48,32 +71,31 @@ def measure_on_spark(options: RunsOptions) -> int:
 
     for run in options.runs:
         RunFolder(run).read_manifest()
+    lake = None if options.lake is None else open_lake(options.lake)
+    names = [str(run) for run in options.runs] if lake is None else _runs(lake, options)
+    _say_start()
     with session(options.master or LOCAL) as spark:
-        if options.lake is None:
-            names = [str(run) for run in options.runs]
-            measured = list(measure(spark, options.runs))
-        else:
-            lake = open_lake(options.lake)
-            names = _runs(lake, options)
-            measured = list(measure_lake(spark, lake, names))
+        measured = list(measure(spark, options.runs) if lake is None else measure_lake(spark, lake, names))
     return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
 
 
 def ingest(options: IngestOptions) -> int:
-    """Write run folders and campaigns to a lake."""
-    require_spark()
-    from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
-    from upheaval_pipeline.ingest import ingest, require_different_runs
+    """Write run folders and campaigns to a lake. What is in it as it is needs no Spark."""
+    require_lake_reader()
+    from upheaval_pipeline.campaigns import campaigns_in_lake, has_all_campaigns, seeds_file
+    from upheaval_pipeline.contents import has_all, require_different_runs, rows_in_lake
     from upheaval_pipeline.lake import require_place
 
     require_place(options.lake)
     files = {path: seeds_file(path) for path in options.paths}
     folders = [path for path, file in files.items() if file is None]
     campaigns = [file for file in files.values() if file is not None]
-    require_different_runs(folders)
-    with session(options.master or LOCAL) as spark:
-        written = ingest(spark, folders, options.lake, _say) if folders else {}
-        written |= ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {}
+    runs = require_different_runs(folders)
+    if has_all(folders, options.lake) and has_all_campaigns(campaigns, options.lake):
+        _say("all of it is in the lake as it is")
+        written = rows_in_lake(options.lake, "runs", runs) | campaigns_in_lake(campaigns, options.lake)
+    else:
+        written = _ingested(options, folders, campaigns)
     if options.json:
         print(json.dumps(written, indent=2))
     else:
@@ -84,24 +106,46 @@ def ingest(options: IngestOptions) -> int:
     return 0
 
 
+def _ingested(options: IngestOptions, folders: Sequence[Path], campaigns: Sequence[Path]) -> dict[str, dict[str, int]]:
+    from upheaval_pipeline.campaigns import ingest_campaigns
+    from upheaval_pipeline.ingest import ingest
+
+    labels = labels_of(options.labels, os.environ)
+    if options.engine == "python":
+        if campaigns:
+            raise UsageError("Spark reads the lines of campaigns: leave out --engine python")
+        return ingest(None, folders, options.lake, _say, labels)
+    require_spark()
+    _say_start()
+    with session(options.master or LOCAL) as spark:
+        written = ingest(spark, folders, options.lake, _say, labels) if folders else {}
+        return written | (ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {})
+
+
+def _say_start() -> None:
+    """Spark takes seconds to start, in which people at a terminal would see nothing."""
+    if sys.stderr.isatty():
+        _say("starting Spark")
+
+
 def _say(text: str) -> None:
-    print(f"upheaval: {text}", file=sys.stderr)
+    print(f"upheaval: {text}", file=sys.stderr, flush=True)
 
 
 def query(options: QueryOptions) -> int:
     """Print what a query over a lake gives, or what can be asked."""
     if options.list == (options.sql is not None):
         raise UsageError("name a query, or --list, and not both")
-    require_spark()
+    require_lake_reader()
     from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.query import ask, shown_tables
 
     lake = open_lake(options.lake)
-    with session(options.master or LOCAL) as spark:
+    with engine_of(_chosen(options.engine, options.master), options.master) as engine:
         if options.sql is None:
-            print(table([["name", "a row is", "columns"], *map(list, shown_tables(spark, lake))]))
+            print(table([["name", "a row is", "columns"], *map(list, shown_tables(engine, lake))]))
             return 0
-        answer = ask(spark, lake, options.sql, options.limit)
+        answer = ask(engine, lake, options.sql, options.limit)
     if options.json:
         _print_json(answer)
     else:
@@ -111,27 +155,47 @@ def query(options: QueryOptions) -> int:
     return 0
 
 
+def _chosen(wanted: str, master: str | None) -> str:
+    """The engine, which is said when the command chose it."""
+    engine = chosen(wanted, master)
+    if wanted == AUTO:
+        _say(f"{_ENGINES[engine]} reads the lake (--engine)")
+    if engine == SPARK:
+        _say_start()
+    return engine
+
+
 def ask(options: AskOptions) -> int:
     """Print the answers to questions about the runs of a lake, or write them as a page."""
-    require_spark()
+    require_lake_reader()
     from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.query import ask_all
     from upheaval_pipeline.question_page import page
-    from upheaval_pipeline.questions import QUESTIONS
+    from upheaval_pipeline.questions import QUESTIONS, SUMMARY
 
     if options.out is not None:
         report.require_file(options.out)
     lake = open_lake(options.lake)
-    wanted = [question for question in QUESTIONS if not options.questions or question.name in options.questions]
-    with session(options.master or LOCAL) as spark:
-        results = ask_all(spark, lake, [question.sql for question in wanted], ROWS_MAX)
+    names = {*options.questions, *options.fail_if} if options.questions or options.fail_if else parsing.QUESTIONS
+    wanted = [question for question in QUESTIONS if question.name in names]
+    with engine_of(_chosen(options.engine, options.master), options.master) as engine:
+        summary, *results = ask_all(engine, lake, [SUMMARY, *(question.sql for question in wanted)], ROWS_MAX)
     answers = list(zip(wanted, results, strict=True))
     if options.out is None:
         show_answers(answers, as_json=options.json)
     else:
-        write_atomically(options.out, page(options.lake, answers))
+        write_atomically(options.out, page(options.lake, summary, answers))
         print(options.out.absolute())
-    return 0
+    return int(any(_is_alarming(*one) for one in answers if one[0].name in options.fail_if))
+
+
+def _is_alarming(question: "Question", answer: "Answer") -> bool:
+    """Whether an answer is bad news; says how much of it."""
+    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    number = sum(question.alarm is not None and question.alarm(row) for row in rows)
+    if number:
+        _say(f"{question.name}: {number} of {len(rows)} rows are bad news (--fail-if)")
+    return number > 0
 
 
 def show_answers(answers: Sequence[tuple["Question", "Answer"]], *, as_json: bool) -> None:

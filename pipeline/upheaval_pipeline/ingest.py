@@ -5,22 +5,21 @@ this version of Upheaval, is left as it is. Bad lines and files are rows of thei
 why in `_reject`, and of the view `rejects`; the rest of their run is there all the same.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
-
-from upheaval.errors import HarnessError, UsageError
+from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
-from upheaval.records.seal import digest_of_file
+from upheaval_node import __version__
 from upheaval_pipeline import sources, tables
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.contents import contents_of_each, has, require_different_runs, rows_in_lake
 from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
 from upheaval_pipeline.lake_files import Written, totals_of, write_file
 from upheaval_pipeline.verdicts import NAME as VERDICTS, verdict_rows
@@ -28,28 +27,24 @@ from upheaval_pipeline.version import of_this_version
 from upheaval_pipeline.whole import in_tasks, judge_each
 from upheaval_pipeline.workers import settle
 
-TABLES: Final = {
-    "runs": "a run: its manifest, and the commands of operators as JSON text",
-    "history": "an operation: what was asked, when, and what came of it",
-    "faults": "a fault or what else was done to the cluster, with its evidence",
-    "trace": "an event of a member; `fields` is JSON text",
-    "recording": "a frame of a member's log; `fields` is JSON text",
-    "rejects": "a line or file that could not be read",
-}
-"""What a row of each is."""
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 RUNS_OF_A_COMMIT, BYTES_OF_A_COMMIT = 200, 4 << 30
 """So much is lost at most when an ingest is ended in the middle."""
-_NOT_READ: Final = "report.html"
 
 
 def ingest(
-    spark: SparkSession,
+    spark: "SparkSession | None",
     folders: Sequence[Path],
     where: str,
     say: Callable[[str], None] = lambda _: None,
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, dict[str, int]]:
     """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
 
+    `labels` say of the new ones what was tested, such as the commit. Without Spark this process writes one file after
+    the other.
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
     folder_of = require_different_runs(folders)
@@ -57,46 +52,17 @@ def ingest(
         lake = Lake(where)
         if is_alone:
             lake.clear()
-        contents = dict(zip(folder_of, in_tasks(spark, contents_of, list(folder_of.values())), strict=True))
-        new = {run: size for run, (digest, size) in contents.items() if not _has(lake, run, digest)}
+        contents = dict(zip(folder_of, contents_of_each(list(folder_of.values())), strict=True))
+        new = {run: size for run, (digest, size) in contents.items() if not has(lake, run, digest)}
         if len(new) < len(folder_of):
             say(f"{len(folder_of) - len(new)} of {len(folder_of)} runs are in the lake as they are")
         done = 0
         for some in _commits(new):
             digests = {run: contents[run][0] for run in some}
-            _write(spark, where, {run: folder_of[run] for run in some}, digests)
+            _write(spark, where, {run: folder_of[run] for run in some}, digests, labels)
             done += len(some)
             say(f"{done} of {len(new)} runs ingested")
-    lake = Lake(where)
-    return {run: dict(entry.rows) for run in folder_of if (entry := lake.entry("runs", run)) is not None}
-
-
-def require_different_runs(folders: Sequence[Path]) -> dict[str, Path]:
-    """The folders by their runs. Raises `UsageError` for a folder that is no run, and for two of the same run."""
-    seen: dict[str, Path] = {}
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"{folder} is not a run folder: no such folder")
-        if not RunFolder(folder).manifest_file.exists():
-            raise UsageError(f"{folder} is not a run folder: it has no manifest.json")
-        other = seen.setdefault(tables.run_id(RunFolder(folder)), folder)
-        if other is not folder:
-            raise UsageError(f"{other} and {folder} are the same run: give one of them")
-    return {run: folder.absolute() for run, folder in seen.items()}
-
-
-def contents_of(folder: str) -> tuple[str, int]:
-    """A digest of all files of a run, and their length in bytes."""
-    whole, size = hashlib.sha256(), 0
-    for path in sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.name != _NOT_READ):
-        whole.update(f"{path.relative_to(folder)}\0{digest_of_file(path)}\0".encode("utf-8", "surrogateescape"))
-        size += path.stat().st_size
-    return whole.hexdigest(), size
-
-
-def _has(lake: Lake, run: str, digest: str) -> bool:
-    entry = lake.entry("runs", run)
-    return entry is not None and entry.contents == of_this_version(digest) and not lake.damage("runs", run)
+    return rows_in_lake(where, "runs", folder_of)
 
 
 def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
@@ -113,25 +79,37 @@ def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield some
 
 
-def _write(spark: SparkSession, where: str, folder_of: Mapping[str, Path], digests: Mapping[str, str]) -> None:
+def _write(
+    spark: "SparkSession | None",
+    where: str,
+    folder_of: Mapping[str, Path],
+    digests: Mapping[str, str],
+    labels: Mapping[str, str],
+) -> None:
     lake, batch = Lake(where), new_batch()
     folders = list(folder_of.values())
     described = dict(zip(folder_of, in_tasks(spark, _manifest_row, folders), strict=True))
-    rows = [row for row, _ in described.values() if row is not None]
-    schema = to_arrow_schema(StructType.fromDDL(tables.RUNS))
-    written = write_file(lake.where, "runs", batch, tables.batches(rows, schema))
+    by_whom = (list(labels.items()), datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+    rows = [(*row, *by_whom) for row, _ in described.values() if row is not None]
+    written = write_file(lake.where, "runs", batch, tables.batches(rows, arrow_schema(tables.RUNS)))
     judged = dict(zip(folder_of, judge_each(spark, folders), strict=True))
-    to_do = sources.tasks(folders)
-    written += (
-        spark.sparkContext.parallelize(to_do, len(to_do)).flatMap(partial(_write_task, lake.where, batch)).collect()
-    )
-    totals = totals_of(written, folder_of, TABLES)
+    written += _write_tables(spark, partial(_write_task, lake.where, batch), sources.tasks(folders))
+    totals = totals_of(written, folder_of, tables.LAKE_SCHEMAS)
     entries = []
     for run, (_, reason) in described.items():
         totals[run]["rejects"] += reason is not None
         entries.append(Entry(run, of_this_version(digests[run]), dict(totals[run]), reason or ""))
     written += write_file(lake.where, VERDICTS, batch, verdict_rows(judged))
     lake.commit(batch, [*tables.LAKE_SCHEMAS, VERDICTS], entries, [one.file for one in written])
+
+
+def _write_tables(
+    spark: "SparkSession | None", write: Callable[[sources.Task], list[Written]], to_do: Sequence[sources.Task]
+) -> list[Written]:
+    if spark is None:
+        return [one for task in to_do for one in write(task)]
+    written: list[Written] = spark.sparkContext.parallelize(to_do, len(to_do)).flatMap(write).collect()
+    return written
 
 
 def _write_task(where: str, batch: str, task: sources.Task) -> list[Written]:

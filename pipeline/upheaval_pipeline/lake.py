@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyarrow import fs
-from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import FieldError, jsonfields
@@ -26,8 +28,6 @@ from upheaval_pipeline.lake_files import File, footer_of
 
 FORMAT: Final = 1
 COMMITS: Final = "commits"
-NO_PATTERNS: Final = {"__globPaths__": "false"}
-"""The option of Spark's by which it takes paths as they are: `[`, `{`, `*` and `?` are characters of names."""
 _COMMITTED: Final = ".json"
 _UNFINISHED: Final = ".unfinished"
 _ROWS: Final = ".parquet"
@@ -60,6 +60,19 @@ class Commit:
     def path(self, file: File) -> str:
         """Where a file lies in the lake."""
         return f"{file.table}/batch={self.batch}/{file.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file with rows that count."""
+
+    path: str
+    """In the lake."""
+    batch: str
+    runs: tuple[str, ...]
+    """Whose rows count."""
+    is_whole: bool
+    """Whether all of its rows do."""
 
 
 class Lake:
@@ -130,28 +143,36 @@ class Lake:
             self._footers[path] = footer_of(self._files, f"{self._root}/{path}", size)
         return self._footers[path]
 
-    def rows(self, spark: SparkSession, table: str, schema: str, runs: Sequence[str]) -> DataFrame:
-        """Those of some of `runs(table)`, whose files must be whole."""
+    def parts(self, table: str, runs: Sequence[str]) -> list[Part]:
+        """The files with rows of some of `runs(table)`, which must be whole."""
         batch_of = {run: self._last[table, run][0].batch for run in runs}
         commits = {commit.batch: commit for commit, _ in (self._last[table, run] for run in runs)}
-        files = [
-            (commit, file)
-            for commit in commits.values()
-            for file in commit.files
-            if file.table == table and any(batch_of.get(run) == commit.batch for run in file.rows)
-        ]
-        if not files:
-            return spark.createDataFrame([], schema)
-        reader = spark.read.schema(f"{schema}, batch string").options(**NO_PATTERNS, basePath=f"{self.where}/{table}")
-        rows = reader.parquet(*(f"{self.where}/{commit.path(file)}" for commit, file in files))
-        held = {(commit.batch, run) for commit, file in files for run in file.rows}
-        if any(run not in batch_of for _, run in held):
-            rows = rows.where(F.col("run").isin(*batch_of))
-        replaced = sorted((batch, run) for batch, run in held if batch_of.get(run, batch) != batch)
-        if replaced:
-            others = spark.createDataFrame(replaced, "batch string, run string")
-            rows = rows.join(F.broadcast(others), ["batch", "run"], "anti")
-        return rows.drop("batch")
+        parts = []
+        for commit in commits.values():
+            for file in commit.files:
+                counting = [run for run in file.rows if batch_of.get(run) == commit.batch]
+                if file.table == table and counting:
+                    is_whole = len(counting) == len(file.rows)
+                    parts.append(Part(commit.path(file), commit.batch, tuple(counting), is_whole))
+        return parts
+
+    def dataset(self, paths: Sequence[str], schema: pa.Schema) -> ds.Dataset:
+        """The rows of some of its files, for Arrow; changed bytes of a page are an `OSError` to whoever reads it."""
+        options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        files = [f"{self._root}/{path}" for path in paths]
+        form = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        return ds.dataset(files, schema=schema, format=form, filesystem=self._files)
+
+    def read(self, table: str, schema: pa.Schema, runs: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of some of `runs(table)` in this process. Raises `UsageError` for changed bytes of a page."""
+        rows: list[dict[str, Any]] = []
+        try:
+            for part in self.parts(table, runs):
+                counting = None if part.is_whole else pc.field("run").isin(part.runs)
+                rows += self.dataset([part.path], schema).to_table(filter=counting).to_pylist()
+        except OSError as error:
+            raise UsageError(f"{self.where}/{table} cannot be read: {error}") from None
+        return rows
 
     def commit(self, batch: str, tables: Iterable[str], runs: Iterable[Entry], files: Iterable[File]) -> None:
         """Let files of a batch count."""

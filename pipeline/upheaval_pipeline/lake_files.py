@@ -9,18 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
-from pyspark.sql import DataFrame
 
 from upheaval.errors import EnvironmentFault
 from upheaval_pipeline.tables import REJECT
 from upheaval_pipeline.workers import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 REJECTS: Final = "rejects"
 GROUP_BYTES: Final = 1 << 24
@@ -119,7 +121,7 @@ def totals_of(written: Iterable[Written], runs: Iterable[str], tables: Iterable[
     return totals
 
 
-def write_frame(frame: DataFrame, where: str, table: str, batch: str) -> list[Written]:
+def write_frame(frame: "DataFrame", where: str, table: str, batch: str) -> list[Written]:
     """A file for each partition of a data frame."""
     counts = frame.mapInArrow(partial(_written_rows, where, table, batch), _COUNTS).collect()
     of_file: dict[tuple[str, int, int], tuple[dict[str, int], dict[str, int]]] = {}

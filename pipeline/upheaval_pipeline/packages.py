@@ -12,9 +12,14 @@ _SUFFIXES: Final = (".json", ".py")
 def files_of_packages() -> Iterator[tuple[Path, Path]]:
     """What of them is imported or read: where each file lies, and its path below what packages are imported from."""
     for name in PACKAGES:
-        spec = find_spec(name)
-        assert spec is not None
-        assert spec.submodule_search_locations is not None
-        root = Path(next(iter(spec.submodule_search_locations)))
+        root = folder_of(name)
         for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):
             yield path, Path(name) / path.relative_to(root)
+
+
+def folder_of(package: str) -> Path:
+    """Where one of `PACKAGES` is imported from."""
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(next(iter(spec.submodule_search_locations)))

@@ -1,53 +1,29 @@
-"""SQL over a lake: its tables and views. Nothing is written, and nothing is judged here."""
+"""A lake as tables and views that queries see. Nothing is written, and nothing is judged here."""
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
-
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, SparkSession
+from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval_pipeline import campaigns
-from upheaval_pipeline.ingest import TABLES
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.engine import Answer, Engine
 from upheaval_pipeline.lake import Lake
-from upheaval_pipeline.run_tables import readable, rejects
-from upheaval_pipeline.tables import LAKE_SCHEMAS, REJECTS
-from upheaval_pipeline.verdicts import NAME as VERDICTS, ROW, verdicts_of_lake
+from upheaval_pipeline.tables import LAKE_SCHEMAS, REJECT, REJECTS, ROWS, SEEDS
+from upheaval_pipeline.verdicts import SCHEMA as VERDICTS, runs_with_verdicts
 from upheaval_pipeline.views import VIEWS
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a query gave; `is_cut` when there were more rows than wanted."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
-    is_cut: bool
+_ALL: Final = "with_rejects"
+"""What the name of a table ends in, with the rows that say why something could not be read."""
 
 
-def ask(spark: SparkSession, lake: Lake, sql: str, limit: int) -> Answer:
+def ask(engine: Engine, lake: Lake, sql: str, limit: int) -> Answer:
     """The first rows of a query. Raises `UsageError` for what is no query, and for a run with a damaged file."""
-    return ask_all(spark, lake, [sql], limit)[0]
+    return ask_all(engine, lake, [sql], limit)[0]
 
 
-def ask_all(spark: SparkSession, lake: Lake, queries: Sequence[str], limit: int) -> list[Answer]:
+def ask_all(engine: Engine, lake: Lake, queries: Sequence[str], limit: int) -> list[Answer]:
     """The first rows of each query. Raises as `ask` does."""
-    open_views(spark, lake)
-    # PySpark would print the JVM's stack of a bad query.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
-    return [_answer(spark, sql, limit) for sql in queries]
-
-
-def _answer(spark: SparkSession, sql: str, limit: int) -> Answer:
-    try:
-        # Only a query can stand there: whatever changes something is not read as one.
-        frame = spark.sql(f"SELECT * FROM (\n{sql.rstrip().rstrip(';')}\n)")
-        taken = frame.take(limit + 1)
-    except (ParseException, AnalysisException) as error:
-        raise UsageError(f"the query cannot be run: {_first_line(str(error))}") from None
-    return Answer(tuple(frame.columns), tuple(tuple(row) for row in taken[:limit]), len(taken) > limit)
+    open_views(engine, lake)
+    return [engine.answer(sql, limit) for sql in queries]
 
 
 def shown(value: object) -> str:
@@ -57,37 +33,57 @@ def shown(value: object) -> str:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def shown_tables(spark: SparkSession, lake: Lake) -> list[tuple[str, str, str]]:
+def shown_tables(engine: Engine, lake: Lake) -> list[tuple[str, str, str]]:
     """Each table and view: its name, what a row of it is, and its columns with their types."""
-    open_views(spark, lake)
-    rows = {**TABLES, VERDICTS: ROW, campaigns.NAME: campaigns.ROW, **{view.name: view.row for view in VIEWS}}
+    open_views(engine, lake)
+    rows = {**ROWS, **{view.name: view.row for view in VIEWS}}
     return [
-        (name, row, ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in spark.table(name).schema))
+        (name, row, ", ".join(f"{column} {kind}" for column, kind in engine.columns(name)))
         for name, row in rows.items()
     ]
 
 
-def open_views(spark: SparkSession, lake: Lake) -> None:
+def open_views(engine: Engine, lake: Lake) -> None:
     """Let queries see the tables of a lake and its views. Raises `UsageError` for a run with a damaged file."""
-    runs = lake.runs("runs")
-    damaged = next(filter(None, (lake.damage("runs", run) for run in runs)), "")
-    if damaged:
-        raise UsageError(damaged)
-    read = {name: lake.rows(spark, name, schema, runs) for name, schema in LAKE_SCHEMAS.items()}
-    read.pop("runs").createOrReplaceTempView("runs")
-    read[campaigns.NAME] = campaigns.seeds_of_lake(spark, lake)
+    schemas = {**LAKE_SCHEMAS, "seeds": SEEDS}
+    runs = {name: lake.runs("seeds" if name == "seeds" else "runs") for name in schemas}
+    for table in ("runs", "seeds"):
+        damaged = next(filter(None, (lake.damage(table, run) for run in runs[table])), "")
+        if damaged:
+            raise UsageError(damaged)
+    rejects = ["SELECT * FROM unreadable_runs"]
+    for name, schema in schemas.items():
+        has_rejects = REJECT in arrow_schema(schema).names
+        engine.add_table(f"{name}_{_ALL}" if has_rejects else name, lake, name, schema, runs[name])
+        if has_rejects:
+            engine.add_view(name, _readable(name, schema))
+            rejects.append(_rejects(name, schema))
     unreadable = [
-        (run, "manifest", None, None, e.unreadable) for run in runs if (e := lake.entry("runs", run)) and e.unreadable
+        (run, "manifest", None, None, e.unreadable)
+        for run in runs["runs"]
+        if (e := lake.entry("runs", run)) and e.unreadable
     ]
-    bad = [spark.createDataFrame(unreadable, REJECTS), *(rejects(rows, name) for name, rows in read.items())]
-    reduce(DataFrame.union, bad).createOrReplaceTempView("rejects")
-    for name, rows in read.items():
-        readable_rows = readable(name, rows)
-        (readable_rows if name == "recording" else readable_rows.drop("_reject")).createOrReplaceTempView(name)
-    verdicts_of_lake(spark, lake).createOrReplaceTempView(VERDICTS)
+    engine.add_rows("unreadable_runs", REJECTS, unreadable)
+    engine.add_view("rejects", " UNION ALL ".join(rejects))
+    engine.add_table("verdicts", lake, "verdicts", VERDICTS, runs_with_verdicts(lake))
     for view in VIEWS:
-        spark.sql(view.sql).createOrReplaceTempView(view.name)
+        engine.add_view(view.name, view.sql)
 
 
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0].strip()
+def _readable(name: str, schema: str) -> str:
+    """What could be read. How far frames reach is known also where they end in something that is none."""
+    if name == "recording":
+        return f"SELECT * FROM {name}_{_ALL} WHERE kind IS NOT NULL"
+    columns = ", ".join(f"`{column}`" for column in arrow_schema(schema).names if column != REJECT)
+    return f"SELECT {columns} FROM {name}_{_ALL} WHERE {REJECT} IS NULL"
+
+
+def _rejects(name: str, schema: str) -> str:
+    """The rows of a table that say why something could not be read."""
+    columns = arrow_schema(schema).names
+    member, line = (
+        column if column in columns else f"cast(NULL AS {kind}) AS {column}"
+        for column, kind in (("member", "int"), ("line", "bigint"))
+    )
+    what = f"run, '{name}' AS source, {member}, {line}, {REJECT} AS reason"
+    return f"SELECT {what} FROM {name}_{_ALL} WHERE {REJECT} IS NOT NULL"

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from upheaval.cli.report import FILE_NAME
 from upheaval.report.document import LIBRARY, document, section, shipped, table
-from upheaval_pipeline.query import Answer, shown
+from upheaval_pipeline.engine import Answer
+from upheaval_pipeline.query import shown
 from upheaval_pipeline.questions import Bars, Heat, Question, Spans, Stacks
 
 SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "lanes.js"))
@@ -24,11 +25,10 @@ _FOLDERS: Final = ("folder", "folders")
 _Row = Mapping[str, Any]
 
 
-def page(lake: str, answers: Sequence[tuple[Question, Answer]]) -> str:
-    """The whole document."""
-    parts = [
-        f'<header>\n<h1>Upheaval</h1>\n<span class="where">{escape(f"questions to the lake {lake}")}</span>\n</header>'
-    ]
+def page(lake: str, summary: Answer, answers: Sequence[tuple[Question, Answer]]) -> str:
+    """The whole document; `summary` is the answer to `SUMMARY`."""
+    where = f"lake {lake} · {_about(summary)}"
+    parts = [f'<header>\n<h1>Upheaval</h1>\n<span class="where">{escape(where)}</span>\n</header>']
     plots = {}
     for question, answer in answers:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
@@ -36,6 +36,13 @@ def page(lake: str, answers: Sequence[tuple[Question, Answer]]) -> str:
             plots[question.name] = _drawn(question.plot, rows[:LANES_MAX])
         parts.append(section(question.sentence, _answered(question, answer, rows)))
     return document("Upheaval: questions", "\n".join(parts), plots, SCRIPTS)
+
+
+def _about(summary: Answer) -> str:
+    ((runs, first, last, versions),) = summary.rows
+    days = " to ".join(dict.fromkeys(str(day)[:10] for day in (first, last) if day))
+    parts = (f"{runs} {'run' if runs == 1 else 'runs'}", days, f"upheaval {shown(versions)}" if versions else "")
+    return " · ".join(filter(None, parts))
 
 
 def _answered(question: Question, answer: Answer, rows: Sequence[_Row]) -> str:

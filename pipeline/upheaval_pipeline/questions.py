@@ -3,11 +3,12 @@
 Nothing here reads or runs anything.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_pipeline.views import NO_FAULT, PHASES
+from upheaval_pipeline.views import FAILOVER, LATENCY, NO_FAULT, NOT_VALID, PHASES, SPLIT_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,18 @@ class Question:
     sql: str
     plot: Bars | Spans | Stacks | Heat
     without: str
+    alarm: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether a row of the answer is bad news."""
 
 
 MS, SHARE, RATE = "ms", "share", "bytes a second"
 _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
 _NO_VERDICT: Final = "the lake has no runs: `upheaval ingest` judges those that it is given"
-_NOT_JUDGED: Final = f"{_NO_VERDICT}; and it has no seeds of campaigns"
+
+
+def _of_level(what: str) -> str:
+    return f"max(level) FILTER (WHERE what = '{what}')"
 
 
 def _phases(quantile: str, fraction: float) -> str:
@@ -77,6 +83,9 @@ def _phases(quantile: str, fraction: float) -> str:
             FROM failover_phases) JOIN ran USING (run) GROUP BY ALL"""
 
 
+SUMMARY: Final = """SELECT count(*) AS runs, min(created) AS first, max(created) AS last,
+    array_sort(collect_set(version)) AS versions FROM ran"""
+"""What a page of answers is about."""
 QUESTIONS: Final = (
     Question(
         "availability",
@@ -117,7 +126,7 @@ QUESTIONS: Final = (
         """SELECT c.rate, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
         r.folder, c.member, r.scenario, r.system, r.version, r.runtime, c.states, r.run
         FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY rate""",
-        Bars(("scenario", "member", *_OF), "rate", RATE),
+        Bars(("scenario", "member", "run", *_OF), "rate", RATE),
         "no member that caught up and told its position",
     ),
     Question(
@@ -137,6 +146,31 @@ QUESTIONS: Final = (
         ORDER BY lowest DESC, difference DESC, scenario""",
         Bars(("change", "scenario", "runtime"), "difference", SHARE, "lowest", "highest"),
         "no scenario or campaign that was judged on two systems or versions",
+        alarm=lambda row: row["lowest"] > 0,
+    ),
+    Question(
+        "changes",
+        "Since which commit, version or other label are more runs not valid, answers slower or failovers longer, with"
+        " an interval of 95 %?",
+        """SELECT what, label, value, coalesce(scenario, 'no scenario') AS scenario, system, runtime, first, base_runs,
+        runs, base_level, level, difference, lowest, highest,
+        CASE WHEN base_level > 0 THEN level / base_level END AS ratio
+        FROM changes ORDER BY label <> 'commit', what, lowest DESC, value""",
+        Bars(("what", "label", "value", "scenario"), "difference", "rate or ms", "lowest", "highest"),
+        f"no label whose later values are worse than the earlier ones, with at least {SPLIT_MIN} runs on each side",
+        alarm=lambda _: True,
+    ),
+    Question(
+        "trend",
+        "What share of the runs was not valid, and how long did answers and failovers take, at each commit (or version,"
+        " where runs have no commit)?",
+        f"""SELECT label, value, min(first) AS first, coalesce(scenario, 'no scenario') AS scenario, system, runtime,
+        max(runs) AS runs, {_of_level(NOT_VALID)} AS not_valid, {_of_level(LATENCY)} AS latency_ms,
+        {_of_level(FAILOVER)} AS failover_ms FROM trend
+        WHERE label = 'commit' OR (label = 'version' AND NOT EXISTS (SELECT 1 FROM labelled WHERE label = 'commit'))
+        GROUP BY label, value, scenario, system, runtime ORDER BY scenario, system, runtime, first, value""",
+        Bars(("value", "scenario", "system", "runtime"), "not_valid", SHARE),
+        _NO_VERDICT,
     ),
     Question(
         "coverage",
@@ -156,14 +190,15 @@ QUESTIONS: Final = (
         """SELECT *, runs + seeds AS together FROM signatures ORDER BY verdict = 'invalid' DESC,
         together DESC, promise, signature""",
         Bars(("promise", "signature", "verdict"), "together", "runs and seeds"),
-        "nothing that failed; " + _NOT_JUDGED,
+        "nothing that failed",
+        alarm=lambda row: row["verdict"] == "invalid",
     ),
     Question(
         "slow-elections",
         "Which ten elections were the slowest?",
         """SELECT e.length_ms, r.folder, e.member, r.scenario, r.system, r.version, r.runtime, e.states, r.run
         FROM slow_elections AS e JOIN ran AS r ON r.run = e.run ORDER BY e.length_ms DESC LIMIT 10""",
-        Bars(("scenario", "member", *_OF), "length_ms", MS),
+        Bars(("scenario", "member", "run", *_OF), "length_ms", MS),
         "no run whose members traced an election",
     ),
 )

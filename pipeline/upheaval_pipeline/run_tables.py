@@ -25,6 +25,8 @@ from upheaval.records import (
 )
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.spark_rows import rows_of
+from upheaval_pipeline.verify import why_unreadable
 
 RUNS_OF_A_JOB: Final = 200
 """So many are read at once: what comes back of them is in this process at one time."""
@@ -77,21 +79,12 @@ def _of_folder(folder: Path) -> Run:
 @contextmanager
 def of_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> Iterator[RunTables]:
     """Of runs whose files are whole."""
-    rows = {row.run: row for row in lake.rows(spark, "runs", tables.RUNS, runs).collect()}
+    rows = {row.run: row for row in rows_of(spark, lake, "runs", tables.RUNS, runs).collect()}
     known = {run: _of_row(lake.where, run, rows[run]) for run in runs}
     names = (source.name() for source in sources.SOURCES)
-    read = {name: lake.rows(spark, name, tables.LAKE_SCHEMAS[name], runs) for name in names}
+    read = {name: rows_of(spark, lake, name, tables.LAKE_SCHEMAS[name], runs) for name in names}
     with _by_place(spark, known, read) as read_tables:
         yield read_tables
-
-
-def why_unreadable(lake: Lake, run: str) -> UsageError | None:
-    """Why a run of a lake cannot be read, if it cannot. Raises `UsageError` when it is not there."""
-    entry = lake.entry("runs", run)
-    if entry is None:
-        raise UsageError(f"{lake.where} has no run {run!r}")
-    reason = lake.damage("runs", run) or entry.unreadable
-    return UsageError(reason) if reason else None
 
 
 def each_of_lake(

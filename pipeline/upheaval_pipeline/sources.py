@@ -16,12 +16,12 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
 from upheaval_pipeline import tables
+from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.pieces import PIECE_MIN, Piece, pieces
 from upheaval_pipeline.recorded import missing_log_row, recording_batches
 from upheaval_pipeline.tables import Row
@@ -73,11 +73,11 @@ def _together(parts: Sequence[Part]) -> Iterator[Parts]:
 class _Reader(DataSourceReader):
     """Reads parts as record batches; what differs is how a run is cut into parts and how a part is read."""
 
-    def __init__(self, source: "RunSource", schema: StructType) -> None:
+    def __init__(self, source: "RunSource") -> None:
         self.folders = source.folders()
         self.piece = int(source.options["piece"]) if "piece" in source.options else None
         self.is_by_place = source.options.get(BY) == PLACE
-        self.schema = schema
+        self.columns = source.columns
 
     def partitions(self) -> Sequence[InputPartition]:
         parts = [
@@ -89,7 +89,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         settle()
-        schema = to_arrow_schema(self.schema)
+        schema = arrow_schema(self.columns)
         for part in cast(Parts, partition).parts:
             yield from self.batches(part, schema) if part.row is None else tables.batches([part.row], schema)
 
@@ -187,8 +187,9 @@ class RunSource(DataSource):
         return self.columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads the files, in Spark's tasks."""
-        return self.reader_class(self, schema)
+        """What reads the files, in Spark's tasks; the columns are always all of the source's."""
+        del schema
+        return self.reader_class(self)
 
     def folders(self) -> list[Path]:
         """The run folders that the options name."""
@@ -263,7 +264,7 @@ def tasks(folders: Sequence[Path]) -> list[Task]:
     """What the tables of some run folders are read in, each in the order of the runs."""
     table_tasks = []
     for source in SOURCES:
-        reader = source(_options(folders)).reader(StructType.fromDDL(source.columns))
+        reader = source.reader_class(source(_options(folders)))
         table_tasks += [Task(source.name(), reader, partition) for partition in reader.partitions()]
     return table_tasks
 

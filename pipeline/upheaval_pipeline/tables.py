@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from upheaval.campaign.seed import Fate
 from upheaval.errors import HarnessError
 from upheaval.records import (
     TRACE_START,
@@ -58,12 +59,35 @@ RECORDING = (
 )
 RUNS = (
     "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
-    "created string, host string, converged boolean, manifest string, controls string, scenario string"
+    "created string, host string, converged boolean, manifest string, controls string, scenario string, "
+    "labels map<string, string>, ingested string, ingested_by string"
 )
 REJECTS = "run string, source string, member int, line long, reason string"
+_COUNTS: Final = f"map<string, struct<{', '.join(f'{fate.value}: bigint' for fate in Fate)}>>"
+SEED_LINE: Final = (
+    "seed bigint, runtime string, system string, version string, service string, members int, sync_level int, "
+    "verdict string, promise string, detail string, findings array<string>, inconclusive boolean, "
+    "processor_seconds double, operations bigint, elections bigint, snapshots bigint, endings bigint, "
+    f"faults array<string>, fault_counts {_COUNTS}, moves map<string, bigint>, folder string"
+)
+"""What a line of a campaign has, of simulated seeds or of live ones."""
+SEEDS: Final = f"run string, {SEED_LINE}, seconds double, schedule string, smallest string, _reject string"
 LAKE_SCHEMAS = {"runs": RUNS, "history": HISTORY, "faults": FAULTS, "trace": TRACE, "recording": RECORDING}
 """Of the tables of a lake that runs are written to. Extents of recordings keep what ended them in `_reject`."""
 
+ROWS: Final = {
+    "runs": "a run: its manifest, the commands of operators as JSON text, its labels; when and by which version it was "
+    "ingested",
+    "history": "an operation: what was asked, when, and what came of it",
+    "faults": "a fault or what else was done to the cluster, with its evidence",
+    "trace": "an event of a member; `fields` is JSON text",
+    "recording": "a frame of a member's log; `fields` is JSON text",
+    "rejects": "a line or file that could not be read",
+    "verdicts": "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why "
+    "the run cannot be judged",
+    "seeds": "a seed of a campaign: what was drawn, what came of it, and the schedules that are kept of it",
+}
+"""What a row of each table is that queries see."""
 BATCH: Final = 4096
 _CANONICAL: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 _INT64 = 1 << 63

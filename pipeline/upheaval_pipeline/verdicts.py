@@ -10,15 +10,13 @@ from dataclasses import asdict
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from upheaval.checkers.own.causes import Explanation, parse_explanation
 from upheaval.checkers.promises import Promise, promise_of
 from upheaval.checkers.signature import Signature, parse_signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.errors import UsageError
+from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
 from upheaval_pipeline.lake_files import write_file
 from upheaval_pipeline.tables import batches
@@ -26,13 +24,9 @@ from upheaval_pipeline.version import digest_in, of_this_version
 from upheaval_pipeline.whole import Judged
 
 NAME: Final = "verdicts"
-ROW: Final = (
-    "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why the run "
-    "cannot be judged"
-)
 UNREADABLE: Final = "unreadable"
 """The verdict on a run that cannot be judged."""
-_SCHEMA: Final = (
+SCHEMA: Final = (
     "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
     "late_ms long, members array<int>, position long, operation long, explanation string, "
     "signature string, known_issue int, is_gap boolean"
@@ -40,9 +34,9 @@ _SCHEMA: Final = (
 
 
 def verdict_rows(judged: Mapping[str, Judged]) -> Iterator[pa.RecordBatch]:
-    """The rows of runs, as the table has them. A Spark session must be there."""
+    """The rows of runs, as the table has them."""
     rows = (row for run, one in judged.items() for row in _rows(run, one))
-    return batches(rows, to_arrow_schema(StructType.fromDDL(_SCHEMA)))
+    return batches(rows, arrow_schema(SCHEMA))
 
 
 def write_verdicts(lake: Lake, judged: Mapping[str, Judged]) -> None:
@@ -58,20 +52,17 @@ def write_verdicts(lake: Lake, judged: Mapping[str, Judged]) -> None:
         Lake(lake.where).commit(batch, [NAME], entries, [one.file for one in written])
 
 
-def verdicts_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
-    """Those that count; of damaged verdicts none does."""
-    runs = [run for run in lake.runs(NAME) if _counts(lake, run)]
-    return lake.rows(spark, NAME, _SCHEMA, runs)
+def runs_with_verdicts(lake: Lake) -> list[str]:
+    """The runs whose verdicts count; of damaged verdicts none does."""
+    return [run for run in lake.runs(NAME) if _counts(lake, run)]
 
 
-def judged_by_this_version(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
+def judged_by_this_version(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
     """What this version of Upheaval found about runs, as far as it has judged them."""
     known = [run for run in runs if _counts(lake, run) and _is_of_this_version(lake, run)]
-    if not known:
-        return {}
-    of_run: dict[str, list[Any]] = {}
-    for row in lake.rows(spark, NAME, _SCHEMA, known).collect():
-        of_run.setdefault(row.run, []).append(row)
+    of_run: dict[str, list[dict[str, Any]]] = {}
+    for row in lake.read(NAME, arrow_schema(SCHEMA), known):
+        of_run.setdefault(row["run"], []).append(row)
     return {run: _judged(rows) for run, rows in of_run.items()}
 
 
@@ -104,31 +95,31 @@ def _as_json(value: Explanation | Signature | None) -> str | None:
     return None if value is None else json.dumps(asdict(value))
 
 
-def _judged(rows: Iterable[Any]) -> Judged:
+def _judged(rows: Iterable[dict[str, Any]]) -> Judged:
     findings: list[Finding] = []
     not_checked: list[NotApplicable] = []
     folder = ""
-    for row in sorted(rows, key=lambda row: row.number):
-        if row.verdict == UNREADABLE:
-            return UsageError(row.detail)
-        folder = row.folder
-        if row.verdict is None:
-            not_checked.append(NotApplicable(Promise(row.promise), row.detail, bool(row.is_gap)))
+    for row in sorted(rows, key=lambda row: row["number"]):
+        if row["verdict"] == UNREADABLE:
+            return UsageError(row["detail"])
+        folder = row["folder"]
+        if row["verdict"] is None:
+            not_checked.append(NotApplicable(Promise(row["promise"]), row["detail"], bool(row["is_gap"])))
         else:
             findings.append(_finding(row))
     return Report(folder, tuple(findings), tuple(not_checked))
 
 
-def _finding(row: Any) -> Finding:
+def _finding(row: dict[str, Any]) -> Finding:
     return Finding(
-        promise_of(row.promise),
-        Verdict.named(row.verdict),
-        row.detail,
-        tuple(row.members),
-        row.position,
-        row.operation,
-        row.late_ms,
-        None if row.explanation is None else parse_explanation(json.loads(row.explanation)),
-        None if row.signature is None else parse_signature(json.loads(row.signature)),
-        row.known_issue,
+        promise_of(row["promise"]),
+        Verdict.named(row["verdict"]),
+        row["detail"],
+        tuple(row["members"]),
+        row["position"],
+        row["operation"],
+        row["late_ms"],
+        None if row["explanation"] is None else parse_explanation(json.loads(row["explanation"])),
+        None if row["signature"] is None else parse_signature(json.loads(row["signature"])),
+        row["known_issue"],
     )

@@ -1,16 +1,27 @@
 """Which code reads and judges runs. Knows nothing of what it does."""
 
 import hashlib
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Final
 
-from upheaval_pipeline.packages import files_of_packages
+from upheaval_pipeline.packages import PACKAGES, folder_of
+
+ROOTS: Final = ("upheaval.checkers.judge", "upheaval_pipeline.sources")
+"""What judges a run, and what reads the rows of one: what they import counts, and nothing else."""
+_IMPORT: Final = re.compile(
+    r"^[ \t]*(?:from (?P<package>upheaval[\w.]*) import (?P<names>\([^)]*\)|[^\n]*)|import (?P<module>upheaval[\w.]*))",
+    re.M,
+)
 
 
 @cache
 def version() -> str:
     """A digest of all that reads runs and judges them: other code makes other rows, or verdicts, of the same runs."""
     whole = hashlib.sha256()
-    for path, _ in files_of_packages():
+    for path in files_of_version():
         whole.update(path.read_bytes() + b"\0")
     return whole.hexdigest()
 
@@ -23,3 +34,40 @@ def of_this_version(digest: str) -> str:
 def digest_in(contents: str) -> str:
     """The digest of the files alone."""
     return contents.partition(" ")[0]
+
+
+def files_of_version() -> list[Path]:
+    """The modules of ours that `ROOTS` import, wherever in them, and what lies beside them as JSON."""
+    modules = _imported(ROOTS)
+    folders = {path.parent for path in modules}
+    return sorted({*modules, *(path for folder in folders for path in folder.glob("*.json"))})
+
+
+def _imported(roots: Sequence[str]) -> set[Path]:
+    files: dict[str, Path] = {}
+    to_do = list(roots)
+    while to_do:
+        name = to_do.pop()
+        path = None if name in files else _file_of(name)
+        if path is not None:
+            files[name] = path
+            to_do += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"))]
+    return set(files.values())
+
+
+def _imports(text: str) -> Iterator[str]:
+    """Whatever may be a module: names that are none have no file."""
+    for match in _IMPORT.finditer(text):
+        package = match["package"] or match["module"]
+        yield package
+        for name in re.findall(r"\w+", match["names"] or ""):
+            yield f"{package}.{name}"
+
+
+def _file_of(module: str) -> Path | None:
+    package, *parts = module.split(".")
+    if package not in PACKAGES:
+        return None
+    path = folder_of(package).joinpath(*parts)
+    files = (path / "__init__.py", path.with_suffix(".py"))
+    return next((file for file in files if file.is_file()), None)

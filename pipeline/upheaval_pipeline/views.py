@@ -5,7 +5,6 @@ from typing import Final
 
 from upheaval.report import CATCHING_UP, GAP_NS
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_pipeline.verdicts import NAME as VERDICTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ _OF_JUDGED: Final = """SELECT r.scenario, r.system, r.version, r.runtime, count(
 """Unreadable runs say nothing of the system."""
 _OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, count(*) AS runs,
     count_if(verdict <> 'valid') AS not_valid FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
-_PROVED: Final = "map_keys(map_filter(fault_counts, (kind, fates) -> fates.proved > 0))"
+_PROVED: Final = "transform(filter(map_entries(fault_counts), fault -> fault.value.proved > 0), fault -> fault.key)"
 """The kinds of faults of which a seed proved one."""
 NO_FAULT: Final = "none"
 _STATES_OF: Final = {
@@ -58,16 +57,34 @@ def _within(states: tuple[str, ...] | None) -> str:
     return f"coalesce(sum({inside}) FILTER (WHERE e.state {where}), 0)"
 
 
+NOT_VALID, LATENCY, FAILOVER = "not valid", "latency without faults, ms", "failover, ms"
+"""What is compared between runs."""
+SPLIT_MIN: Final = 3
+"""So many runs are on each side of a split: fewer say little, and have no spread."""
+SLOWER_MIN: Final = 0.1
+"""A time that is longer by less is no regression, however sure that is."""
+
+
+def _level_bound(sign: str, prefix: str) -> str:
+    """A bound of the mean level of runs in SQL: of a rate after Wilson, of a time by its standard error."""
+    total, runs, squares, level = (f"{prefix}{name}" for name in ("total", "runs", "squares", "level"))
+    error = f"sqrt(greatest(0D, {squares} - {total} * {level}) / ({runs} - 1) / {runs})"
+    return f"CASE WHEN what = '{NOT_VALID}' THEN {_bound(sign, total, runs)} ELSE {level} {sign} {_Z} * {error} END"
+
+
 _LOW, _HIGH = (_bound(sign, "not_valid", "runs") for sign in "-+")
 
 VIEWS: Final = (
     View(
         "ran",
-        "a run: when and where it ran, and what",
-        """SELECT run, created, host, runtime, get_json_object(manifest, '$.system') AS system,
-        get_json_object(manifest, '$.version') AS version, members,
+        "a run: when and where it ran, and what; a simulated one has time and version of its ingest",
+        """SELECT run, coalesce(nullif(created, ''), ingested) AS created, host, runtime,
+        get_json_object(manifest, '$.system') AS system,
+        coalesce(nullif(get_json_object(manifest, '$.version'), ''), ingested_by, '') AS version, members,
         get_json_object(manifest, '$.components') AS components, sync_level,
-        get_json_object(manifest, '$.service') AS service, seed, converged, scenario, folder FROM runs""",
+        get_json_object(manifest, '$.service') AS service,
+        nullif(get_json_object(manifest, '$.source_digest'), '') AS service_digest, seed, converged, scenario, folder,
+        labels FROM runs""",
     ),
     View(
         "answers",
@@ -208,9 +225,9 @@ VIEWS: Final = (
     View(
         "judged",
         "a run that was judged as it is in the lake: its verdict, and the promises that are not valid",
-        f"""SELECT v.run, min(v.run_verdict) AS verdict,
+        """SELECT v.run, min(v.run_verdict) AS verdict,
         array_sort(collect_set(v.promise) FILTER (WHERE v.verdict <> 'valid')) AS broken
-        FROM {VERDICTS} AS v GROUP BY v.run""",
+        FROM verdicts AS v GROUP BY v.run""",
     ),
     View(
         "failures",
@@ -224,12 +241,13 @@ VIEWS: Final = (
         "a promise that was not valid and what was found, numbers apart: in how many runs and seeds, the first and the"
         " last run, and three of them by their folders",
         """SELECT promise, verdict, signature, count(DISTINCT run) AS runs, count(DISTINCT seed) AS seeds,
-        min(created) AS first, max(created) AS last, slice(array_sort(collect_set(folder)), 1, 3) AS folders
+        min(created) AS first, max(created) AS last, array_sort(collect_set(commit)) AS commits,
+        slice(array_sort(collect_set(folder)), 1, 3) AS folders
         FROM (SELECT v.promise, v.verdict, regexp_replace(v.detail, '[0-9]+', '#') AS signature, v.run,
-            NULL AS seed, r.created, r.folder FROM verdicts AS v JOIN ran AS r ON r.run = v.run
-            WHERE v.verdict <> 'valid'
+            NULL AS seed, r.created, r.labels['commit'] AS commit, r.folder
+            FROM verdicts AS v JOIN ran AS r ON r.run = v.run WHERE v.verdict <> 'valid'
             UNION ALL SELECT promise, verdict, regexp_replace(detail, '[0-9]+', '#'), NULL, struct(run, seed), NULL,
-            nullif(folder, '') FROM seeds WHERE verdict <> 'valid') GROUP BY promise, verdict, signature""",
+            NULL, nullif(folder, '') FROM seeds WHERE verdict <> 'valid') GROUP BY promise, verdict, signature""",
     ),
     View(
         "flakes",
@@ -243,7 +261,7 @@ VIEWS: Final = (
         "a verdict on seeds of campaigns: of how many, their operations and faults that were proved, three of them",
         """SELECT system, version, runtime, verdict, promise, count(*) AS seeds,
         count_if(inconclusive) AS inconclusive, sum(operations) AS operations, sum(seconds) AS seconds,
-        sum(aggregate(map_values(fault_counts), 0L, (sum, each) -> sum + each.proved)) AS proved_faults,
+        sum(aggregate(map_values(fault_counts), 0L, (total, fates) -> total + fates.proved)) AS proved_faults,
         slice(array_sort(collect_list(seed)), 1, 3) AS examples
         FROM seeds GROUP BY system, version, runtime, verdict, promise""",
     ),
@@ -259,8 +277,8 @@ VIEWS: Final = (
         "a move between states of elections, and a kind of fault: in how many seeds both were seen, how often the move",
         f"""SELECT system, version, split_part(move, '>', 1) AS from_state, split_part(move, '>', 2) AS to_state, fault,
         count(*) AS seeds, sum(moved) AS moves
-        FROM (SELECT system, version, explode(moves) AS (move, moved), fault_counts FROM seeds)
-        LATERAL VIEW explode({_PROVED}) AS fault
+        FROM (SELECT system, version, entry.key AS move, entry.value AS moved, explode({_PROVED}) AS fault
+            FROM (SELECT system, version, explode(map_entries(moves)) AS entry, fault_counts FROM seeds))
         GROUP BY system, version, move, fault""",
     ),
     View(
@@ -295,5 +313,63 @@ VIEWS: Final = (
         b.rate - a.rate + sqrt(pow(b.highest - b.rate, 2) + pow(a.rate - a.lowest, 2)) AS highest
         FROM tried AS a JOIN tried AS b ON a.scenario = b.scenario AND a.runtime = b.runtime
             AND (a.system <> b.system OR a.version <> b.version)""",
+    ),
+    View(
+        "labelled",
+        "a run and one of its labels; `version` and `service` (the digest of its code) are among them",
+        """SELECT run, created, scenario, system, runtime, entry.key AS label, entry.value AS value
+        FROM (SELECT *, explode(map_entries(labels)) AS entry FROM ran)
+        UNION ALL SELECT run, created, scenario, system, runtime, 'version', version FROM ran
+        UNION ALL SELECT run, created, scenario, system, runtime, 'service', service_digest FROM ran
+            WHERE service_digest IS NOT NULL""",
+    ),
+    View(
+        "levels",
+        f"a run and what is compared between runs: whether it is not valid (`{NOT_VALID}`, 0 or 1), or the median of a"
+        " time in ms",
+        f"""SELECT run, '{NOT_VALID}' AS what, CASE WHEN verdict = 'valid' THEN 0D ELSE 1D END AS level FROM judged
+            WHERE verdict <> 'unreadable'
+        UNION ALL SELECT run, '{LATENCY}', percentile(latency_ms, 0.5) FROM answers
+            WHERE NOT is_under_fault GROUP BY run
+        UNION ALL SELECT run, '{FAILOVER}', percentile(until_answer_ms, 0.5) FROM failovers
+            WHERE until_answer_ms IS NOT NULL GROUP BY run""",
+    ),
+    View(
+        "trend",
+        "a value of a label, such as a commit: the mean level of its runs of a scenario, how many, and when they were",
+        """SELECT b.label, b.value, b.scenario, b.system, b.runtime, l.what, min(b.created) AS first,
+        max(b.created) AS last, count(*) AS runs, avg(l.level) AS level, sum(l.level) AS total,
+        sum(l.level * l.level) AS squares
+        FROM labelled AS b JOIN levels AS l ON l.run = b.run GROUP BY ALL""",
+    ),
+    View(
+        "splits",
+        "a value of a label that is not the first: the runs before it was first seen, and those since; how much higher"
+        " the level is, and its interval of 95 % (Newcombe for rates, of means for times)",
+        f"""SELECT label, value, scenario, system, runtime, what, first, base_runs, runs, base_level, level,
+        level - base_level AS difference,
+        level - base_level - sqrt(pow(level - lowest, 2) + pow(base_highest - base_level, 2)) AS lowest,
+        level - base_level + sqrt(pow(highest - level, 2) + pow(base_level - base_lowest, 2)) AS highest
+        FROM (SELECT *, {_level_bound("-", "")} AS lowest, {_level_bound("+", "")} AS highest,
+            {_level_bound("-", "base_")} AS base_lowest, {_level_bound("+", "base_")} AS base_highest
+            FROM (SELECT *, total / runs AS level, base_total / base_runs AS base_level
+                FROM (SELECT label, value, scenario, system, runtime, what, first,
+                    sum(runs) OVER since AS runs, sum(total) OVER since AS total, sum(squares) OVER since AS squares,
+                    sum(runs) OVER before AS base_runs, sum(total) OVER before AS base_total,
+                    sum(squares) OVER before AS base_squares
+                    FROM trend
+                    WINDOW before AS (PARTITION BY label, scenario, system, runtime, what ORDER BY first, value
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+                    since AS (PARTITION BY label, scenario, system, runtime, what ORDER BY first, value
+                        ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING))
+                WHERE base_runs >= {SPLIT_MIN} AND runs >= {SPLIT_MIN}))""",
+    ),
+    View(
+        "changes",
+        "what became worse, and since which value of a label: of its splits the one with the highest `lowest`, which is"
+        f" above 0, for times above {SLOWER_MIN:.0%} of the level before",
+        f"""SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY label, scenario, system, runtime, what
+                ORDER BY lowest DESC, first) AS place FROM splits)
+        WHERE place = 1 AND lowest > CASE WHEN what = '{NOT_VALID}' THEN 0D ELSE base_level * {SLOWER_MIN}D END""",
     ),
 )

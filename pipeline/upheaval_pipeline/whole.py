@@ -9,15 +9,16 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeVar
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder
 from upheaval_pipeline.workers import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TASKS_OF_A_CORE: Final = 8
 """A task costs about 30 ms whatever it does; more of them share the work more evenly."""
@@ -26,12 +27,12 @@ Judged = Report | UsageError
 """A report, or why there is none: a run that cannot be read keeps no other from being judged."""
 
 
-def judge_each(spark: SparkSession, folders: Sequence[Path]) -> list[Judged]:
-    """The reports of runs, in their order.
+def judge_each(spark: "SparkSession | None", folders: Sequence[Path]) -> list[Judged]:
+    """The reports of runs, in their order; without Spark they are judged one after the other in this process.
 
     Code that people wrote about their own services is on this machine alone, so runs that need it are judged here.
     """
-    is_here = spark.sparkContext.master.startswith("local")
+    is_here = spark is None or spark.sparkContext.master.startswith("local")
     own = [] if is_here else [folder for folder in folders if _needs_own_code(folder)]
     shared = [folder for folder in folders if folder not in own]
     reports = dict(zip(shared, in_tasks(spark, _judged, [folder.absolute() for folder in shared]), strict=True))
@@ -58,8 +59,10 @@ def _named(folder: str, judged: Judged) -> Judged:
     return replace(judged, run=folder) if isinstance(judged, Report) else judged
 
 
-def in_tasks(spark: SparkSession, work: Callable[[str], T], folders: Sequence[Path]) -> list[T]:
+def in_tasks(spark: "SparkSession | None", work: Callable[[str], T], folders: Sequence[Path]) -> list[T]:
     """The results of `work`, in the order of the folders; the largest are begun first, small ones share tasks."""
+    if spark is None:
+        return [work(str(folder)) for folder in folders]
     context = spark.sparkContext
     shares = _shares([_bytes_of_lines(folder) for folder in folders], TASKS_OF_A_CORE * context.defaultParallelism)
     if not shares:

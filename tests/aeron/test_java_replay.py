@@ -1,6 +1,6 @@
 """Services in Java read the log of a run again: wrong ones are named without a model, right ones are not accused.
 
-One simulated cluster leaves the log for all of them: it runs `accounts.py`, whose log is that of `kinds.Accounts`.
+One simulated cluster leaves the log for all of them: it runs `accounts_twin.py`, whose log is that of `kinds.Accounts`.
 """
 
 import shutil
@@ -16,10 +16,11 @@ from aeron_jar import jar
 from support.own_services import importable
 from upheaval import Cluster, NotSent, OutcomeUnknown
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.own.java_service import JavaReplay, replay_java
+from upheaval.checkers.own.java_service import JavaReplay, java_egress, replay_java
+from upheaval.checkers.own.news import Heard, check_news
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Verdict
-from upheaval.records import RunFolder, code_digest
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import RunFolder, Stray, code_digest
 
 SERVICES: Final = Path(__file__).parents[1] / "support" / "java_services"
 REQUESTS: Final = 120
@@ -53,7 +54,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = tmp_path_factory.mktemp("accounts") / "run"
     with (
         importable(SERVICES),
-        Cluster("accounts:Accounts", SERVICES, runtime="simulated", seed=3, folder=folder) as cluster,
+        Cluster("accounts_twin:Accounts", SERVICES, runtime="simulated", seed=3, folder=folder) as cluster,
     ):
         clients = [cluster.client(), cluster.client()]
         for number in range(REQUESTS):
@@ -134,6 +135,69 @@ def test_snapshots_of_members_are_compared_with_the_replay(recorded: RunFolder, 
     finding = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.VALID, finding.detail
     assert "states are those of a replay, and copies from 9 snapshots do as it does" in finding.detail
+
+
+def test_a_service_that_copies_cannot_drive_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
+    name_service(recorded, "NeedsModule", classes)
+    finding = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.VALID, finding.detail
+    for text in ("a member of Aeron alone does the same from the last snapshot", "no consensus module"):
+        assert text in finding.detail
+
+
+def test_a_state_that_is_not_loaded_is_named_by_aeron_itself(recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, "NeedsModule$NotLoaded", classes)
+    assert replay.difference is not None, replay.why_not
+    assert replay.difference.position > 0
+    for text in ("a member of Aeron alone that begins with the last snapshot sends '", "asked again", _FORGETS):
+        assert text in replay.difference.text
+
+
+def test_news_of_a_java_service_are_those_of_the_log(recorded: RunFolder, classes: Path) -> None:
+    """A session that heard all, then one in another order, once more, something else; last, code that does not run."""
+    name_service(recorded, "News", classes)
+    manifest = recorded.read_manifest()
+    sent = java_egress(recorded, manifest, 0, ALL)
+    session, texts = max(sent.as_follower.items(), key=lambda each: len(each[1]))
+    news = [text for text, _ in texts if text.startswith("news of ")]
+    assert len(news) > REQUESTS // 2
+
+    def judged(*heard: str) -> Finding | str:
+        strays = [Stray(session, number, text=text) for number, text in enumerate(heard)]
+        return check_news(recorded, manifest, Heard((), strays), 0, ALL, has_faults=True)
+
+    right = judged(*news)
+    assert isinstance(right, Finding), right
+    assert (right.verdict, right.promise) == (Verdict.VALID, Promise.ANSWERED_ONCE)
+    wrong = {
+        (news[1], news[0]): "and a replay sends it at position ",
+        (*news, news[-1]): "heard 'news of ",
+        ("news of 7: nothing",): "which a replay of the log does not send to it",
+    }
+    for heard, says in wrong.items():
+        finding = judged(*heard)
+        assert isinstance(finding, Finding), finding
+        assert (finding.verdict, finding.promise) == (Verdict.INVALID, Promise.ANSWERED_ONCE)
+        assert says in finding.detail
+    (classes / "classes" / "kinds" / "Other.class").write_bytes(b"")
+    changed = judged(*news)
+    (classes / "classes" / "kinds" / "Other.class").unlink()
+    assert changed == "what sessions heard is not replayed: its class path was changed since the run"
+
+
+@pytest.mark.nightly
+def test_what_members_of_aeron_do_otherwise_at_each_replay_is_not_checked(recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, "NeedsModule$RandomAnswer", classes)
+    assert replay.difference is None
+    assert "no consensus module" in replay.why_not
+    assert "two replays of the whole log by Aeron itself differ: one sends '" in replay.why_not
+
+
+@pytest.mark.nightly
+def test_a_service_that_raises_in_copies_alone_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, "NeedsModule$AtRequests", classes)
+    assert (replay.why_not, replay.difference) == ("", None)
+    assert replay.by_aeron.endswith("which no member did")
 
 
 @pytest.mark.heavy

@@ -12,8 +12,8 @@ from support.judged_runs import Build, JudgedRun, judged_together
 from support.spark_settings import FOR_SMALL_TABLES
 from upheaval_pipeline.session import session
 
-# Compiling well takes longer than these tables.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# Compiling well takes longer than these tables, and a collector with threads of its own takes turns from the judge.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")

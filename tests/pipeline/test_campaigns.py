@@ -30,28 +30,28 @@ def lake(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> str:
 
 def test_outcomes_are_counted_with_what_was_proved(lake: str, spark: Any) -> None:
     sql = "SELECT version, verdict, promise, seeds, operations, seconds, proved_faults FROM seed_outcomes ORDER BY 1, 2"
-    assert asked(spark, lake, sql, 9).rows == (
+    assert asked(lake, sql, 9).rows == (
         ("1", "invalid", "votes-kept", 48, 48 * 600, 48 * 70.5, 48 * 3),
         ("1", "valid", "", 32, 32 * 600, 32 * 70.5, 32 * 3),
         ("2", "invalid", "votes-kept", 56, 56 * 600, 56 * 70.5, 56 * 3),
         ("2", "valid", "", 14, 14 * 600, 14 * 70.5, 14 * 3),
     )
-    assert asked(spark, lake, "SELECT seed, smallest FROM seeds WHERE smallest IS NOT NULL", 9).rows == (
+    assert asked(lake, "SELECT seed, smallest FROM seeds WHERE smallest IS NOT NULL", 9).rows == (
         (69, "title The smallest\n"),
     )
 
 
 def test_what_got_worse_comes_with_newcombes_interval(lake: str, spark: Any) -> None:
     sql = "SELECT base_version, version, base_runs, runs, difference, lowest, highest FROM regressions WHERE lowest > 0"
-    ((base, version, base_runs, runs, *interval),) = asked(spark, lake, sql, 9).rows
+    ((base, version, base_runs, runs, *interval),) = asked(lake, sql, 9).rows
     assert (base, version, base_runs, runs) == ("1", "2", 80, 70)
     assert interval == [pytest.approx(0.2), pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4)]
-    assert len(asked(spark, lake, "SELECT * FROM regressions", 9).rows) == 2
+    assert len(asked(lake, "SELECT * FROM regressions", 9).rows) == 2
 
 
 def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str, spark: Any) -> None:
     sql = "SELECT from_state, to_state, fault, sum(seeds), sum(moves) FROM coverage GROUP BY ALL"
-    assert asked(spark, lake, sql, 9).rows == (("CANVASS", "NOMINATE", "kill-leader", 150, 750),)
+    assert asked(lake, sql, 9).rows == (("CANVASS", "NOMINATE", "kill-leader", 150, 750),)
 
 
 def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ_are_flakes(
@@ -67,12 +67,12 @@ def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ
         stream.write(json.dumps(line(8, "1")) + "\nnothing\n" + '{"seed":9}\n')
     (counts,) = ingest_campaigns(spark, [file], lake).values()
     assert counts == {"seeds": 2, "rejects": 2}
-    assert asked(spark, lake, "SELECT seed FROM seeds ORDER BY 1", 9).rows == ((7,), (8,))
-    reasons = [reason for (reason,) in asked(spark, lake, "SELECT reason FROM rejects ORDER BY 1", 9).rows]
+    assert asked(lake, "SELECT seed FROM seeds ORDER BY 1", 9).rows == ((7,), (8,))
+    reasons = [reason for (reason,) in asked(lake, "SELECT reason FROM rejects ORDER BY 1", 9).rows]
     assert reasons == [f"{file}: no seed: no `seed` or `verdict`", f"{file}: no seed: nothing"]
     again = written(tmp_path / "again", [line(7, "1", Verdict.INVALID)])
     ingest_campaigns(spark, [again], lake)
-    flakes = asked(spark, lake, "SELECT seed, runs, not_valid, rate, verdicts FROM seed_flakes", 9).rows
+    flakes = asked(lake, "SELECT seed, runs, not_valid, rate, verdicts FROM seed_flakes", 9).rows
     assert flakes == ((7, 2, 1, 0.5, ["invalid", "valid"]),)
     with pytest.raises(UsageError, match="are the same campaign"):
         ingest_campaigns(spark, [file, written(tmp_path / "copy", [line(7, "1")])], lake)
@@ -84,11 +84,11 @@ def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path
     outcome = LiveOutcome(3, Report("", ()), 12.5, 99, {"pause": Counter({Fate.PLANNED: 1, Fate.PROVED: 1})})
     ingest_campaigns(spark, [written(tmp_path / "live", [campaign.line(outcome)])], lake)
     sql = "SELECT seed, runtime, system, verdict, seconds, operations, fault_counts['pause'].proved FROM seeds"
-    assert asked(spark, lake, sql, 9).rows == ((3, "process", "upheaval", "unknown", 12.5, 99, 1),)
+    assert asked(lake, sql, 9).rows == ((3, "process", "upheaval", "unknown", 12.5, 99, 1),)
     (file,) = table_files(tmp_path / "lake", "seeds")
     file.write_bytes(b"")
     with pytest.raises(UsageError, match=file.name):
-        asked(spark, lake, "SELECT * FROM seeds", 9)
+        asked(lake, "SELECT * FROM seeds", 9)
 
 
 def test_a_file_without_a_line_is_no_campaign(tmp_path: Path, spark: Any) -> None:

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from support.built_runs import good_run
-from support.lakes import asked, table_files
+from support.lakes import asked, judged_in_lake, table_files
 from upheaval.checkers.judge import verify_run
 from upheaval.errors import UsageError
 from upheaval_pipeline import sources
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
-from upheaval_pipeline.verify import verify_lake
 
 
 def test_a_run_is_ingested_once_however_often(tmp_path: Path, spark: Any) -> None:
@@ -28,7 +27,7 @@ def test_a_run_is_ingested_once_however_often(tmp_path: Path, spark: Any) -> Non
     assert {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()} == before
     assert first["run-1"]["history"] == len(built.operations)
     assert first["run-1"]["rejects"] == 0
-    history = asked(spark, str(lake), "SELECT DISTINCT run, id FROM history", 1000).rows
+    history = asked(str(lake), "SELECT DISTINCT run, id FROM history", 1000).rows
     assert sorted(history) == [("run-1", o.id) for o in sorted(built.operations, key=lambda o: o.id)]
 
 
@@ -47,10 +46,10 @@ def test_runs_of_one_ingest_share_files_and_are_replaced_one_by_one(tmp_path: Pa
     counts = ingest(spark, folders, lake, said.append)
     assert said == ["2 of 3 runs are in the lake as they are", "1 of 1 runs ingested"]
     sql = "SELECT run, count(*), count(DISTINCT id) FROM history GROUP BY run ORDER BY run"
-    assert asked(spark, lake, sql, 9).rows == (("run-0", 40, 40), ("run-1", 40, 40), ("run-2", 42, 42))
+    assert asked(lake, sql, 9).rows == (("run-0", 40, 40), ("run-1", 40, 40), ("run-2", 42, 42))
     assert [counts[f"run-{number}"]["history"] for number in range(3)] == [40, 40, 42]
     opened = open_lake(lake)
-    assert verify_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in folders]
+    assert judged_in_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in folders]
 
 
 def test_bad_lines_and_files_are_rejects_that_say_where(tmp_path: Path, spark: Any) -> None:
@@ -71,13 +70,13 @@ def test_bad_lines_and_files_are_rejects_that_say_where(tmp_path: Path, spark: A
     segment.write_bytes(data)
     counts = ingest(spark, [run], str(lake))["run-1"]
     assert counts["history"] == len(built.operations)
-    reasons = [reason for (reason,) in asked(spark, str(lake), "SELECT reason FROM rejects ORDER BY 1", 99).rows]
+    reasons = [reason for (reason,) in asked(str(lake), "SELECT reason FROM rejects ORDER BY 1", 99).rows]
     assert len(reasons) == counts["rejects"] == 6
     shown = "\n".join(reasons)
     assert "history.jsonl:401: not UTF-8 text" in shown
     assert "history.jsonl:402: " in shown
     assert f"trace.jsonl:{bad_line}: not a JSON object" in shown
-    assert asked(spark, str(lake), "SELECT run FROM runs", 9).rows == (("run-1",),)
+    assert asked(str(lake), "SELECT run FROM runs", 9).rows == (("run-1",),)
     assert "faults.jsonl:1: not JSON" in shown
     assert "archive.catalog" in shown
     assert "no valid frame at position 0" in shown

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from support.built_runs import good_run
-from support.lakes import as_of_another_version, asked, killed_at, killed_on_sight, table_files
+from support.lakes import as_of_another_version, asked, judged_in_lake, killed_at, killed_on_sight, table_files
 from upheaval.checkers.judge import verify_run
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.ingest import ingest
@@ -20,7 +20,6 @@ from upheaval_pipeline.lake_files import write_file
 from upheaval_pipeline.run_tables import why_unreadable
 from upheaval_pipeline.tables import LAKE_SCHEMAS, batches
 from upheaval_pipeline.verdicts import judged_by_this_version
-from upheaval_pipeline.verify import verify_lake
 
 RUNS = 2
 
@@ -35,7 +34,7 @@ def built(folder: Path, count: int) -> list[Path]:
 
 
 def operations(spark: Any, lake: str) -> dict[str, int]:
-    return dict(asked(spark, lake, "SELECT run, count(*) FROM history GROUP BY run", 99).rows)
+    return dict(asked(lake, "SELECT run, count(*) FROM history GROUP BY run", 99).rows)
 
 
 @pytest.mark.nightly
@@ -48,11 +47,11 @@ def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_p
     killed_at("lake.py", "commit", "call", words)
     assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
     opened = open_lake(lake)
-    assert verify_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in old]
+    assert judged_in_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in old]
     killed_at("lake.py", "commit", "return", words)
     assert operations(spark, lake) == {f"run-{number}": 60 for number in range(RUNS)}
     opened = open_lake(lake)
-    assert verify_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in new]
+    assert judged_in_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in new]
     said: list[str] = []
     ingest(spark, new, lake, said.append)
     assert said == [f"{RUNS} of {RUNS} runs are in the lake as they are"]
@@ -80,7 +79,7 @@ def test_the_verdicts_of_a_judge_that_is_killed_do_not_count(tmp_path: Path, spa
     opened = open_lake(lake)
     runs = opened.runs("runs")
     assert judged_by_this_version(spark, opened, runs) == {}
-    assert verify_lake(spark, opened, runs) == [verify_run(folder) for folder in folders]
+    assert judged_in_lake(spark, opened, runs) == [verify_run(folder) for folder in folders]
     assert judged_by_this_version(spark, open_lake(lake), runs).keys() == set(runs)
 
 
@@ -122,7 +121,7 @@ def test_a_file_that_is_not_as_it_was_written_is_named(
         assert str(file) in str(why_unreadable(opened, "run-0"))
         assert why_unreadable(opened, "run-1") is None
         with pytest.raises(UsageError, match=file.name):
-            asked(spark, str(lake), "SELECT 1", 9)
+            asked(str(lake), "SELECT 1", 9)
     finally:
         file.write_bytes(kept)
 
@@ -133,7 +132,7 @@ def test_no_other_run_is_kept_from_being_judged(whole: tuple[Path, Path], spark:
     kept = file.read_bytes()
     emptied(file)
     try:
-        first, second = verify_lake(spark, open_lake(str(lake)), ["run-0", "run-1"])
+        first, second = judged_in_lake(spark, open_lake(str(lake)), ["run-0", "run-1"])
     finally:
         file.write_bytes(kept)
     assert isinstance(first, UsageError)
@@ -153,7 +152,7 @@ def test_a_table_that_is_gone_is_named_and_ingested_again(tmp_path: Path, spark:
     for file in table_files(lake, "trace"):
         file.unlink()
     opened = open_lake(str(lake))
-    assert all(isinstance(each, UsageError) for each in verify_lake(spark, opened, opened.runs("runs")))
+    assert all(isinstance(each, UsageError) for each in judged_in_lake(spark, opened, opened.runs("runs")))
     ingest(spark, folders, str(lake))
     assert all(why_unreadable(open_lake(str(lake)), f"run-{number}") is None for number in range(RUNS))
 
@@ -167,7 +166,7 @@ def test_bytes_that_were_changed_are_no_answer(table: str, tmp_path: Path, spark
     data[len(data) // 3] ^= 0xFF
     file.write_bytes(data)
     with pytest.raises(Exception, match="hecksum"):
-        asked(spark, str(lake), f"SELECT * FROM {table}", 9999)
+        asked(str(lake), f"SELECT * FROM {table}", 9999)
 
 
 def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: Any) -> None:
@@ -176,9 +175,9 @@ def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: A
     assert ingest(spark, folders, lake)["0"]["rejects"] == 1
     opened = open_lake(lake)
     assert opened.runs("runs") == ["0", "run-1"]
-    (judged,) = verify_lake(spark, opened, ["0"])
+    (judged,) = judged_in_lake(spark, opened, ["0"])
     assert "manifest.json" in str(judged)
-    assert asked(spark, lake, "SELECT run, source FROM rejects", 9).rows == (("0", "manifest"),)
+    assert asked(lake, "SELECT run, source FROM rejects", 9).rows == (("0", "manifest"),)
 
 
 def test_what_a_task_left_that_was_tried_again_counts_for_nothing(tmp_path: Path, spark: Any) -> None:

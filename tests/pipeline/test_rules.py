@@ -32,10 +32,8 @@ GATHERED = {
     "ingest.py": {"collect"},  # how many rows a file has
     "lake_files.py": {"collect"},  # the same
     "measure.py": {"collect"},  # figures
-    "query.py": {"take"},  # as many rows as were asked for
     "run_tables.py": {"collect"},  # which runs a lake has
-    "verdicts.py": {"collect"},  # a row a promise
-    "verify.py": {"collect"},  # a row a run
+    "spark_engine.py": {"take"},  # as many rows as were asked for
     "whole.py": {"collect"},  # the same
 }
 
@@ -58,7 +56,9 @@ def test_the_rule_sees_what_it_forbids(way: str) -> None:
     [
         (["verify"], "no run in runs: name a run folder"),
         (["verify", "somewhere", "--lake", "there", "--engine", "spark"], "and not both"),
-        (["verify", "--lake", "there"], "add --engine spark"),
+        (["verify", "--lake", "there"], "there is not a lake"),
+        (["measure", "--lake", "there"], "Spark computes the figures of a lake: add --engine spark"),
+        (["ingest", "nowhere", "--lake", "there"], "nowhere is not a run folder"),
         (["measure", "somewhere", "--run", "7"], "add --lake"),
         (["verify", "nowhere", "--engine", "spark"], "has no manifest.json"),
     ],

@@ -24,7 +24,6 @@ from support.spark_settings import FOR_SMALL_TABLES
 from upheaval.checkers.judge import verify_run
 from upheaval.waits import wait_until
 from upheaval_pipeline.packages import PACKAGES
-from upheaval_pipeline.session import session
 
 COMMAND_TIMEOUT_S = 600
 
@@ -174,8 +173,7 @@ def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
         assert not lost.is_running()
     (judged,) = json.loads(told) if told.startswith("[") else [json.loads(told)]
     assert {each["promise"]: each["detail"] for each in judged["promises"]} == expected
-    with session("local[1]") as spark:
-        assert asked(spark, str(lake), "SELECT count(*) FROM history", 9).rows == ((20_000,),)
+    assert asked(str(lake), "SELECT count(*) FROM history", 9).rows == ((20_000,),)
 
 
 def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:

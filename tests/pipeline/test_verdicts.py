@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.bad_runs import BAD_RUNS, copy_of_good_run
-from support.lakes import as_of_another_version, asked
+from support.lakes import as_of_another_version, asked, judged_in_lake
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import LEADER, Rule, Signature
@@ -18,7 +18,6 @@ from upheaval.scenario import load_scenario
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.verdicts import judged_by_this_version, write_verdicts
-from upheaval_pipeline.verify import verify_lake
 
 GOOD, BAD = "7a", "7b"
 BROKEN = next(bad for bad in BAD_RUNS if bad.promise is Promise.EVIDENCE_SEALED)
@@ -76,21 +75,21 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
 
 
 def test_a_lake_keeps_what_came_of_its_runs(lake: str, folders: Mapping[str, Path], spark: Any) -> None:
-    rows = dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)
+    rows = dict(asked(lake, "SELECT run, verdict FROM judged", 10).rows)
     good = RunFolder(folders[GOOD]).read_manifest().run_id
     assert rows == {good: "valid", BAD: "invalid"}
-    (broken,) = asked(spark, lake, f"SELECT broken FROM judged WHERE run = '{BAD}'", 10).rows
+    (broken,) = asked(lake, f"SELECT broken FROM judged WHERE run = '{BAD}'", 10).rows
     assert Promise.EVIDENCE_SEALED in broken[0]
-    ((found, runs, examples),) = asked(spark, lake, "SELECT broken, runs, examples FROM failures", 10).rows
+    ((found, runs, examples),) = asked(lake, "SELECT broken, runs, examples FROM failures", 10).rows
     assert (found, runs, examples) == (broken[0], 1, [BAD])
-    (flaky,) = asked(spark, lake, "SELECT runs, not_valid, rate, lowest, highest, scenario FROM flakes", 10).rows
+    (flaky,) = asked(lake, "SELECT runs, not_valid, rate, lowest, highest, scenario FROM flakes", 10).rows
     # Wilson's interval of one of two.
     assert flaky[:5] == (2, 1, 0.5, pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4))
     assert flaky[5] == load_scenario(BROKEN.scenario).title
 
 
 def verdict_rows(spark: Any, lake: str) -> Any:
-    return asked(spark, lake, "SELECT * FROM verdicts ORDER BY run, number", 1000).rows
+    return asked(lake, "SELECT * FROM verdicts ORDER BY run, number", 1000).rows
 
 
 def test_who_judges_again_replaces_it_and_a_run_that_has_changed_has_a_new_one(
@@ -100,13 +99,13 @@ def test_who_judges_again_replaces_it_and_a_run_that_has_changed_has_a_new_one(
     as_of_another_version(Path(lake))
     assert verdict_rows(spark, lake) == first
     opened = open_lake(lake)
-    verify_lake(spark, opened, opened.runs("runs"))
+    judged_in_lake(spark, opened, opened.runs("runs"))
     assert verdict_rows(spark, lake) == first
     assert judged_by_this_version(spark, open_lake(lake), [BAD]).keys() == {BAD}
     manifest = folders[BAD] / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "members": 9}))
     ingest(spark, [folders[BAD]], lake)
-    assert dict(asked(spark, lake, "SELECT run, verdict FROM judged", 10).rows)[BAD] == "invalid"
+    assert dict(asked(lake, "SELECT run, verdict FROM judged", 10).rows)[BAD] == "invalid"
     assert verdict_rows(spark, lake) != first
 
 
@@ -115,11 +114,11 @@ def test_promises_that_were_not_checked_are_rows_without_a_verdict(
 ) -> None:
     sql = "SELECT promise, detail FROM verdicts WHERE run <> '7b' AND verdict IS NULL ORDER BY number"
     expected = verify_run(folders[GOOD]).unchecked
-    assert asked(spark, lake, sql, 100).rows == tuple((each.promise, each.why) for each in expected)
+    assert asked(lake, sql, 100).rows == tuple((each.promise, each.why) for each in expected)
 
 
 def test_slow_elections_come_with_their_states(lake: str, spark: Any) -> None:
-    rows = asked(spark, lake, "SELECT length_ms, states FROM slow_elections", 1000).rows
+    rows = asked(lake, "SELECT length_ms, states FROM slow_elections", 1000).rows
     assert [length for length, _ in rows] == sorted((length for length, _ in rows), reverse=True)
     assert all("CANVASS" in states or "INIT" in states for _, states in rows)
     assert all("CLOSED" not in states for _, states in rows)

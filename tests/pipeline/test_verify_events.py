@@ -11,6 +11,7 @@ from support.built_events import ledger_log, timers_log
 from support.built_locks import locks_run
 from support.built_runs import good_run
 from support.judged_runs import JudgedRun
+from support.lakes import judged_in_lake
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.identities import SECURITY_FILE
@@ -22,7 +23,6 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.measure import measure, measure_lake
-from upheaval_pipeline.verify import verify_lake
 
 _END = (
     '{"ts":2,"component":"all","event":"cluster-end","log_position":AT,'
@@ -135,6 +135,6 @@ def test_a_lake_of_them_says_the_same(tmp_path: Path, spark: Any) -> None:
         RunFolder(folder).write_manifest(replace(RunFolder(folder).read_manifest(), run_id=name))
     ingest(spark, list(folders.values()), str(tmp_path / "lake"))
     lake = open_lake(str(tmp_path / "lake"))
-    assert list(verify_lake(spark, lake, list(folders))) == [verify_run(folder) for folder in folders.values()]
+    assert list(judged_in_lake(spark, lake, list(folders))) == [verify_run(folder) for folder in folders.values()]
     assert [snapshot.length_ns for snapshot in measure_run(RunFolder(folders["ledger"])).snapshots] == [1]
     assert list(measure_lake(spark, lake, ["ledger"])) == [measure_run(RunFolder(folders["ledger"]))]

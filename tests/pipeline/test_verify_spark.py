@@ -18,6 +18,7 @@ from support.built_runs import (
     trace_line,
 )
 from support.judged_runs import JudgedRun
+from support.lakes import judged_in_lake
 from support.schema_versions import in_version
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
@@ -36,7 +37,6 @@ from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.measure import measure_lake
-from upheaval_pipeline.verify import verify_lake
 
 Damage = Callable[[BuiltRun], None]
 
@@ -276,11 +276,11 @@ def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) ->
     ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake)
     opened = open_lake(lake)
     assert opened.runs("runs") == ["run 2/x", "run-1"]
-    assert list(verify_lake(spark, opened, ["run 2/x", "run-1"])) == [
+    assert list(judged_in_lake(spark, opened, ["run 2/x", "run-1"])) == [
         verify_run(tmp_path / name) for name in ("bad", "good")
     ]
     assert list(measure_lake(spark, opened, ["run-1"])) == [measure_run(RunFolder(tmp_path / "good"))]
     with pytest.raises(UsageError, match="has no run 'nobody'"):
-        verify_lake(spark, opened, ["run-1", "nobody"])
+        judged_in_lake(spark, opened, ["run-1", "nobody"])
     with pytest.raises(UsageError, match="is not a lake"):
         open_lake(str(tmp_path / "good"))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.built_runs import good_run
-from support.lakes import as_of_another_version
+from support.lakes import as_of_another_version, judged_in_lake
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
@@ -23,8 +23,7 @@ from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.measure import measure, measure_lake
 from upheaval_pipeline.sources import HistorySource, _options
 from upheaval_pipeline.verdicts import judged_by_this_version
-from upheaval_pipeline.verify import verify, verify_lake
-from upheaval_pipeline.whole import _shares
+from upheaval_pipeline.whole import _shares, judge_each
 
 NAMES = ("good", "bad")
 
@@ -49,7 +48,7 @@ def test_reports_bear_the_names_that_were_given(
 ) -> None:
     monkeypatch.chdir(folders[0].parent)
     names = [Path(folder.name) for folder in folders]
-    assert [each.run for each in verify(spark, names)] == [str(name) for name in names]  # type: ignore[union-attr]
+    assert [each.run for each in judge_each(spark, names)] == [str(name) for name in names]  # type: ignore[union-attr]
 
 
 def test_what_a_worker_cannot_read_is_named_and_keeps_no_other_run_from_being_judged(
@@ -61,7 +60,7 @@ def test_what_a_worker_cannot_read_is_named_and_keeps_no_other_run_from_being_ju
     shutil.copytree(folders[0], tmp_path / "run")
     (tmp_path / "run" / "history.jsonl").unlink()
     (tmp_path / "run" / "history.jsonl").mkdir()
-    torn, good, unreadable = verify(spark, [tmp_path / "torn", folders[0], tmp_path / "run"])
+    torn, good, unreadable = judge_each(spark, [tmp_path / "torn", folders[0], tmp_path / "run"])
     assert isinstance(torn, UsageError)
     assert "history.jsonl:401: not JSON" in str(torn)
     assert good == verify_run(folders[0])
@@ -77,7 +76,7 @@ def test_a_lake_knows_what_came_of_runs_when_their_folders_are_gone(tmp_path: Pa
         shutil.rmtree(folder)
     lake = open_lake(where)
     assert judged_by_this_version(spark, lake, NAMES) == dict(zip(NAMES, expected, strict=True))
-    assert verify_lake(spark, lake, NAMES) == expected
+    assert judged_in_lake(spark, lake, NAMES) == expected
 
 
 def test_what_another_version_found_is_judged_again_and_never_shown(
@@ -87,15 +86,15 @@ def test_what_another_version_found_is_judged_again_and_never_shown(
     ingest(spark, folders, where)
     as_of_another_version(tmp_path / "lake")
     shutil.rmtree(folders[0])
-    gone, judged = verify_lake(spark, open_lake(where), NAMES)
+    gone, judged = judged_in_lake(spark, open_lake(where), NAMES)
     assert isinstance(gone, UsageError)
     assert str(gone) == (f"{where} keeps no verdict of this version on run 'good', and its folder {folders[0]} is gone")
     assert judged == verify_run(folders[1])
     with (folders[1] / "history.jsonl").open("ab") as stream:
         stream.write(b"\n")
-    assert verify_lake(spark, open_lake(where), ["bad"]) == [judged]
+    assert judged_in_lake(spark, open_lake(where), ["bad"]) == [judged]
     as_of_another_version(tmp_path / "lake")
-    (changed,) = verify_lake(spark, open_lake(where), ["bad"])
+    (changed,) = judged_in_lake(spark, open_lake(where), ["bad"])
     assert str(changed).endswith("has changed since it was ingested: ingest it again")
 
 
@@ -129,13 +128,13 @@ def test_runs_and_lakes_may_have_any_name(tmp_path: Path, spark: Any) -> None:
         folders.append(tmp_path / "runs" / name)
     expected = [verify_run(folder) for folder in folders]
     assert [report.verdict for report in expected] == [Verdict.VALID, Verdict.INVALID] * (len(folders) // 2)
-    assert verify(spark, folders) == expected
+    assert judge_each(spark, folders) == expected
     figures = [measure_run(RunFolder(folder)) for folder in folders]
     assert list(measure(spark, folders)) == figures
     where = str(tmp_path / "lake [1]{l,m}*?%20\u2028\n" / "lake")
     ingest(spark, folders, where)
     lake = open_lake(where)
-    assert verify_lake(spark, lake, list(ODD_NAMES)) == expected
+    assert judged_in_lake(spark, lake, list(ODD_NAMES)) == expected
     assert list(measure_lake(spark, lake, list(ODD_NAMES))) == figures
 
 

@@ -16,7 +16,8 @@ SERVICE = Path("locks") / "service.py"
     ("example", "tests", "options"),
     [
         ("bank", 4, ("simulated",)),
-        ("bank", 4, ("process",)),
+        # With workers, below, it starts the same clusters.
+        pytest.param("bank", 4, ("process",), marks=pytest.mark.nightly),
         ("bank", 4, ("process", "-n", "2")),
         ("locks", 6, ("simulated", "--seeds", "1..2", "-n", "2")),
         ("locks", 3, ("process",)),

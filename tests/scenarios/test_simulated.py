@@ -22,6 +22,22 @@ NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name)
 WITH_FAULTS = [name for name in NAMES if any(isinstance(step, Inject) for step in load_scenario(name).steps)]
 
 
+def kinds_of(name: str) -> set[tuple[str, bool, str]]:
+    """What an injector does in a scenario: the kind of each fault, and of links which directions and channel."""
+    faults = [step.fault for step in load_scenario(name).steps if isinstance(step, Inject)]
+    return {(each.kind, getattr(each, "both_ways", False), getattr(each, "channel", "")) for each in faults}
+
+
+def often(names: list[str]) -> list[object]:
+    """Those with a kind of fault that none before has; the others are for a night."""
+    seen: set[tuple[str, bool, str]] = set()
+    params: list[object] = []
+    for name in names:
+        params.append(pytest.param(name, marks=pytest.mark.nightly) if kinds_of(name) <= seen else name)
+        seen |= kinds_of(name)
+    return params
+
+
 class NothingDone(SimulatedStage):
     """An injector that says it did it."""
 
@@ -69,7 +85,7 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Pa
     assert all(record.heal_proof for record in records)
 
 
-@pytest.mark.parametrize("name", WITH_FAULTS)
+@pytest.mark.parametrize("name", often(WITH_FAULTS))
 def test_a_fault_that_was_not_done_makes_no_valid_run(name: str, tmp_path: Path, impatient: None) -> None:
     result = perform(name, tmp_path, NothingDone)
     assert result.verdict is Verdict.UNKNOWN

@@ -37,14 +37,14 @@ def judged_together(spark: Any, builds: Sequence[Build]) -> Iterator[JudgedRun |
 
 
 def _job(spark: Any, builds: Sequence[Build]) -> list[JudgedRun | Exception]:
-    from upheaval_pipeline.verify import verify
+    from upheaval_pipeline.whole import judge_each
 
     with TemporaryDirectory(prefix="judged-runs-") as name:
         built = {
             Path(name) / str(number): _built(Path(name) / str(number), build) for number, build in enumerate(builds)
         }
         folders = [folder for folder, failure in built.items() if failure is None]
-        judged = dict(zip(folders, verify(spark, folders), strict=True))
+        judged = dict(zip(folders, judge_each(spark, folders), strict=True))
         return [failure or JudgedRun(judged[folder], _here(folder)) for folder, failure in built.items()]
 
 

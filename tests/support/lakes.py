@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,27 @@ sys.exit(main(sys.argv[3:]))
 """
 
 
-def asked(spark: Any, lake: str, sql: str, limit: int) -> Any:
-    """What a query over a lake as it is now gives."""
-    from upheaval_pipeline.lake import open_lake
-    from upheaval_pipeline.query import ask
+def asked(lake: str, sql: str, limit: int) -> Any:
+    """What a query over a lake as it is now gives, on DuckDB."""
+    return all_asked(lake, [sql], limit)[0]
 
-    return ask(spark, open_lake(lake), sql, limit)
+
+def all_asked(lake: str, queries: Sequence[str], limit: int) -> Any:
+    """What each query gives, on DuckDB."""
+    from upheaval_pipeline.duck import duck_engine
+    from upheaval_pipeline.lake import open_lake
+    from upheaval_pipeline.query import ask_all
+
+    with duck_engine() as engine:
+        return ask_all(engine, open_lake(lake), queries, limit)
+
+
+def judged_in_lake(spark: Any, lake: Any, runs: Sequence[str]) -> Any:
+    """The verdicts on runs of a lake; Spark judges those of which it keeps none."""
+    from upheaval_pipeline.verify import verify_lake
+    from upheaval_pipeline.whole import judge_each
+
+    return verify_lake(partial(judge_each, spark), lake, runs)
 
 
 def killed_at(module: str, function: str, event: str, words: Sequence[str]) -> None:

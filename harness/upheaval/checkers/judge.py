@@ -16,6 +16,7 @@ from typing import Final
 from upheaval.checkers.checker import FILES, Checker, Source
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.known_bugs import recognised
+from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.promises import AnyPromise, OwnPromise, Promise
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Result, Verdict
@@ -48,7 +49,7 @@ def broken_promises(run: RunFolder) -> Sequence[Finding]:
     without_code = [each for each in CHECKERS if Source.CODE not in each.needs]
     with_code = [[each] for each in CHECKERS if Source.CODE in each.needs]
     evidence = Evidence(run)
-    with _no_collector():
+    with _no_collector(), shared_interpreters():
         for checkers in (without_code, *with_code):
             findings = judge(evidence, checkers).findings
             if broken := [each for each in findings if each.verdict is Verdict.INVALID]:
@@ -61,12 +62,13 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
     manifest = evidence.manifest
     answers = _Answers(evidence.run)
     missing = _missing_sources(evidence.run, manifest)
-    for checker in checkers:
-        lost = [name for source, name in missing.items() if source in checker.needs]
-        if lost:
-            answers.miss(checker, lost[0])
-        else:
-            answers.take(checker, evidence)
+    with shared_interpreters():
+        for checker in checkers:
+            lost = [name for source, name in missing.items() if source in checker.needs]
+            if lost:
+                answers.miss(checker, lost[0])
+            else:
+                answers.take(checker, evidence)
     answers.settle(checkers)
     demanded = frozenset(manifest.demanded)
     results = [_demanded(result, demanded) for result in answers.results]

@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.cli.parsing import (
+    ALARMS,
     CONFIGURATIONS_MAX,
     EXPORT_FORMATS,
     EXPORT_KINDS,
     KEY_MODELS,
+    LAKE_ENGINES,
     LOG_LEVELS,
     NOTATIONS,
     QUESTIONS,
     Commands,
     above_zero,
+    alarm,
     cluster_option,
     json_option,
+    label,
     moment,
     question,
     run_argument,
@@ -33,18 +37,27 @@ def _master() -> Any:
     return option("--master", help="Spark master (default local[*])")
 
 
+def _engine() -> Any:
+    return option(
+        "--engine",
+        choices=LAKE_ENGINES,
+        default=LAKE_ENGINES[0],
+        help="what reads the lake; auto is DuckDB, with --master Spark (default auto)",
+    )
+
+
 def _members() -> Any:
     return option("--member", action="append", default=[], metavar="N", help="only this member; may be repeated")
 
 
 @dataclass(frozen=True)
 class RunsOptions:
-    """Of `verify` and `measure`: run folders, which are read here, or a lake, which Spark reads."""
+    """Of `verify` and `measure`: run folders, or a lake, whose figures Spark computes."""
 
     runs: tuple[Path, ...] = option(nargs="*", metavar="RUN", help="run folders (default: the newest one in ./runs)")
     json: bool = json_option()
     engine: str = option("--engine", choices=["python", "spark"], default="python", help="default python")
-    lake: str | None = option("--lake", help="read the runs of a lake instead (--engine spark)")
+    lake: str | None = option("--lake", help="read the runs of a lake instead")
     run_id: str | None = option("--run", metavar="ID", help="one run of the lake (default: all of them)")
     master: str | None = _master()
 
@@ -171,7 +184,21 @@ class IngestOptions:
         nargs="+", metavar="RUN", help="run folders, and folders or lines (seeds.jsonl) of campaigns"
     )
     lake: str = _lake()
+    labels: tuple[tuple[str, str], ...] = option(
+        "--label",
+        type=label,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what the runs tested, such as commit=4f2a91c; may be repeated (default: CI's own variables)",
+    )
     json: bool = json_option()
+    engine: str = option(
+        "--engine",
+        choices=["spark", "python"],
+        default="spark",
+        help="what reads and judges the runs; python: this process, for few of them (default spark)",
+    )
     master: str | None = _master()
 
 
@@ -182,6 +209,7 @@ class QueryOptions:
     list: bool = option("--list", help="print the tables and views with their columns")
     limit: int = option("--limit", type=above_zero, default=1000, metavar="N", help="print so many rows (default 1000)")
     json: bool = json_option("print one object a line")
+    engine: str = _engine()
     master: str | None = _master()
 
 
@@ -191,10 +219,19 @@ class AskOptions:
         nargs="*", type=question, metavar="QUESTION", help=f"{', '.join(QUESTIONS)} (default: all of them)"
     )
     lake: str = _lake()
+    fail_if: tuple[str, ...] = option(
+        "--fail-if",
+        type=alarm,
+        action="append",
+        default=[],
+        metavar="QUESTION",
+        help=f"end with 1 if the answer is bad news: {', '.join(ALARMS)}; may be repeated",
+    )
     out: Path | None = option(
         "-o", "--out", former=["--output"], is_exclusive=True, metavar="FILE", help="write an HTML page instead"
     )
     json: bool = json_option("print one object a line", is_exclusive=True)
+    engine: str = _engine()
     master: str | None = _master()
 
 
@@ -260,10 +297,10 @@ def add_commands(commands: Commands) -> None:
         TamperOptions,
         "tamper:tamper",
     )
-    _add_commands_on_spark(commands)
+    _add_commands_on_lakes(commands)
 
 
-def _add_commands_on_spark(commands: Commands) -> None:
+def _add_commands_on_lakes(commands: Commands) -> None:
     commands.add(
         "ingest",
         "write run folders and campaigns to a lake of Parquet tables (Spark)",
@@ -272,13 +309,13 @@ def _add_commands_on_spark(commands: Commands) -> None:
     )
     commands.add(
         "query",
-        "ask a lake in SQL: its tables, and views of them (Spark)",
+        "ask a lake in SQL: its tables, and views of them",
         QueryOptions,
         "upheaval_pipeline.commands:query",
     )
     commands.add(
         "ask",
-        "answer what people ask of many runs, from a lake: as tables, or as a page with plots (Spark)",
+        "answer what people ask of many runs, from a lake: as tables, or as a page with plots",
         AskOptions,
         "upheaval_pipeline.commands:ask",
     )

@@ -1,4 +1,4 @@
-"""Options of `verify` and `measure` that go together: run folders are read here, a lake by Spark."""
+"""Options of `verify` and `measure` that go together: which runs they name, and what reads them."""
 
 from dataclasses import replace
 
@@ -11,12 +11,10 @@ from upheaval_chaos.options import Command
 def from_one_place(options: RunsOptions) -> RunsOptions:
     """The options with the run that they are about, the newest where they name neither runs nor a lake.
 
-    Raises `UsageError` unless they name run folders or a lake, and only what their engine can read.
+    Raises `UsageError` unless they name run folders or a lake, and options of what reads them.
     """
     if options.lake is not None and options.runs:
         raise UsageError("name a run folder, or a lake with --lake, and not both")
-    if options.lake is not None and options.engine != "spark":
-        raise UsageError("a lake is read by Spark: add --engine spark")
     if options.master is not None and options.engine != "spark":
         raise UsageError("--master is Spark's: add --engine spark")
     if options.lake is None and options.run_id is not None:
@@ -24,6 +22,6 @@ def from_one_place(options: RunsOptions) -> RunsOptions:
     return options if options.lake is not None or options.runs else replace(options, runs=(newest_run(),))
 
 
-def on_spark(name: str, options: RunsOptions) -> int:
+def in_pipeline(name: str, options: RunsOptions) -> int:
     """What the pipeline's command of this name does; its package is above this one."""
     return Command(RunsOptions, f"upheaval_pipeline.commands:{name}").function(options)

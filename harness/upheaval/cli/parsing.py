@@ -36,10 +36,15 @@ QUESTIONS: Final = (
     "catch-ups",
     "flakes",
     "regressions",
+    "changes",
+    "trend",
     "coverage",
     "failures",
     "slow-elections",
 )
+ALARMS: Final = ("regressions", "changes", "failures")
+"""The questions whose answers may be bad news."""
+LAKE_ENGINES: Final = ("auto", "duckdb", "spark")
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
@@ -274,14 +279,39 @@ def above_zero(text: str) -> int:
     return value
 
 
+def port_number(text: str) -> int:
+    """A port; 0 is a free one."""
+    value = int(text) if text.isascii() and text.isdigit() else -1
+    if not 0 <= value <= 65_535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return value
+
+
 def question(text: str) -> str:
-    """What people ask of a lake."""
-    if text not in QUESTIONS:
+    """The name of a question to a lake."""
+    return _one_of(QUESTIONS, text)
+
+
+def alarm(text: str) -> str:
+    """The name of a question whose answer may be bad news."""
+    return _one_of(ALARMS, text)
+
+
+def _one_of(names: tuple[str, ...], text: str) -> str:
+    if text not in names:
         from upheaval_node.suggestions import did_you_mean
 
-        hint = did_you_mean(text, QUESTIONS)
-        raise argparse.ArgumentTypeError(f"unknown question {text!r}: use one of {', '.join(QUESTIONS)}{hint}")
+        hint = did_you_mean(text, names)
+        raise argparse.ArgumentTypeError(f"unknown question {text!r}: use one of {', '.join(names)}{hint}")
     return text
+
+
+def label(text: str) -> tuple[str, str]:
+    """The name and value of a label, from `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not equals or not value or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as commit=4f2a91c, got {text!r}")
+    return name, value
 
 
 def moment(text: str) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, worst
 from upheaval.cli.judge_commands import RunsOptions
-from upheaval.cli.lake_options import from_one_place, on_spark
+from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.screen import screen_of
 from upheaval.cli.verdict_text import detail_asked, verdict_text
 from upheaval.errors import UsageError
@@ -16,8 +16,10 @@ from upheaval.errors import UsageError
 def verify(options: RunsOptions) -> int:
     """Judge run folders here, or whatever the options name on Spark; returns the exit status."""
     options = from_one_place(options)
+    if options.lake is not None:
+        return in_pipeline("verify_lake", options)
     if options.engine == "spark":
-        return on_spark("verify_on_spark", options)
+        return in_pipeline("verify_on_spark", options)
     judged = [_judged(run) for run in options.runs]
     return show_judged(judged, as_list=options.are_several, as_json=options.json)
 

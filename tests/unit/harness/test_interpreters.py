@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.checkers.own.causes import Cause
-from upheaval.checkers.own.interpreters import Interpreters
+from upheaval.checkers.own.interpreters import Interpreters, shared_interpreters
 
 PROGRAM = """\
 import os, sys, threading
@@ -105,8 +105,11 @@ def test_a_question_and_its_answer_may_be_long_and_code_reads_no_question() -> N
     assert (answer["long"], answer["input"]) == ("x" * 1_000_000, "")
 
 
-def test_interpreters_end_with_their_block() -> None:
-    with Interpreters() as interpreters:
+def test_interpreters_end_with_the_outermost_block_that_shares_them() -> None:
+    with shared_interpreters() as interpreters:
         parent = answered(interpreters, "ask")["parent"]
+        with shared_interpreters() as same:
+            assert answered(same, "ask")["parent"] == parent
+        assert answered(interpreters, "ask")["parent"] == parent
     with pytest.raises(ProcessLookupError):
         os.kill(int(str(parent)), 0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import CONDITIONS, OF_MEMBERS, Cause, Explanation
-from upheaval.checkers.own.interpreters import Interpreters
+from upheaval.checkers.own.interpreters import Interpreters, shared_interpreters
 from upheaval.checkers.own.own_replay import CannotReplay, OwnReplay, ask
 from upheaval.checkers.own.replay_process import Order, Task, decode_state
 from upheaval.checkers.states.state_diff import state_difference
@@ -64,7 +64,7 @@ def explain(
     )
     begins = sorted((each for each in snapshots if each < position), reverse=True)[:SNAPSHOTS_MAX]
     try:
-        with Interpreters() as interpreters:
+        with shared_interpreters() as interpreters:
             return _Replays(interpreters, order, recorded, begins).explained(own.form(own.hashes.get(position, "")))
     except CannotReplay:
         return None

@@ -13,8 +13,9 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from tempfile import TemporaryFile
 from typing import Any, Final
 
@@ -26,6 +27,22 @@ TIMEOUT_S: Final = 180.0
 """Of the clock on the wall: the machine may do other things meanwhile."""
 _SHOWN: Final = 200
 _CHUNK: Final = 1 << 16
+_of_block: Final[ContextVar["Interpreters | None"]] = ContextVar("_of_block", default=None)
+
+
+@contextmanager
+def shared_interpreters() -> Iterator["Interpreters"]:
+    """Those of the block around this one, or new ones that end with it."""
+    around = _of_block.get()
+    if around is not None:
+        yield around
+        return
+    with Interpreters() as interpreters:
+        token = _of_block.set(interpreters)
+        try:
+            yield interpreters
+        finally:
+            _of_block.reset(token)
 
 
 class Interpreters:

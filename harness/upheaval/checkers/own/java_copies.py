@@ -122,10 +122,19 @@ class JavaService:
 
         Raises `CannotReplayJava` where they cannot be run, or did not end in time.
         """
+        trails = effects_by_copy(self.run(PROGRAM, _orders(log, plans, cuts), changed, timeout_s), plans)
+        if any(trail.ended is None for trail in trails):
+            raise CannotReplayJava("its code cannot be run here: it ends the process")
+        return trails
+
+    def run(
+        self, program: str, orders: bytes, changed: Collection[Condition] = (), timeout_s: float = TIMEOUT_S
+    ) -> bytes:
+        """What one of our programs that load the class says to those orders. Raises `CannotReplayJava`."""
         try:
             done = subprocess.run(
-                self._command(changed),
-                input=_orders(log, plans, cuts),
+                self._command(program, changed),
+                input=orders,
                 capture_output=True,
                 timeout=timeout_s,
                 cwd=self.source,
@@ -135,14 +144,13 @@ class JavaService:
             raise CannotReplayJava(f"its code did not end within {timeout_s:g} s") from None
         except HarnessError as error:
             raise CannotReplayJava(str(error)) from None
-        trails = _read(done.stdout, plans)
-        if done.returncode or any(trail.ended is None for trail in trails):
+        if done.returncode:
             lines = done.stderr.decode(errors="replace").splitlines()
             last = next(reversed(lines), f"status {done.returncode}")
             raise CannotReplayJava(f"its code cannot be run here: {last[:_REASON_MAX]}")
-        return trails
+        return done.stdout
 
-    def _command(self, changed: Collection[Condition]) -> list[str]:
+    def _command(self, program: str, changed: Collection[Condition]) -> list[str]:
         options = [
             "-XX:TieredStopAtLevel=1",
             "-Xshare:auto",
@@ -150,7 +158,7 @@ class JavaService:
         ]
         ours = [str(jar(self.version)), str(member_classes(self.version))]
         class_path = [str(Path(each).absolute()) for each in class_path_of(self.service, [self.source])]
-        return java_line(ours, PROGRAM, class_name(self.service), *class_path, options=options)
+        return java_line(ours, program, class_name(self.service), *class_path, options=options)
 
 
 def _orders(log: Sequence[LoggedMessage], plans: Sequence[Plan], cuts: Collection[int]) -> bytes:
@@ -163,7 +171,7 @@ def _orders(log: Sequence[LoggedMessage], plans: Sequence[Plan], cuts: Collectio
     return b"".join(parts)
 
 
-def _read(output: bytes, plans: Sequence[Plan]) -> list[CopyTrail]:
+def effects_by_copy(output: bytes, plans: Sequence[Plan]) -> list[CopyTrail]:
     """A line that broke off belongs to a process that ended."""
     trails = [CopyTrail(plan) for plan in plans]
     for line in output.splitlines():

@@ -3,7 +3,8 @@
 Copies of it read the log of a member, in processes of their own: as a follower and as a leader, from the beginning and
 from snapshots at several places of the log, under usual conditions and under others. A difference in what they send,
 ask of their cluster or write as a snapshot is a finding. Each condition is then tried alone, and the finding names
-those that make the difference.
+those that make the difference. A service that needs more than a copy has runs in members of Aeron itself, see
+`java_members`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,18 +26,20 @@ from upheaval.checkers.own.java_copies import (
     Plan,
     TakenState,
 )
+from upheaval.checkers.own.java_members import AloneMembers
 from upheaval.checkers.own.java_trails import Difference, first_difference
 from upheaval.checkers.own.own_replay import is_timed
-from upheaval.checkers.own.played import entries_of
+from upheaval.checkers.own.played import entries_of, leader_of_term
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
-from upheaval.records import Manifest, Payloads, RunFolder, code_digest, read_origin
+from upheaval.records import Manifest, MemberFolder, Payloads, RunFolder, answer_text, code_digest, read_origin
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusterTimeUnit
 
 ENTRIES_MAX: Final = 300_000
 """So many entries all copies together read; of a longer log fewer of them begin with a snapshot."""
 _AT_ONCE: Final = 2
+_RAISED: Final = "service-raised"
 _UNITS_PER_MS: Final[Mapping[int, int]] = {
     ClusterTimeUnit.MILLIS: 1,
     ClusterTimeUnit.MICROS: 1_000,
@@ -73,25 +76,68 @@ class JavaReplay:
     """So many copies began with a snapshot."""
     note: str = ""
     """What was left out, and why."""
+    by_aeron: str = ""
+    """Why members of Aeron alone ran it instead of copies; empty when copies did."""
     why_not: str = ""
     """Why nothing was found out; empty when it was."""
 
 
+@dataclass(frozen=True, slots=True)
+class JavaEgress:
+    """What copies of a service send to sessions, as (text, position) in the order of the log."""
+
+    as_follower: Mapping[int, Sequence[tuple[str, int]]]
+    as_leader: Mapping[int, Sequence[tuple[str, int]]]
+    is_steady: bool
+    """Whether a copy under other conditions sends the same."""
+    terms: Sequence[tuple[int, int]]
+    """Where each began, and its leader."""
+
+
 def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaReplay:
     """Of the first service of the run; raises nothing that its code is to blame for."""
-    why_not = why_no_java_service(run, manifest)
-    if why_not:
-        return JavaReplay(why_not=why_not)
-    service = JavaService(
-        manifest.service, str(Path(manifest.source).absolute()), versions_of(manifest.system.partition(":")[2])[-1]
-    )
-    log = read_log(str(run.path), log_member, log_end)
     try:
-        payloads = Payloads.of(run)
-        entries = entries_of(log, payloads)
-        return _Judge(service, log, entries, payloads, not manifest.more_services, is_timed(run)).judged()
+        judge = _judge(run, manifest, log_member, log_end)
+        try:
+            replay, raised = judge.judged()
+            _require_driven(run, manifest, raised)
+            return replay
+        except _CannotDrive as error:
+            return judge.judged_by_aeron(run.member(log_member), str(error))
     except CannotReplayJava as error:
         return JavaReplay(why_not=str(error))
+
+
+def java_egress(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaEgress:
+    """Of the only service of the run. Raises `CannotReplayJava`."""
+    judge = _judge(run, manifest, log_member, log_end)
+    egress, raised = judge.egress()
+    _require_driven(run, manifest, raised)
+    return egress
+
+
+class _CannotDrive(CannotReplayJava):
+    """The service needs more of its cluster than a copy has, and why."""
+
+
+def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> "_Judge":
+    why_not = why_no_java_service(run, manifest)
+    if why_not:
+        raise CannotReplayJava(why_not)
+    version = versions_of(manifest.system.partition(":")[2])[-1]
+    service = JavaService(manifest.service, str(Path(manifest.source).absolute()), version)
+    log = read_log(str(run.path), log_member, log_end)
+    payloads = Payloads.of(run)
+    return _Judge(service, log, entries_of(log, payloads), payloads, not manifest.more_services, is_timed(run))
+
+
+def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
+    """What a copy raised, a member did, too. Raises `_CannotDrive`."""
+    if not raised:
+        return
+    members = map(run.member, range(manifest.members))
+    if all(event.event != _RAISED for member in members for event in member.read_trace()):
+        raise _CannotDrive(f"a copy of it {raised}, which no member did")
 
 
 def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
@@ -109,12 +155,17 @@ def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
     return ""
 
 
-def units_per_ms(log: Sequence[LoggedMessage], entries: Sequence[Entry]) -> int:
+def time_unit(log: Sequence[LoggedMessage], entries: Sequence[Entry]) -> int:
     """Of cluster time in that log, by its first term."""
     terms = (message for message, entry in zip(log, entries, strict=True) if entry.kind is EntryKind.TERM)
     first = next(terms, None)
     term = None if first is None else decode_message(first.content)
-    return _UNITS_PER_MS.get(term.time_unit, 1) if isinstance(term, cm.NewLeadershipTermEvent) else 1
+    return int(term.time_unit) if isinstance(term, cm.NewLeadershipTermEvent) else ClusterTimeUnit.MILLIS
+
+
+def _require_end(copy: CopyTrail) -> None:
+    if copy.ended:
+        raise _CannotDrive(f"a copy of it does not read the whole log: {copy.ended}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +177,49 @@ class _Judge:
     is_alone: bool
     is_timed: bool
 
-    def judged(self) -> JavaReplay:
+    def judged(self) -> tuple[JavaReplay, str]:
+        """By copies, and what one that read the whole log raised first; empty if nothing."""
         entries, log = self.entries, self.log
         (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
-        if other.ended:
-            raise CannotReplayJava(f"a copy of it does not read the whole log: {other.ended}")
+        _require_end(other)
         most = min(CUTS, max(1, ENTRIES_MAX // max(len(log), 1)))
         cuts = [cut for cut in choose_cuts(entries, other.effects_of(len(log)), most + 1) if cut][:most]
         whole, leader, *begun = self.service.play(log, [_WHOLE, _LEADER, *(Plan(cut) for cut in cuts)], cuts)
-        if whole.ended:
-            raise CannotReplayJava(f"a copy of it does not read the whole log: {whole.ended}")
+        _require_end(whole)
         states = {state.position: state for state in whole.states if state.is_asked}
         note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
-        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note)
+        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note), self._raised(whole)
+
+    def egress(self) -> tuple[JavaEgress, str]:
+        """By copies, and what one that follows raised first; empty if nothing."""
+        follower, leader = self.service.play(self.log, [_WHOLE, Plan(is_leader=True)])
+        (other,) = self.service.play(self.log, [_WHOLE], changed=tuple(Condition))
+        for copy in (follower, leader, other):
+            _require_end(copy)
+        sent = self._sent(follower)
+        terms = [(message.position, who) for message in self.log for who in leader_of_term(message)]
+        return JavaEgress(sent, self._sent(leader), self._sent(other) == sent, terms), self._raised(follower)
+
+    def _sent(self, copy: CopyTrail) -> dict[int, list[tuple[str, int]]]:
+        by_session: dict[int, list[tuple[str, int]]] = {}
+        for entry, done in zip(self.entries, copy.effects_of(len(self.log)), strict=True):
+            for session, message in done.egress:
+                by_session.setdefault(session, []).append((answer_text(message), entry.position))
+        return by_session
+
+    def _raised(self, whole: CopyTrail) -> str:
+        return next((done.raised for done in whole.effects_of(len(self.log)) if done.raised), "")
+
+    def judged_by_aeron(self, member: MemberFolder, why: str) -> JavaReplay:
+        """By clusters of one member, with the files of that one. `why` not by copies."""
+        if not self.is_alone:
+            raise CannotReplayJava(f"{why}, and a member of Aeron alone would need its other services")
+        last_time = max((entry.timestamp for entry in self.entries), default=0)
+        alone = AloneMembers(self.service, member, last_time, time_unit(self.log, self.entries))
+        try:
+            return JavaReplay(difference=alone.difference(self.entries, self.payloads), by_aeron=why)
+        except CannotReplayJava as error:
+            raise CannotReplayJava(f"{why}; {error}") from None
 
     def _difference(
         self, whole: CopyTrail, leader: CopyTrail, other: CopyTrail, begun: Sequence[CopyTrail]
@@ -158,7 +239,8 @@ class _Judge:
                 place = self.entries[copy.plan.begin - 1].position
                 text = f"a copy that begins with its own snapshot at position {place} {difference.text}"
                 return Difference(f"{text}: the snapshot does not hold all of the state", difference.position)
-        effects, units = whole.effects_of(len(self.log)), units_per_ms(self.log, self.entries)
+        effects = whole.effects_of(len(self.log))
+        units = _UNITS_PER_MS.get(time_unit(self.log, self.entries), 1)
         unasked = log_against_asked(
             self.entries,
             effects,

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers.own.heard import Sent, Unexplained, first_unexplained
-from upheaval.checkers.own.interpreters import Interpreters
+from upheaval.checkers.own.interpreters import shared_interpreters
+from upheaval.checkers.own.java_copies import CannotReplayJava
+from upheaval.checkers.own.java_service import java_egress
 from upheaval.checkers.own.own_replay import CannotReplay, ask, why_no_service
 from upheaval.checkers.own.replay_process import Order, Task
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Manifest, Operation, Outcome, RunFolder, Stray
+from upheaval.records import OWN_SYSTEM, Manifest, Operation, Outcome, RunFolder, Stray
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +44,41 @@ def check_news(
     news = heard.news()
     if not news:
         return "no session heard anything but answers to its calls"
-    why = "the members run more than one service" if manifest.more_services else why_no_service(run, manifest)
-    if why:
-        return f"what sessions heard is not replayed: {why}"
-    source = str(Path(manifest.source).absolute())
-    order = Order(
-        manifest.service,
-        source,
-        str(run.path.absolute()),
-        log_member,
-        log_end,
-        (),
-        task=Task.EGRESS,
-        sessions=tuple(news),
-    )
+    if manifest.more_services:
+        return "what sessions heard is not replayed: the members run more than one service"
     try:
-        with Interpreters() as interpreters:
-            replayed = ask(interpreters, order)
-    except CannotReplay as error:
+        of_language = _of_python if manifest.system == OWN_SYSTEM else _of_java
+        replayed = of_language(run, manifest, log_member, log_end, tuple(news))
+    except (CannotReplay, CannotReplayJava) as error:
         return f"what sessions heard is not replayed: {error}"
     if not replayed["is_steady"]:
         return "two replays of the log send something else to sessions"
     return _judged(heard, news, replayed, has_faults=has_faults)
+
+
+def _of_python(
+    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, sessions: tuple[int, ...]
+) -> Mapping[str, Any]:
+    why = why_no_service(run, manifest)
+    if why:
+        raise CannotReplay(why)
+    source, folder = str(Path(manifest.source).absolute()), str(run.path.absolute())
+    order = Order(manifest.service, source, folder, log_member, log_end, (), task=Task.EGRESS, sessions=sessions)
+    with shared_interpreters() as interpreters:
+        return ask(interpreters, order)
+
+
+def _of_java(
+    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, sessions: tuple[int, ...]
+) -> Mapping[str, Any]:
+    """As the process for services in Python says it."""
+    replayed = java_egress(run, manifest, log_member, log_end)
+    return {
+        "egress": {str(session): replayed.as_follower.get(session, ()) for session in sessions},
+        "as_leader": {str(session): replayed.as_leader.get(session, ()) for session in sessions},
+        "is_steady": replayed.is_steady,
+        "terms": replayed.terms,
+    }
 
 
 def _judged(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from upheaval.checkers.history.calls import CallEntry
 from upheaval.checkers.history.placed_calls import PlacedCalls, place_calls
-from upheaval.checkers.own.interpreters import Interpreters
+from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.own.own_model_process import MODULE
 from upheaval.checkers.own.own_replay import why_no_service
 from upheaval.checkers.promises import OwnPromise, Promise
@@ -45,7 +45,7 @@ def check_own_model(
         "end": log_end,
         "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
     }
-    with Interpreters() as interpreters:
+    with shared_interpreters() as interpreters:
         told = interpreters.ask(MODULE, question)
     said: dict[str, Any] = {"why": told} if isinstance(told, str) else told
     own = [_own_promise(each) for each in said.get("promises", ())]
@@ -89,7 +89,7 @@ def check_own_answers(
             if _is_told(call) and call.id not in overlapping
         },
     }
-    with Interpreters() as interpreters:
+    with shared_interpreters() as interpreters:
         replayed = interpreters.ask(MODULE, order)
     if isinstance(replayed, str) or replayed.get("why"):
         return replayed if isinstance(replayed, str) else str(replayed["why"])

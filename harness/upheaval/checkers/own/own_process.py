@@ -54,7 +54,10 @@ def _read_line() -> bytes:
     """The question. The code of a user reads nothing."""
     line = bytearray()
     while not line.endswith(b"\n"):
-        line += os.read(_QUESTIONS, _CHUNK)
+        chunk = os.read(_QUESTIONS, _CHUNK)
+        if not chunk:
+            raise EOFError("the question has no end")
+        line += chunk
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _QUESTIONS)
     os.close(nothing)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.checkers.own.causes import CONDITIONS, EXTERNAL, Cause
-from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters
+from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters, shared_interpreters
 from upheaval.checkers.own.replay_judgement import BUDGET_S
 from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_state
 from upheaval.errors import HarnessError, UsageError
@@ -105,7 +105,7 @@ def replay_own(
         is_timed=is_timed(run),
         budget_s=replay_budget_s(os.environ),
     )
-    with Interpreters() as interpreters:
+    with shared_interpreters() as interpreters:
         try:
             return _judge(interpreters, order, states)
         except CannotReplay as error:

@@ -21,6 +21,9 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
     if replay.difference is not None:
         first = replay.difference
         return replace(finding, verdict=Verdict.INVALID, detail=first.text, position=first.position)
+    if replay.by_aeron:
+        alone = "a member of Aeron alone does the same from the last snapshot as one that reads the whole log"
+        return replace(finding, detail=f"{finding.detail}; {alone}, and copies were not used: {replay.by_aeron}")
     compared = 0
     for snapshot in sorted(recorded, key=lambda each: each.position):
         right = replay.states.get(snapshot.position)

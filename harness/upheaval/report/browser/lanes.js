@@ -12,6 +12,7 @@ const FONT = "system-ui, sans-serif";
 const SHOWN = {
   ms: (value) => duration(value * 1e6),
   share: (value) => `${+(value * 100).toPrecision(3)} %`,
+  "bytes a second": (value) => `${bytes(value)}/s`,
 };
 const shownIn = (unit) => SHOWN[unit] ?? ((value) => (value >= 100 ? bytes(value) : String(+value.toPrecision(3))));
 
@@ -51,7 +52,7 @@ class Lanes {
     const soft = () => this.colour("soft");
     const grid = { stroke: () => this.colour("rule"), width: 1 };
     const splits = this.isLogarithmic ? { splits: (u, _, least, most) => roundLatencies(least, most) } : {};
-    const axis = { size: AXIS, stroke: soft, font: `11px ${FONT}`, grid, ticks: grid, values: (u, marks) => marks.map((mark) => (mark === null ? "" : this.show(mark))), ...splits };
+    const axis = { size: AXIS, space: 80, stroke: soft, font: `11px ${FONT}`, grid, ticks: grid, values: (u, marks) => marks.map((mark) => (mark === null ? "" : this.show(mark))), ...splits };
     return new uPlot(
       {
         width: this.place.clientWidth,

@@ -15,7 +15,7 @@ import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * A right service with answers, timers and messages of its own; `accounts.py` is its twin. Others change one thing in it.
+ * A right service with answers, timers and messages of its own; `accounts_twin.py` is its twin. Others change one thing in it.
  *
  * <pre>
  * add NAME N        adds at once

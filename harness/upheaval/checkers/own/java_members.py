@@ -1,0 +1,146 @@
+"""Runs a service in Java in clusters of one member of Aeron itself, and asks each of them the same.
+
+For services that the copies of `java_copies` cannot drive. Each cluster begins with a copy of a member's files: one
+reads the whole log, one begins with the member's last snapshot. A third one reads the whole log, too: it is the
+control. Where that one does something else than the first, a difference says nothing about the snapshot. Their cluster
+time does not move, so equal requests get equal times.
+"""
+
+import shutil
+import struct
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.evidence.recordings import RecordedLog, snapshot_entries
+from upheaval.checkers.own import cuts
+from upheaval.checkers.own.effects import Effects, Entry, EntryKind
+from upheaval.checkers.own.java_copies import CannotReplayJava, CopyTrail, JavaService, Plan, effects_by_copy
+from upheaval.checkers.own.java_trails import Difference
+from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, service_content
+from upheaval.checkers.states.state_diff import state_difference
+from upheaval.records import MemberFolder, Payloads
+
+PROGRAM: Final = "upheaval.replay.AskMembers"
+ASKED: Final = 60
+"""So many of the last requests of the log are asked again."""
+BYTES_MAX: Final = 256 << 20
+"""So much of a member's files is copied at most, for each of the clusters."""
+_TIMEOUT_S: Final = 600.0
+_CONTROL: Final = "two replays of the whole log by Aeron itself differ"
+_FROM_SNAPSHOT: Final = "a member of Aeron alone that begins with the last snapshot"
+_WHOLE: Final = "one that reads the whole log"
+_HEAD: Final = struct.Struct(">qBi")
+_COUNT: Final = struct.Struct(">i")
+_USES: Final = struct.Struct(">?i")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a cluster of one member did: effects by request, and the messages of its last snapshot."""
+
+    effects: Sequence[Effects]
+    state: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AloneMembers:
+    """What the clusters are made of: the service, a member's files, and what its log says of time."""
+
+    service: JavaService
+    member: MemberFolder
+    time: int
+    """Cluster time that all requests get."""
+    time_unit: int
+    """As in Aeron's `ClusterTimeUnit`."""
+
+    def difference(self, entries: Sequence[Entry], payloads: Payloads) -> Difference | None:
+        """What the last snapshot makes a member do otherwise; None if nothing.
+
+        Raises `CannotReplayJava` where that cannot be known.
+        """
+        requests = [entry for entry in entries if entry.kind is EntryKind.REQUEST][-ASKED:]
+        if not requests:
+            raise CannotReplayJava("the log has no request to ask again")
+        position = max((each[1] for each in snapshot_entries(self.member.recording_log)), default=None)
+        if position is None:
+            raise CannotReplayJava(f"{self.member.name} has no snapshot to begin with")
+        whole, begun, control = self._asked(requests, (False, True, False))
+        unsteady = first_difference(requests, whole, control, payloads)
+        if unsteady:
+            raise CannotReplayJava(f"{_CONTROL}: one {unsteady}")
+        found = first_difference(requests, whole, begun, payloads)
+        if not found:
+            return None
+        # Threads decide what comes first: a difference counts if it comes again.
+        again, other = self._asked(requests, (True, False))
+        if first_difference(requests, whole, other, payloads) or again != begun:
+            raise CannotReplayJava(f"{_CONTROL}: {_FROM_SNAPSHOT} once {found}")
+        return Difference(f"{_FROM_SNAPSHOT} {found}: the snapshot does not hold all of the state", position)
+
+    def _asked(self, requests: Sequence[Entry], uses_snapshots: Sequence[bool]) -> list[Asked]:
+        """By one member after another; each has a copy of the files, and its snapshots count or not."""
+        length = sum(path.stat().st_blocks * 512 for path in _files(self.member))
+        if length > BYTES_MAX:
+            raise CannotReplayJava(f"the files of {self.member.name} have more than {BYTES_MAX >> 20} MiB")
+        with tempfile.TemporaryDirectory(prefix="upheaval-alone-") as place:
+            folders = [Path(place, str(number)) for number in range(len(uses_snapshots))]
+            copy_files(self.member, folders[0])
+            for folder in folders[1:]:
+                copy_files(MemberFolder(folders[0], self.member.member_id), folder)
+            trails = self._run(requests, list(zip(folders, uses_snapshots, strict=True)))
+            states = [_last_state(MemberFolder(folder, self.member.member_id)) for folder in folders]
+        effects = [trail.effects_of(len(requests)) for trail in trails]
+        return [Asked(*each) for each in zip(effects, states, strict=True)]
+
+    def _run(self, requests: Sequence[Entry], members: Sequence[tuple[Path, bool]]) -> list[CopyTrail]:
+        orders = [_HEAD.pack(self.time, self.time_unit, self.member.member_id), _COUNT.pack(len(requests))]
+        orders += [_COUNT.pack(len(each.payload)) + each.payload for each in requests]
+        orders.append(_COUNT.pack(len(members)))
+        for folder, uses_snapshots in members:
+            name = str(folder).encode()
+            orders += [_USES.pack(uses_snapshots, len(name)), name]
+        output = self.service.run(PROGRAM, b"".join(orders), timeout_s=_TIMEOUT_S)
+        trails = effects_by_copy(output, [Plan()] * len(members))
+        ended = next((trail.ended for trail in trails if trail.ended), "")
+        if ended:
+            raise CannotReplayJava(f"a member of Aeron alone does not run it: {ended}")
+        return trails
+
+
+def first_difference(requests: Sequence[Entry], whole: Asked, other: Asked, payloads: Payloads) -> str:
+    """What `other` did otherwise, in words that follow its name; empty if nothing."""
+    done = cuts.first_difference(whole.effects, other.effects, 0, payloads=payloads)
+    if done is not None:
+        request = requests[done.index]
+        return f"{done.other} where {_WHOLE} {done.whole}, to {request.text} (position {request.position}) asked again"
+    if whole.state != other.state:
+        difference = state_difference(whole.state, other.state, (_WHOLE, "that one"), payloads)
+        return f"writes another snapshot then: {difference}"
+    return ""
+
+
+def copy_files(member: MemberFolder, folder: Path) -> None:
+    """What a member begins with, sparse as it is; without the marks of those that had it."""
+    for path in _files(member):
+        target = folder / path.relative_to(member.path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+
+
+def _files(member: MemberFolder) -> list[Path]:
+    return [
+        path
+        for part in (member.archive, member.cluster)
+        for path in sorted(part.rglob("*"))
+        if path.is_file() and "-mark" not in path.name and path.suffix != ".lck"
+    ]
+
+
+def _last_state(member: MemberFolder) -> tuple[bytes, ...]:
+    """Of its first service."""
+    of_service = [each for each in snapshot_entries(member.recording_log) if each[2] == REPLAYED_SERVICE]
+    recording_id, _, _ = max(of_service, key=lambda each: each[1])
+    return tuple(service_content([message for _, message in RecordedLog(member, recording_id).messages()])[1])

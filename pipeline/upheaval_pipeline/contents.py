@@ -1,0 +1,66 @@
+"""Whether a lake has run folders as they are, by a digest of what they hold."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import RunFolder
+from upheaval.records.seal import digest_of_file
+from upheaval_pipeline import tables
+from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.version import of_this_version
+
+_NOT_READ: Final = "report.html"
+
+
+def contents_of_each(folders: Sequence[Path]) -> list[tuple[str, int]]:
+    """Of each folder a digest of all its files, and their length in bytes."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(contents_of, folders))
+
+
+def contents_of(folder: Path) -> tuple[str, int]:
+    """A digest of all files of a run, and their length in bytes."""
+    whole, size = hashlib.sha256(), 0
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _NOT_READ):
+        whole.update(f"{path.relative_to(folder)}\0{digest_of_file(path)}\0".encode("utf-8", "surrogateescape"))
+        size += path.stat().st_size
+    return whole.hexdigest(), size
+
+
+def has_all(folders: Sequence[Path], where: str) -> bool:
+    """Whether an ingest of these folders would write nothing."""
+    folder_of = require_different_runs(folders)
+    lake = Lake(where)
+    contents = zip(folder_of, contents_of_each(list(folder_of.values())), strict=True)
+    return all(has(lake, run, digest) for run, (digest, _) in contents)
+
+
+def rows_in_lake(where: str, table: str, runs: Iterable[str]) -> dict[str, dict[str, int]]:
+    """By run and table, how many rows a lake has."""
+    lake = Lake(where)
+    return {run: dict(entry.rows) for run in runs if (entry := lake.entry(table, run)) is not None}
+
+
+def require_different_runs(folders: Sequence[Path]) -> dict[str, Path]:
+    """The folders by their runs. Raises `UsageError` for a folder that is no run, and for two of the same run."""
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a run folder: no such folder")
+        if not RunFolder(folder).manifest_file.exists():
+            raise UsageError(f"{folder} is not a run folder: it has no manifest.json")
+        other = seen.setdefault(tables.run_id(RunFolder(folder)), folder)
+        if other is not folder:
+            raise UsageError(f"{other} and {folder} are the same run: give one of them")
+    return {run: folder.absolute() for run, folder in seen.items()}
+
+
+def has(lake: Lake, run: str, digest: str) -> bool:
+    """Whether a lake has a run with these contents, as this version reads them, with its files whole."""
+    entry = lake.entry("runs", run)
+    return entry is not None and entry.contents == of_this_version(digest) and not lake.damage("runs", run)

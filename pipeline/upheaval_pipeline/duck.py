@@ -1,0 +1,81 @@
+"""DuckDB as the engine of queries: in this process, without Java."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from upheaval.errors import UsageError
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.engine import Answer
+from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.sql_dialects import as_duckdb
+
+_SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "preserve_insertion_order = true")
+"""A query sees what was added here, and neither files nor variables of this program."""
+
+
+class DuckEngine:
+    """One connection; implements `Engine`."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        for setting in _SETTINGS:
+            connection.execute(f"SET {setting}")
+
+    def add_table(self, name: str, lake: Lake, table: str, schema: str, runs: Sequence[str]) -> None:
+        """The rows of runs in a table of a lake, read by Arrow when a query asks for them."""
+        columns = arrow_schema(schema)
+        parts = lake.parts(table, runs)
+        reads = []
+        whole = [part.path for part in parts if part.is_whole]
+        if whole or not parts:
+            self._connection.register(f"{name} whole", lake.dataset(whole, columns))
+            reads.append(f'SELECT * FROM "{name} whole"')
+        for number, part in enumerate(part for part in parts if not part.is_whole):
+            rows = lake.dataset([part.path], columns).filter(pc.field("run").isin(part.runs))
+            self._connection.register(f"{name} {number}", rows)
+            reads.append(f'SELECT * FROM "{name} {number}"')
+        self._connection.execute(f'CREATE TEMP VIEW "{name}" AS {" UNION ALL ".join(reads)}')
+
+    def add_rows(self, name: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """A small table."""
+        columns = arrow_schema(schema)
+        values = zip(*rows, strict=True) if rows else ([] for _ in columns)
+        arrays = [pa.array(list(column), field.type) for column, field in zip(values, columns, strict=True)]
+        self._connection.register(name, pa.Table.from_arrays(arrays, schema=columns))
+
+    def add_view(self, name: str, sql: str) -> None:
+        """A query by a name."""
+        self._connection.execute(f'CREATE TEMP VIEW "{name}" AS {as_duckdb(sql)}')
+
+    def columns(self, name: str) -> list[tuple[str, str]]:
+        """Of a table or view, with DuckDB's names of their types."""
+        described = self._connection.execute(f'DESCRIBE "{name}"').fetchall()
+        return [(str(column), str(kind).lower()) for column, kind, *_ in described]
+
+    def answer(self, sql: str, limit: int) -> Answer:
+        """The first rows of a query. Raises `UsageError` for anything that is no query."""
+        query = as_duckdb(sql)
+        try:
+            result = self._connection.execute(query)
+            columns = tuple(column[0] for column in result.description or ())
+            rows = result.fetchmany(limit + 1)
+        except (OSError, duckdb.IOException) as error:
+            raise UsageError(f"the lake cannot be read: {_first_line(error)}") from None
+        except duckdb.Error as error:
+            raise UsageError(f"the query cannot be run: {_first_line(error)}") from None
+        return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
+
+
+@contextmanager
+def duck_engine() -> Iterator[DuckEngine]:
+    """An engine, closed on the way out."""
+    with duckdb.connect() as connection:
+        yield DuckEngine(connection)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,55 @@
+"""Which engine answers queries over a lake, and whether it is there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Final
+
+from upheaval.errors import EnvironmentFault
+from upheaval.extras import install_line
+from upheaval_pipeline.engine import Engine
+from upheaval_pipeline.session import LOCAL, require_spark, session
+
+DUCKDB, SPARK, AUTO = "duckdb", "spark", "auto"
+_MODULES: Final = ("duckdb", "sqlglot", "pyarrow")
+
+
+def require_lake_reader() -> None:
+    """Raises `EnvironmentFault` where nothing can read files of a lake."""
+    _require("pyarrow")
+
+
+def chosen(wanted: str, master: str | None) -> str:
+    """The engine that is wanted; `auto` is Spark for a master, and else DuckDB where it is installed.
+
+    Raises `EnvironmentFault` when it is not there.
+    """
+    is_duckdb_there = all(find_spec(module) is not None for module in _MODULES)
+    if wanted == AUTO:
+        wanted = SPARK if master is not None or (not is_duckdb_there and find_spec("pyspark") is not None) else DUCKDB
+    if wanted == DUCKDB:
+        _require(*_MODULES)
+    else:
+        require_spark()
+    return wanted
+
+
+@contextmanager
+def engine_of(name: str, master: str | None) -> Iterator[Engine]:
+    """An engine with nothing in it, ended on the way out. Raises `EnvironmentFault` when Spark does not start."""
+    if name == DUCKDB:
+        from upheaval_pipeline.duck import duck_engine
+
+        with duck_engine() as engine:
+            yield engine
+        return
+    with session(master or LOCAL) as spark:
+        from upheaval_pipeline.spark_engine import SparkEngine
+
+        yield SparkEngine(spark)
+
+
+def _require(*modules: str) -> None:
+    for module in modules:
+        if find_spec(module) is None:
+            raise EnvironmentFault(f"{module} is not installed: {install_line('lake')}")

@@ -1,0 +1,108 @@
+"""A lake without Spark: written, judged and asked in this process, where a program named `java` only fails."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from support.built_runs import good_run
+from support.lakes import asked, table_files
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.sql_dialects import as_duckdb
+from upheaval_pipeline.tables import LAKE_SCHEMAS, PROTOCOL, SEEDS
+from upheaval_pipeline.verdicts import SCHEMA as VERDICTS
+
+ODD_NAMES = ["[1]", "{a,b}", "*?", "a\u2028b", "new\nline", 'it\'s "quoted" %41#:']
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_lake_and_a_run_of_any_name_are_read(name: str, tmp_path: Path) -> None:
+    run, lake = tmp_path / "runs" / name, str(tmp_path / "lakes" / name)
+    good_run(40).write(run)
+    assert main(["ingest", str(run), "--lake", lake, "--engine", "python"]) == 0
+    assert asked(lake, "SELECT folder, count(*) FROM runs JOIN history USING (run) GROUP BY ALL", 9).rows == (
+        (str(run), 40),
+    )
+    assert main(["verify", "--lake", lake]) == main(["verify", str(run)])
+
+
+@pytest.mark.usefixtures("no_java")
+def test_what_the_lake_has_is_ingested_and_asked_without_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, lake = tmp_path / "run", str(tmp_path / "lake")
+    good_run(40).write(run)
+    ingest(None, [run], lake)
+    assert main(["ingest", str(run), "--lake", lake]) == 0
+    assert capsys.readouterr().err == "upheaval: all of it is in the lake as it is\n"
+    assert main(["query", "SELECT count(*) AS operations FROM history", "--lake", lake, "--json"]) == 0
+    assert capsys.readouterr() == ('{"operations": 40}\n', "upheaval: DuckDB reads the lake (--engine)\n")
+    assert main(["ask", "flakes", "--lake", lake, "--engine", "duckdb"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["query", "SELECT 1", "--lake", lake, "--engine", "spark"]) == 2
+    assert "no Java in JAVA_HOME" in capsys.readouterr().err
+    (run / "more").write_text("other contents")
+    assert main(["ingest", str(run), "--lake", lake]) == 2
+    assert "no Java in JAVA_HOME" in capsys.readouterr().err
+
+
+def test_rows_of_a_run_that_was_replaced_are_not_read(tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    for name in ("one", "two"):
+        good_run(40).write(tmp_path / name)
+        manifest = tmp_path / name / "manifest.json"
+        manifest.write_text(manifest.read_text().replace("run-1", name))
+    ingest(None, [tmp_path / "one", tmp_path / "two"], lake)
+    before = asked(lake, "SELECT run, count(*) FROM trace GROUP BY run ORDER BY run", 9).rows
+    (tmp_path / "one" / "more").write_text("other contents")
+    ingest(None, [tmp_path / "one"], lake)
+    assert len(table_files(Path(lake), "runs")) == 2
+    assert asked(lake, "SELECT run, count(*) FROM trace GROUP BY run ORDER BY run", 9).rows == before
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM sys", "SELECT 1; SELECT 2", "COPY runs TO 'x'"]
+)
+def test_a_query_sees_the_lake_alone(sql: str, tmp_path: Path) -> None:
+    assert sys is not None
+    good_run(40).write(tmp_path / "run")
+    ingest(None, [tmp_path / "run"], str(tmp_path / "lake"))
+    with pytest.raises(UsageError, match="the query cannot be run: "):
+        asked(str(tmp_path / "lake"), sql, 9)
+
+
+@pytest.mark.parametrize("columns", [*LAKE_SCHEMAS.values(), PROTOCOL, SEEDS, VERDICTS])
+def test_columns_are_those_that_spark_reads(columns: str, spark: Any) -> None:
+    assert spark is not None  # Spark parses them
+    assert arrow_schema(columns) == to_arrow_schema(StructType.fromDDL(columns))
+
+
+@pytest.mark.parametrize("columns", ["a thing", "a array<thing>"])
+def test_an_unknown_type_is_refused(columns: str) -> None:
+    with pytest.raises(ValueError, match="unknown type"):
+        arrow_schema(columns)
+
+
+def test_lists_of_nothing_are_empty_and_percentiles_lie_between_values() -> None:
+    import duckdb
+
+    sql = as_duckdb(
+        "SELECT array_sort(collect_set(x) FILTER (WHERE x > 9)) AS a, collect_list(x) AS b, percentile(x, 0.5) AS c"
+        " FROM (SELECT explode(array(2, 1, 4, NULL)) AS x)"
+    )
+    assert duckdb.sql(sql).fetchall() == [([], [2, 1, 4], 2.0)]
+    assert duckdb.sql(as_duckdb("SELECT percentile(x, 0.5) FROM (SELECT explode(array(1, 2)) AS x)")).fetchall() == [
+        (1.5,)
+    ]

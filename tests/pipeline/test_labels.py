@@ -1,0 +1,109 @@
+"""Labels: one command finds the commit that made runs slow, and the one that made them fail. Starts no Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.built_runs import good_run
+from support.lakes import asked
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cli.main import main
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.labels import OF_CI, labels_of
+from upheaval_pipeline.lake import Entry, Lake, new_batch
+from upheaval_pipeline.lake_files import write_file
+from upheaval_pipeline.tables import HISTORY, LAKE_SCHEMAS, RUNS, batches
+from upheaval_pipeline.verdicts import verdict_rows
+from upheaval_pipeline.version import of_this_version
+
+MS = 1_000_000
+COMMITS = ["a1", "f2", "b3", "e4", "c5"]
+RUNS_OF_A_COMMIT = 4
+SLOW_SINCE, FLAKY_SINCE = 2, 3
+BAD = "2 operations in slot 7 twice"
+
+
+def write_lake(where: Path, *, slow_ms: int, is_flaky: bool) -> str:
+    """Twenty runs of a scenario on five commits, which do not follow each other by name."""
+    runs, history, judged = [], [], {}
+    for number in range(len(COMMITS) * RUNS_OF_A_COMMIT):
+        commit, run = number // RUNS_OF_A_COMMIT, f"run-{number}"
+        manifest = json.dumps({"system": "upheaval", "version": "", "source_digest": "c0de" if commit else "0ld"})
+        made = (run, f"/runs/{number}", "simulated", 3, "test", 1, number, "", "", True, manifest, "[]", "bank")
+        runs.append((*made, [("commit", COMMITS[commit])], f"2026-11-{number + 1:02}T10:00:00+00:00", "1.0"))
+        latency = (20 + number % 3 + slow_ms * (commit >= SLOW_SINCE)) * MS
+        for op in range(20):
+            begin = op * 50 * MS
+            history.append((run, op, op, 0, "write", "k", "1", begin, begin + latency, "ok", "1", op, 0, None))
+        bad = is_flaky and commit >= FLAKY_SINCE and number % 4 != 1
+        verdict = Verdict.INVALID if bad else Verdict.VALID
+        judged[run] = Report(f"/runs/{number}", (Finding(Promise("logs-equal"), verdict, BAD if bad else "equal"),))
+    batch = new_batch()
+    written = write_file(str(where), "runs", batch, batches(runs, arrow_schema(RUNS)))
+    written += write_file(str(where), "history", batch, batches(history, arrow_schema(HISTORY)))
+    written += write_file(str(where), "verdicts", batch, verdict_rows(judged))
+    entries = [Entry(run, of_this_version("made"), {"runs": 1, "history": 20}) for run in judged]
+    Lake(str(where)).commit(batch, [*LAKE_SCHEMAS, "verdicts"], entries, [one.file for one in written])
+    return str(where)
+
+
+def test_the_commits_of_a_slowdown_and_a_flake_are_found_by_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = write_lake(tmp_path / "lake", slow_ms=15, is_flaky=True)
+    assert main(["ask", "--fail-if", "changes", "--lake", lake, "--json", "--engine", "duckdb"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err == "upheaval: changes: 3 of 3 rows are bad news (--fail-if)\n"
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    worse = {row["what"]: row for row in rows if row["label"] == "commit"}
+    slow, flaky = worse["latency without faults, ms"], worse["not valid"]
+    assert (slow["value"], slow["base_runs"], slow["runs"]) == (COMMITS[SLOW_SINCE], 8, 12)
+    assert slow["lowest"] < slow["difference"] < slow["highest"]
+    assert slow["difference"] == pytest.approx(15, abs=1)
+    assert (flaky["value"], flaky["base_level"], flaky["level"]) == (COMMITS[FLAKY_SINCE], 0, 0.75)
+    assert flaky["lowest"] > 0
+    # The service's code changed once, at the second commit.
+    assert [row["what"] for row in rows if row["label"] == "service"] == [slow["what"]]
+    ((commits, first, last),) = asked(lake, "SELECT commits, first, last FROM signatures", 9).rows
+    assert (commits, first[:10], last[:10]) == (["c5", "e4"], "2026-11-13", "2026-11-20")
+    trend = asked(lake, "SELECT value, runs, level FROM trend WHERE what = 'not valid' AND label = 'commit'", 99).rows
+    assert sorted(trend) == [("a1", 4, 0), ("b3", 4, 0), ("c5", 4, 0.75), ("e4", 4, 0.75), ("f2", 4, 0)]
+
+
+def test_what_did_not_become_worse_is_no_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = write_lake(tmp_path / "lake", slow_ms=1, is_flaky=False)
+    assert main(["ask", "--fail-if", "changes", "--fail-if", "failures", "--lake", lake]) == 0
+    assert capsys.readouterr().out.count("nothing: ") == 2
+
+
+def test_a_lake_keeps_labels_time_and_version_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in {name for names in OF_CI.values() for name in names}:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GITHUB_SHA", "4f2a91c")
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    good_run(40).write(tmp_path / "run")
+    lake = str(tmp_path / "lake")
+    words = ["--label", "branch=topic", "--label", "team=money=matters"]
+    assert main(["ingest", str(tmp_path / "run"), "--lake", lake, "--engine", "python", *words]) == 0
+    ((labels, has_time, has_version),) = asked(
+        lake, "SELECT labels, created LIKE '20__-__-__T%', length(version) > 0 FROM ran", 9
+    ).rows
+    assert labels == {"commit": "4f2a91c", "branch": "topic", "team": "money=matters"}
+    assert (has_time, has_version) == (True, True)
+
+
+def test_the_first_variable_of_ci_that_is_set_counts() -> None:
+    assert labels_of([], {"GITHUB_HEAD_REF": "", "GITHUB_REF_NAME": "main", "CI_COMMIT_SHA": "12"}) == {
+        "branch": "main",
+        "commit": "12",
+    }
+    assert labels_of([("commit", "mine")], {"GIT_COMMIT": "theirs"}) == {"commit": "mine"}
+
+
+@pytest.mark.parametrize("words", ["commit", "commit=", "=12", "a-b=1"])
+def test_a_label_is_a_name_and_a_value(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["ingest", "run", "--lake", "lake", "--label", words])
+    assert f"expected NAME=VALUE, such as commit=4f2a91c, got {words!r}" in capsys.readouterr().err

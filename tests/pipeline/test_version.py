@@ -1,0 +1,37 @@
+"""The version of the judge: all that it runs, and nothing of what shows its verdicts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from support.built_runs import good_run
+from upheaval_pipeline.packages import files_of_packages, folder_of
+from upheaval_pipeline.version import files_of_version
+
+LOADED = """
+import json, sys
+from upheaval.checkers.judge import verify_run
+from upheaval_pipeline import sources
+verify_run(sys.argv[1])
+print(json.dumps([m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)]))
+"""
+
+
+def test_whatever_a_judge_imports_is_of_its_version(tmp_path: Path) -> None:
+    good_run(40).write(tmp_path / "run")
+    command = [sys.executable, "-c", LOADED, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    ours = {path for path, _ in files_of_packages()}
+    loaded = {Path(name) for name in json.loads(done.stdout)} & ours
+    assert len(loaded) > 50
+    assert loaded <= set(files_of_version())
+
+
+def test_pages_and_commands_are_not_of_it() -> None:
+    files = set(files_of_version())
+    upheaval, pipeline = folder_of("upheaval"), folder_of("upheaval_pipeline")
+    assert {upheaval / "checkers" / "table.py", pipeline / "tables.py"} <= files
+    assert set((folder_of("upheaval_node") / "protocol").glob("*.json")) <= files
+    others = [upheaval / "cli" / "main.py", pipeline / "views.py", pipeline / "question_page.py"]
+    assert all(path.is_file() and path not in files for path in others)
