@@ -79,6 +79,14 @@ def test_links_keep_their_ends_apart_and_what_is_on_is_healed_last(tmp_path: Pat
     ]
 
 
+def test_a_fault_is_there_as_long_as_it_was_and_quiet_times_are_short(tmp_path: Path) -> None:
+    run = run_led_by(1, tmp_path / "shop")
+    run.add_fault(replace(KILL, heal_begin_ns=100 * S, heal_end_ns=101 * S))
+    run.add_control(ControlRecord("snapshot", 5000 * S, 5001 * S, 1, {}, PROVED, 0))
+    waits = [step for step in steps_of(run, tmp_path) if step.startswith("wait seconds")]
+    assert waits == ["wait seconds 90", "wait seconds 10"]
+
+
 def test_a_run_to_which_nothing_was_done_is_no_scenario(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing was done to this cluster"):
         scenario_by_hand(run_led_by(0, tmp_path / "shop"))
