@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUNS ?= runs
 # What `make test` may not leave out: `core` is everything without extras, `all` also installs the extras first.
 REQUIRE ?=
-EXTRAS := docker lake load spark
+EXTRAS := docker lake load spark ui
 COMPILED_SUITES := $(addprefix tests/unit/,archive client cluster media protocol runtime service standby) tests/simulation tests/system
 SEEDS ?= 1..100
 CANARY ?=
@@ -15,7 +15,7 @@ SEED ?= 1
 COUNT ?= 20
 AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench wheel workflows docs clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member uplot demo check test nightly sim track-record mutants load-test ui-test aeron-test spark-test docker-test compiled compiled-test compiled-wheel bench wheel workflows docs clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt requirements/package.txt
 	@$(PIP) install --quiet --require-hashes -r requirements/package.txt
 	@touch $@
 
-setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, lake, load, spark
+setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, lake, load, spark, ui
 
 $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: requirements/%.txt | $(VENV)/.dev
 	@$(PIP) install --quiet --require-hashes -r $<
@@ -85,6 +85,9 @@ mutants: $(VENV)/.dev ## Mutation testing of the node: SEED=1 COUNT=20; goes on 
 
 load-test: $(VENV)/.load ## The suite that needs locust
 	@$(BIN)/python tools/run_tests.py --only load --require all
+
+ui-test: $(VENV)/.ui ## The suite of the pages in a browser; needs chromium
+	@$(BIN)/python tools/run_tests.py --only ui --require all
 
 aeron-test: $(VENV)/.dev aeron-jar ## The suite that needs Java and Aeron's jars: its tools on our files, its members
 	@$(BIN)/python tools/run_tests.py --only aeron --require all

@@ -136,6 +136,13 @@ class FaultDriver:
         """The names of the faults that are there now."""
         return self._active.keys()
 
+    def record_of(self, name: str) -> FaultRecord:
+        """What is known by now of a fault that is there. Raises `UsageError` when it is not."""
+        active = self._active.get(name)
+        if active is None:
+            raise UsageError(f"fault {name!r} is not there")
+        return active.record
+
     def holds_down(self, member_id: int) -> bool:
         """Whether a fault is there that keeps this member from running: only its healing starts it."""
         injections = [active.injection for active in self._active.values()]

@@ -77,10 +77,14 @@ class Browser:
 
     def open(self, page: Path, *, width: int = 1200, height: int = 1000, dark: bool = False) -> None:
         """Open a page and wait until it has drawn itself."""
+        self.visit(page.as_uri(), width=width, height=height, dark=dark)
+
+    def visit(self, address: str, *, width: int = 1200, height: int = 1000, dark: bool = False) -> None:
+        """As `open`, a page that is no file."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=address)
         while self.value("document.readyState") != "complete":
             pass
         self.settle()

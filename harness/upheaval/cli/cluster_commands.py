@@ -1,4 +1,6 @@
-"""The commands that start, use and end a cluster, and their options: `up`, `status`, `client`, `load`, `down`."""
+"""The commands that start, use and end a cluster, and their options: `up`, `status`, `top`, `ui`, `client`, `load`,
+`down`.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from upheaval.cli.parsing import (
     duration,
     json_option,
     model_option,
+    port_number,
     schema_option,
     seconds,
     system_option,
@@ -75,6 +78,14 @@ class TopOptions:
     every: float = option("--every", type=seconds, default=1.0, help="seconds between two looks (default 1)")
     count: int | None = option("--count", type=above_zero, help="end after so many looks (default: go on)")
     json: bool = json_option()
+
+
+@dataclass(frozen=True)
+class UiOptions:
+    dir: Path | None = option("--dir", metavar="RUNS", help="a folder of runs, or one run (default: ./runs)")
+    port: int = option("--port", type=port_number, default=8090, help="on loopback: default 8090, 0 for a free one")
+    read_only: bool = option("--read-only", help="only show: no button, no fault, no command")
+    json: bool = json_option("print the address as JSON")
 
 
 @dataclass(frozen=True)
@@ -161,6 +172,7 @@ def add_commands(commands: Commands) -> None:
     commands.add("up", "start a cluster and wait for a leader", UpOptions, "members:up")
     commands.add("status", "show role, term, positions and processes of each member", StatusOptions, "status:status")
     commands.add("top", "watch the members of a cluster: roles, positions, lag, rates, faults", TopOptions, "top:top")
+    commands.add("ui", "show runs and clusters in a browser, and break clusters there", UiOptions, "ui:ui")
     services = commands.add_several("client", "send one request to the cluster's service", "SERVICE", RequestOptions)
     register = services.add_several("register", "read, write or compare-and-set a key")
     register.add("read", "print the value of a key", ReadOptions, "client:read")

@@ -7,6 +7,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "up": ("up --dir shop", "up --dir shop --members 5 --runtime docker --trace"),
     "status": ("status --dir shop", "status --dir shop --json"),
     "top": ("top --dir shop", "top --dir shop --count 10 --every 0.5 --json"),
+    "ui": ("ui", "ui --dir runs --port 0 --read-only"),
     "client register read": ("client --dir shop register read k",),
     "client register write": ("client --dir shop register write k 5",),
     "client register cas": ("client --dir shop register cas k 5 6",),

@@ -279,6 +279,14 @@ def above_zero(text: str) -> int:
     return value
 
 
+def port_number(text: str) -> int:
+    """A port; 0 is a free one."""
+    value = int(text) if text.isascii() and text.isdigit() else -1
+    if not 0 <= value <= 65_535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return value
+
+
 def question(text: str) -> str:
     """The name of a question to a lake."""
     return _one_of(QUESTIONS, text)

@@ -3,57 +3,28 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
-from upheaval.campaign.seed import seed_of_run
-from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.services.raised import raised_in
-from upheaval.checkers.verdict import Verdict
 from upheaval.cli.answers import answer
 from upheaval.cli.judge_commands import ReportOptions, RunsOptions
 from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
-from upheaval.execution.run import RESULT_FILE, read_result
-from upheaval.records import RunFolder, read_made_by_test, write_atomically
-from upheaval.report import Figures, MadeBy, Moments, duration, measure_run, page, scene_of
-from upheaval.report.elections import elections_of
+from upheaval.records import RunFolder, write_atomically
+from upheaval.report import Figures, duration, measure_run
+from upheaval.report.maintainers import FILE_NAME as MAINTAINERS_FILE, maintainers_page
+from upheaval.ui.run_page import made_by, page_of_run
 
 FILE_NAME = "report.html"
 
 
 def write_report(run: Path, output: Path | None = None) -> Path:
     """Write the page of a run, by default into its folder; return where it is."""
-    folder = RunFolder(run)
-    manifest = folder.read_manifest()
-    path = output or folder.path / FILE_NAME
+    path = output or RunFolder(run).path / FILE_NAME
     require_file(path)
-    raised = raised_in(folder, facts_of_members(folder, manifest.members))
-    figures, elections, verdict = measure_run(folder), elections_of(folder), verify_run(run)
-    known = Moments(folder)
-    bad = [(finding, known.of(finding)) for finding in verdict.worst_first if finding.verdict is not Verdict.VALID]
-    moments = {finding: moment for finding, moment in bad if moment is not None}
-    broken = {finding: moment for finding, moment in moments.items() if finding.verdict is Verdict.INVALID}
-    scene = scene_of(folder, manifest, figures, elections, broken)
-    text = page(manifest, verdict, figures, raised, elections, scene=scene, made_by=_made_by(run), moments=moments)
-    write_atomically(path, text)
+    write_atomically(path, page_of_run(run))
     return path
-
-
-def _made_by(run: Path) -> MadeBy:
-    """By the file that what made the run left in its folder. Raises `UsageError` for a malformed one."""
-    again = f"upheaval replay {shlex.quote(str(run.absolute()))}"
-    test = read_made_by_test(run)
-    if test is not None:
-        return MadeBy(" ".join(test.command), str(test))
-    origin = seed_of_run(run)
-    if origin is not None:
-        return MadeBy(f"campaign seed {origin.seed}", again)
-    if (run / RESULT_FILE).is_file():
-        return MadeBy(read_result(run).scenario, again)
-    return MadeBy()
 
 
 def require_file(page: Path) -> None:
@@ -64,9 +35,19 @@ def require_file(page: Path) -> None:
         raise UsageError(f"cannot write {page}: there is no folder {page.parent}")
 
 
+def write_for_maintainers(run: Path, output: Path | None = None) -> Path:
+    """Write the page of a run's findings for whoever maintains the system; return where it is."""
+    path = output or run / MAINTAINERS_FILE
+    require_file(path)
+    again = made_by(run).command or f"upheaval verify {shlex.quote(str(run.absolute()))}"
+    write_atomically(path, maintainers_page(RunFolder(run), verify_run(run), again))
+    return path
+
+
 def report(options: ReportOptions) -> int:
     """Write the page of a run and print its path."""
-    path = str(write_report(options.run, options.out).absolute())
+    write = write_for_maintainers if options.for_maintainers else write_report
+    path = str(write(options.run, options.out).absolute())
     answer(path, {"page": path}, as_json=options.json)
     return 0
 
@@ -88,7 +69,7 @@ def show_figures(measured: Mapping[str, Figures | UsageError], *, as_json: bool)
     """
     figures_of = {run: figures for run, figures in measured.items() if isinstance(figures, Figures)}
     if as_json:
-        print(json.dumps({run: _as_json(figures) for run, figures in figures_of.items()}, indent=2))
+        print(json.dumps({run: figures.to_fields() for run, figures in figures_of.items()}, indent=2))
     else:
         for run, figures in figures_of.items():
             _print(run, figures)
@@ -96,15 +77,6 @@ def show_figures(measured: Mapping[str, Figures | UsageError], *, as_json: bool)
     if refused:
         raise UsageError("; ".join(refused))
     return 0
-
-
-def _as_json(figures: Figures) -> dict[str, object]:
-    """All fields, and the rates that follow from them."""
-    fields = asdict(figures)
-    for name in ("buckets", "catch_ups"):
-        for shown, value in zip(fields[name], getattr(figures, name), strict=True):
-            shown["rate"] = value.rate
-    return fields
 
 
 def _print(run: str, figures: Figures) -> None:

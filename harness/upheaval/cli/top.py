@@ -7,15 +7,14 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from upheaval.cli.cluster_commands import TopOptions
 from upheaval.cli.tables import number, table
 from upheaval.records import RunFolder
+from upheaval.runtimes.look import Look, MemberRow, rows_of
 from upheaval.runtimes.opening import open_cluster
-from upheaval.system import MemberStatus
 from upheaval_chaos.record import FaultRecord, shown
 
 _HOME: Final = "\x1b[H"
@@ -24,44 +23,6 @@ _REST_OF_SCREEN: Final = "\x1b[J"
 _CLEAR: Final = "\x1b[2J"
 _FAULTS_SHOWN: Final = 3
 HEADS: Final = ("member", "role", "term", "election", "appended", "lag", "committed", "bytes/s")
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The members at one moment of the monotonic clock, in nanoseconds."""
-
-    ns: int
-    statuses: Sequence[MemberStatus]
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A member as `top` shows it. `lag` is in bytes, `rate` in committed bytes a second; None where it is not known."""
-
-    status: MemberStatus
-    lag: int | None
-    rate: float | None
-
-    def to_fields(self) -> dict[str, Any]:
-        """As `--json` prints it."""
-        return {**asdict(self.status), "lag": self.lag, "committed_bytes_per_s": self.rate}
-
-
-def rows_of(look: Look, before: Look | None) -> list[MemberRow]:
-    """The lag is that behind the member that has appended most; the rate is the one since the look before."""
-    furthest = max((status.append_position for status in look.statuses if status.alive), default=-1)
-    earlier = {} if before is None else {status.member_id: status for status in before.statuses}
-    seconds = 0.0 if before is None else (look.ns - before.ns) / 1e9
-    rows = []
-    for status in look.statuses:
-        last, rate = earlier.get(status.member_id), None
-        # A member that was down in between, or whose log was cut, has no rate.
-        is_going_on = last is not None and 0 <= last.commit_position <= status.commit_position
-        if last is not None and is_going_on and seconds > 0:
-            rate = (status.commit_position - last.commit_position) / seconds
-        lag = furthest - status.append_position if status.alive and status.append_position >= 0 else None
-        rows.append(MemberRow(status, lag, rate))
-    return rows
 
 
 def screen_of(rows: Sequence[MemberRow], faults: Sequence[FaultRecord]) -> str:
@@ -83,7 +44,7 @@ def top(options: TopOptions) -> int:
             sys.stdout.write(_CLEAR)
         looks = 0
         while True:
-            look = Look(time.monotonic_ns(), cluster.status())
+            look = Look.at(cluster)
             rows, faults = rows_of(look, before), list(run.read_faults())
             if options.json:
                 print(json.dumps({"members": [row.to_fields() for row in rows]}), flush=True)

@@ -5,9 +5,9 @@ Times are nanoseconds since the first thing that the run recorded. A member's st
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from upheaval.checkers.evidence.events import MS_OF_UNIT, TimerFired
 from upheaval.checkers.evidence.logs import compare_logs
@@ -136,6 +136,14 @@ class Figures:
     snapshots: list[SnapshotFigures]
     timers: Lateness | None
     """None in a run without timers of the service `timers`."""
+
+    def to_fields(self) -> dict[str, Any]:
+        """As `upheaval measure --json` prints it: all fields, and the rates that follow from them."""
+        fields = asdict(self)
+        for name in ("buckets", "catch_ups"):
+            for shown, value in zip(fields[name], getattr(self, name), strict=True):
+                shown["rate"] = value.rate
+        return fields
 
 
 def snapshot_figures(controls: Iterable[ControlRecord], start: int) -> list[SnapshotFigures]:

@@ -10,7 +10,7 @@ import platform
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -53,7 +53,7 @@ from upheaval.system.process_table import boot_id
 from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
-from upheaval_chaos.record import Proof
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Datagrams, Hosts, Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
@@ -466,15 +466,20 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     # --- faults by hand ---
 
-    def inject(self, fault: MemberFault) -> None:
+    def inject(self, fault: MemberFault, name: str = "") -> None:
         """Put a fault in and write it down with its proof; this process or another one heals it.
 
-        Raises `UnknownOutcome` when it was not proved.
+        A restart is healed here: it is over once its members run again. Raises `UnknownOutcome` when one of both was
+        not proved.
         """
         # How much a load of somebody else's had done by then is not known here.
-        driver = FaultDriver(self, lambda record: self.run.add_fault(replace(record, inject_operations=None)))
+        driver = FaultDriver(
+            self, lambda record: self.run.add_fault(replace(record, inject_operations=None, heal_operations=None))
+        )
         try:
-            proof = driver.inject("", fault)
+            proof = driver.inject(name, fault)
+            if fault.kind is MemberFaultKind.RESTART:
+                _require(f"return of {fault.members}", driver.heal(name))
         finally:
             driver.leave()
         _require(f"{fault.kind} of {fault.members}", proof)
@@ -484,22 +489,28 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
         What was put in by another process counts as well. Raises `UnknownOutcome` when it was not proved.
         """
-        driver = FaultDriver(self, lambda record: self.run.heal_fault(replace(record, heal_operations=None)))
-        open_faults = [
+        self.heal_recorded(
             fault
             for fault in self.run.read_faults()
             if fault.members == (member_id,) and fault.what in kinds and fault.heal_end_ns is None
-        ]
+        )
+
+    def heal_recorded(self, faults: Iterable[FaultRecord]) -> None:
+        """Take away faults of members that were written down as not healed, and write that down with its proof.
+
+        Raises `UnknownOutcome` when it was not proved.
+        """
+        driver = FaultDriver(self, lambda record: self.run.heal_fault(replace(record, heal_operations=None)))
         # One that ended what runs again was healed by something else.
-        under = [
-            fault
-            for fault in open_faults
-            if bool(self.node(member_id).incarnation(fault.component)) == (fault.what == MemberFaultKind.PAUSE)
-        ]
+        under = [fault for fault in faults if self._is_under(fault)]
         for number, fault in enumerate(under):
             driver.adopt(str(number), fault)
         for number, fault in enumerate(under):
             _require(f"{fault.what} of {fault.where}", driver.heal(str(number)))
+
+    def _is_under(self, fault: FaultRecord) -> bool:
+        running = [bool(self.node(member_id).incarnation(fault.component)) for member_id in fault.members]
+        return all(running) if fault.what == MemberFaultKind.PAUSE else not all(running)
 
 
 AnyCluster = LiveCluster[LiveMember[Node]]

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from upheaval.cli.top import HEADS, Look, rows_of, screen_of, show
+from upheaval.cli.top import HEADS, screen_of, show
+from upheaval.runtimes.look import Look, rows_of
 from upheaval.system import MemberStatus
 from upheaval_chaos.record import FaultRecord, Proof
 

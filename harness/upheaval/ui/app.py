@@ -1,0 +1,89 @@
+"""What the server of `upheaval ui` answers: pages, the files that they are made of, and the same figures as JSON."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from upheaval.errors import HarnessError
+from upheaval.report import STYLE
+from upheaval.ui.live_pages import LivePages
+from upheaval.ui.runs import Runs
+
+_HERE: Final = Path(__file__).parent
+_STATIC: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
+    "page.css": ("text/css", lambda: STYLE),
+    **{
+        file.name: ("text/css" if file.suffix == ".css" else "text/javascript", file.read_text)
+        for file in (_HERE / "browser").iterdir()
+    },
+}
+_OF_REPORT: Final = {"content-security-policy": "frame-ancestors 'none'"}
+"""The page of a run has its policy in itself, with the digests of its scripts."""
+
+Endpoint = Callable[[Request], Response]
+
+
+class Pages:
+    """The pages and endpoints on the runs of one folder."""
+
+    def __init__(self, runs: Runs, live: LivePages) -> None:
+        self._runs = runs
+        self._live = live
+        self._templates = Environment(
+            loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
+        )
+
+    def routes(self) -> list[Any]:
+        """Longer paths first: the name of a run may have a slash."""
+        data: Mapping[str, Callable[[str], Any]] = {
+            "summary": lambda name: self._runs.row(name).to_fields(),
+            "verdict": self._runs.verdict,
+            "figures": self._runs.figures,
+        }
+        return [
+            Route("/", self._list),
+            Route("/static/{file}", _static),
+            Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.rows()])),
+            *(Route(f"/api/runs/{{name:path}}/{word}", _json_of(look)) for word, look in data.items()),
+            Route("/runs/{name:path}", self._run),
+            *self._live.routes(self.render),
+        ]
+
+    def render(self, template: str, **values: Any) -> Response:
+        """A page from a template, in which every value is escaped."""
+        return HTMLResponse(self._templates.get_template(template).render(**values))
+
+    def _list(self, _: Request) -> Response:
+        return self.render("runs.html", folder=str(self._runs.folder), rows=self._runs.rows())
+
+    def _run(self, request: Request) -> Response:
+        return HTMLResponse(self._runs.page(request.path_params["name"]), headers=_OF_REPORT)
+
+
+def application(pages: Pages) -> Any:
+    """An ASGI application; what is wrong with a request is one line of JSON."""
+    return Starlette(routes=pages.routes(), exception_handlers={HarnessError: _refused})
+
+
+def _json_of(look: Callable[[str], Any]) -> Endpoint:
+    def endpoint(request: Request) -> Response:
+        text = json.dumps(look(request.path_params["name"]))
+        return Response(text, media_type="application/json")
+
+    return endpoint
+
+
+def _static(request: Request) -> Response:
+    media_type, content = _STATIC.get(request.path_params["file"], ("text/plain", None))
+    return Response(status_code=404) if content is None else Response(content(), media_type=media_type)
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": " ".join(str(error).split())}, status_code=400)

@@ -1,0 +1,154 @@
+"""A cluster while it runs, as its page shows it: what `upheaval top` has, faults, answers, and broken promises."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.checkers.verdict import Finding, Report
+from upheaval.errors import HarnessError, UsageError
+from upheaval.records import Outcome, RunFolder, jsonfields, parse_operation
+from upheaval.report.figures import percentile
+from upheaval.report.logs import last_lines
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.look import Look, rows_of
+from upheaval.runtimes.opening import open_cluster
+from upheaval.ui.hands import Hands
+from upheaval.watch.output import Status
+from upheaval.watch.tails import LineTail
+from upheaval.watch.watch import Watch
+from upheaval_chaos.record import FaultRecord, shown
+
+LOOK_EVERY_S: Final = 0.5
+_DONE_SHOWN: Final = 50
+_SAMPLE: Final = 500
+"""So many answers of one look are read for their latencies."""
+
+
+class LiveView:
+    """One cluster: several readers share one look."""
+
+    def __init__(self, folder: Path, cluster: AnyCluster | None = None) -> None:
+        """Raises `UsageError` for a folder without a cluster. `cluster` is the handle of whoever started it."""
+        self.cluster = cluster or open_cluster(folder)
+        self.run = RunFolder(folder)
+        self.hands = Hands(self.cluster)
+        self._answers = _Answers(self.run)
+        self._broken = _Broken()
+        self._watch = Watch(self.run, self._broken)
+        self._lock = threading.Lock()
+        self._before: Look | None = None
+        self._state: Mapping[str, Any] = {}
+
+    def state(self) -> Mapping[str, Any]:
+        """As the endpoint has it; no older than `LOOK_EVERY_S`."""
+        with self._lock:
+            if self._before is None or time.monotonic_ns() - self._before.ns >= LOOK_EVERY_S * 0.9e9:
+                self._state = self._look()
+            return self._state
+
+    def last_lines(self) -> list[str]:
+        """What members and services said last."""
+        return [str(line) for line in last_lines(self.run, 10)]
+
+    @property
+    def has_links(self) -> bool:
+        """Whether its links have proxies or filters in this process."""
+        try:
+            return self.cluster.links is not None
+        except UsageError:
+            return False
+
+    def close(self) -> None:
+        """Heal what was to be healed after a while, and give back the handle."""
+        self.hands.close()
+        self.cluster.close()
+
+    def _look(self) -> Mapping[str, Any]:
+        look = Look.at(self.cluster)
+        rows, self._before = rows_of(look, self._before), look
+        with contextlib.suppress(HarnessError):
+            self._watch.look()
+        leader = next((status.leader_member_id for status in look.statuses if status.leader_member_id >= 0), None)
+        return {
+            "ns": look.ns,
+            "epoch_ms": int(time.time() * 1000),
+            "leader": leader,
+            "members": [row.to_fields() for row in rows],
+            "faults": [self._fault(fault, look.ns) for fault in self.run.read_faults()],
+            "commands": [asdict(control) for control in self.run.read_controls()],
+            "answers": self._answers.look(look.ns),
+            "broken": [finding.to_fields() for finding in self._broken.findings],
+            "doing": self.hands.doing,
+            "done": [asdict(done) for done in self.hands.done[-_DONE_SHOWN:]],
+        }
+
+    def _fault(self, fault: FaultRecord, now_ns: int) -> dict[str, Any]:
+        heals_at = self.hands.heals_at.get(fault.name)
+        return {
+            "name": fault.name,
+            "statement": fault.statement or f"{fault.what} {fault.where}",
+            "begin_ns": fault.inject_begin_ns,
+            "end_ns": fault.heal_end_ns,
+            "evidence": shown(fault.inject_proof, fault.heal_proof),
+            "members": list(fault.members),
+            "heals_in_s": None if heals_at is None else max(heals_at - now_ns, 0) / 1e9,
+        }
+
+
+class _Answers:
+    """Answers a second and their latencies, from the history that the load writes."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._tail = LineTail(run.history_file)
+        self._total = 0
+        self._last_ns = 0
+
+    def look(self, now_ns: int) -> dict[str, Any]:
+        """Since the look before; latencies in nanoseconds, None without an answer."""
+        lines: list[tuple[int, bytes]] = []
+        while more := self._tail.more():
+            lines += more
+        latencies = sorted(self._latencies(lines))
+        seconds = (now_ns - self._last_ns) / 1e9
+        rate = len(lines) / seconds if self._last_ns else None
+        self._total, self._last_ns = self._total + len(lines), now_ns
+        both = (percentile(latencies, 0.5), percentile(latencies, 0.99)) if latencies else (None, None)
+        return {"total": self._total, "per_s": rate, "p50_ns": both[0], "p99_ns": both[1]}
+
+    @staticmethod
+    def _latencies(lines: list[tuple[int, bytes]]) -> list[float]:
+        latencies = []
+        for _, line in lines[:: len(lines) // _SAMPLE + 1]:
+            with contextlib.suppress(jsonfields.FieldError, UnicodeDecodeError):
+                operation = parse_operation(jsonfields.parse_object(line.decode("utf-8")))
+                if operation.outcome is Outcome.OK and operation.complete_ns is not None:
+                    latencies.append(float(operation.complete_ns - operation.invoke_ns))
+        return latencies
+
+
+class _Broken:
+    """What a watch found broken, each promise once. Implements `watch.output.Output`."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def finding(self, finding: Finding) -> None:
+        """The first one of its promise."""
+        if finding.promise not in {known.promise for known in self.findings}:
+            self.findings.append(finding)
+
+    def fault(self, text: str) -> None:
+        """The page has the faults themselves."""
+
+    def note(self, text: str) -> None:
+        """Not for the page."""
+
+    def status(self, status: Status) -> None:
+        """The page has the members themselves."""
+
+    def end(self, report: Report, followed: int) -> None:
+        """The page of the run has the report."""

@@ -1,0 +1,42 @@
+"""The page of one run, as `upheaval report` writes it and `upheaval ui` serves it. Needs no extra."""
+
+import shlex
+from pathlib import Path
+
+from upheaval.campaign.seed import seed_of_run
+from upheaval.checkers.evidence.trace_facts import facts_of_members
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.services.raised import raised_in
+from upheaval.checkers.verdict import Verdict
+from upheaval.execution.run import RESULT_FILE, read_result
+from upheaval.records import RunFolder, read_made_by_test
+from upheaval.report import MadeBy, Moments, measure_run, page, scene_of
+from upheaval.report.elections import elections_of
+
+
+def page_of_run(run: Path) -> str:
+    """The whole document. Raises `UsageError` for a folder that is no run or a malformed one."""
+    folder = RunFolder(run)
+    manifest = folder.read_manifest()
+    raised = raised_in(folder, facts_of_members(folder, manifest.members))
+    figures, elections, verdict = measure_run(folder), elections_of(folder), verify_run(run)
+    known = Moments(folder)
+    bad = [(finding, known.of(finding)) for finding in verdict.worst_first if finding.verdict is not Verdict.VALID]
+    moments = {finding: moment for finding, moment in bad if moment is not None}
+    broken = {finding: moment for finding, moment in moments.items() if finding.verdict is Verdict.INVALID}
+    scene = scene_of(folder, manifest, figures, elections, broken)
+    return page(manifest, verdict, figures, raised, elections, scene=scene, made_by=made_by(run), moments=moments)
+
+
+def made_by(run: Path) -> MadeBy:
+    """By the file that what made the run left in its folder. Raises `UsageError` for a malformed one."""
+    again = f"upheaval replay {shlex.quote(str(run.absolute()))}"
+    test = read_made_by_test(run)
+    if test is not None:
+        return MadeBy(" ".join(test.command), str(test))
+    origin = seed_of_run(run)
+    if origin is not None:
+        return MadeBy(f"campaign seed {origin.seed}", again)
+    if (run / RESULT_FILE).is_file():
+        return MadeBy(read_result(run).scenario, again)
+    return MadeBy()

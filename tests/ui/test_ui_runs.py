@@ -1,0 +1,87 @@
+"""The list of runs of `upheaval ui`, the page of each, and its figures, which are those of the commands."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.browser import Browser
+from support.built_runs import good_run, lost_operation
+from support.page_servers import ask, serving
+from upheaval.cli.main import main
+from upheaval.cli.report import write_report
+from upheaval.records import RunFolder
+from upheaval.ui.server import PageServer
+from upheaval.waits import wait_until
+
+EVIL = "<script>document.title='owned'</script>"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    good_run().write(folder / "good")
+    lost = RunFolder(folder / "of-a-campaign" / "lost")
+    lost_operation(lost.path)
+    lost.write_manifest(replace(lost.read_manifest(), planted=EVIL))
+    torn = folder / "torn"
+    torn.mkdir()
+    (torn / "manifest.json").write_text("{")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path) -> Iterator[PageServer]:
+    with serving(PageServer(runs)) as server:
+        yield server
+
+
+def test_every_run_is_listed_and_one_that_cannot_be_read_says_why(server: PageServer) -> None:
+    rows = {row["name"]: row for row in ask(server, "/api/runs").json}
+    assert rows.keys() == {"good", "of-a-campaign/lost", "torn"}
+    assert "manifest.json" in rows["torn"]["error"]
+    assert rows["of-a-campaign/lost"]["planted"] == EVIL
+
+
+def test_figures_and_verdict_are_those_of_the_commands(
+    server: PageServer, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("good", "of-a-campaign/lost"):
+        run = str(runs / name)
+        main(["verify", run, "--json"])
+        assert ask(server, f"/api/runs/{name}/verdict").json == json.loads(capsys.readouterr().out)
+        main(["measure", run, "--json"])
+        assert {run: ask(server, f"/api/runs/{name}/figures").json} == json.loads(capsys.readouterr().out)
+
+
+def test_the_page_of_a_run_is_the_one_that_report_writes(server: PageServer, runs: Path, tmp_path: Path) -> None:
+    expected = write_report(runs / "good", tmp_path / "page.html").read_text()
+    assert ask(server, "/runs/good").text == expected
+
+
+def test_what_is_not_in_the_folder_is_not_served(server: PageServer) -> None:
+    for name in ("none", "../good", "%2e%2e/good", "good/../../etc", EVIL):
+        answer = ask(server, f"/api/runs/{name.replace('<', '%3C').replace('>', '%3E')}/verdict")
+        assert answer.status in (400, 404)
+    assert ask(server, "/static/..%2fapp.py").status == 404
+
+
+def test_a_browser_judges_what_it_shows_filters_and_runs_no_script_of_a_run(server: PageServer, tmp_path: Path) -> None:
+    verdicts = "[...document.querySelectorAll('tr[data-run]')].map(row => [row.dataset.run, row.cells[1].textContent])"
+    expected = {"good": "valid", "of-a-campaign/lost": "invalid", "torn": "unreadable"}
+    narrow = "filter => { filter.value = 'LOST'; filter.dispatchEvent(new Event('input')) }"
+    links = "[...document.querySelectorAll('tr[data-run]:not([hidden]) a')].map(link => link.getAttribute('href'))"
+    with Browser(tmp_path / "profile") as browser:
+        browser.visit(server.address)
+        wait_until(
+            lambda: dict(browser.value(verdicts)) == expected,
+            timeout_s=120,
+            describe=lambda: f"{browser.value(verdicts)}, {browser.complaints}",
+        )
+        assert "owned" not in browser.value("document.title")
+        browser.value(f"({narrow})(document.getElementById('filter'))")
+        assert browser.value("document.getElementById('count').textContent") == "1 of 3"
+        assert browser.value(links) == ["/runs/of-a-campaign/lost"]
+        assert browser.complaints == []
