@@ -10,6 +10,7 @@ import pytest
 from support.bad_runs import BAD_RUNS, BadRun, copy_of_good_run
 from support.bad_runs.binding import (
     SECOND_TERM,
+    a_member_never_came_to_its_identity,
     a_recording_is_of_another_session,
     a_vote_is_for_a_term_that_nobody_knows,
     the_first_term_is_gone,
@@ -76,6 +77,14 @@ def test_configurations_of_the_run_that_the_manifest_describes_are_good(scenario
     copy_of_good_run(scenario, tmp_path)
     RunFolder(tmp_path).unseal()
     configurations_are_those_of_the_manifest(tmp_path)
+    finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
+    assert finding.verdict is Verdict.VALID, finding.detail
+
+
+def test_a_member_that_was_killed_while_it_started_has_files_without_identity(tmp_path: Path) -> None:
+    copy_of_good_run("leader-killed", tmp_path)
+    RunFolder(tmp_path).unseal()
+    a_member_never_came_to_its_identity(tmp_path)
     finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
     assert finding.verdict is Verdict.VALID, finding.detail
 

@@ -112,6 +112,9 @@ class ReportOptions:
     out: Path | None = option(
         "-o", "--out", former=["--output"], metavar="FILE", help="the page (default: report.html in the run folder)"
     )
+    for_maintainers: bool = option(
+        "--for-maintainers", help="Markdown for an issue: each broken promise in a fixed form (maintainers.md)"
+    )
     json: bool = json_option()
 
 

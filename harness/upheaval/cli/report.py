@@ -1,9 +1,11 @@
 """`upheaval report` and `upheaval measure`: the page of a run, and its figures as a table. Neither needs Spark."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from upheaval.checkers.judge import verify_run
 from upheaval.cli.answers import answer
 from upheaval.cli.judge_commands import ReportOptions, RunsOptions
 from upheaval.cli.lake_options import from_one_place, in_pipeline
@@ -11,7 +13,8 @@ from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.report import Figures, duration, measure_run
-from upheaval.ui.run_page import page_of_run
+from upheaval.report.maintainers import FILE_NAME as MAINTAINERS_FILE, maintainers_page
+from upheaval.ui.run_page import made_by, page_of_run
 
 FILE_NAME = "report.html"
 
@@ -32,9 +35,19 @@ def require_file(page: Path) -> None:
         raise UsageError(f"cannot write {page}: there is no folder {page.parent}")
 
 
+def write_for_maintainers(run: Path, output: Path | None = None) -> Path:
+    """Write the page of a run's findings for whoever maintains the system; return where it is."""
+    path = output or run / MAINTAINERS_FILE
+    require_file(path)
+    again = made_by(run).command or f"upheaval verify {shlex.quote(str(run.absolute()))}"
+    write_atomically(path, maintainers_page(RunFolder(run), verify_run(run), again))
+    return path
+
+
 def report(options: ReportOptions) -> int:
     """Write the page of a run and print its path."""
-    path = str(write_report(options.run, options.out).absolute())
+    write = write_for_maintainers if options.for_maintainers else write_report
+    path = str(write(options.run, options.out).absolute())
     answer(path, {"page": path}, as_json=options.json)
     return 0
 

@@ -14,6 +14,7 @@ from upheaval.errors import EnvironmentFault, HarnessError
 from upheaval.records import Manifest, RunFolder, abandoned_folders
 from upheaval.runtime_names import DOCKER
 from upheaval.runtimes.abandoned import abandoned_runs, end_abandoned
+from upheaval.runtimes.volumes import abandoned_volumes
 from upheaval.system.process_table import processes_of
 
 
@@ -41,6 +42,10 @@ def clean(*, runs: Path | None, older_s: float, is_dry: bool) -> Iterator[Leftov
             yield Leftover("process", f"{process.pid} ({who} of run {run_id})")
     if not is_dry:
         end_abandoned()
+    for volume in abandoned_volumes():
+        yield Leftover("volume", str(volume.folder))
+        if not is_dry:
+            volume.save()
     yield from _in_engine(is_dry=is_dry)
     for folder in abandoned_folders(remove=not is_dry):
         yield Leftover("folder", str(folder))

@@ -22,7 +22,7 @@ from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, wit
 from upheaval.runtimes.live import LiveCluster, LiveMember, made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
 from upheaval.runtimes.process_node import ProcessNode
-from upheaval.runtimes.volumes import save_abandoned_volumes
+from upheaval.runtimes.volumes import abandoned_volumes
 from upheaval.security import policy as security
 from upheaval.system import (
     CLUSTER_OF_THREE,
@@ -223,7 +223,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         path = Path(folder).absolute()
         spec = made(spec, cls.runtime)
         end_abandoned()
-        save_abandoned_volumes()
+        for volume in abandoned_volumes():
+            volume.save()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
         cluster = cls(path, spec, kept=kept)

@@ -110,15 +110,14 @@ def require_volumes() -> None:
         volume.save()
 
 
-def save_abandoned_volumes() -> list[Path]:
-    """Save the volumes of harnesses that are certainly gone, and return the folders on which they were mounted."""
-    folders = []
+def abandoned_volumes() -> list[Volume]:
+    """Those of harnesses that are certainly gone."""
+    volumes = []
     for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():
         source, folder, *_ = (_OCTAL.sub(lambda octal: chr(int(octal[1], 8)), field) for field in line.split(" "))
         if source.startswith(_SOURCE) and Owner.parse(source.removeprefix(_SOURCE)).is_gone:
-            Volume(Path(folder)).save()
-            folders.append(Path(folder))
-    return folders
+            volumes.append(Volume(Path(folder)))
+    return volumes
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -79,6 +79,15 @@ def a_module_mark_is_of_another_member(run: Path) -> None:
     shutil.copy(run / "member-0" / "cluster" / "cluster-mark.dat", run / "member-1" / "cluster" / "cluster-mark.dat")
 
 
+def a_member_never_came_to_its_identity(run: Path) -> None:
+    """Killed while it started, it leaves mark files without version and ids; no bad run."""
+    member = run / "member-1"
+    for mark in (member / "archive" / "archive-mark.dat", *member.glob("cluster/cluster-mark*.dat")):
+        _put(mark, 8, "i", 0)
+    for mark in member.glob("cluster/cluster-mark*.dat"):
+        _put(mark, 64, "i", 0)
+
+
 def a_service_mark_is_of_another_service(run: Path) -> None:
     _put(run / "member-1" / "cluster" / "cluster-mark-service-0.dat", 68, "i", 3)
 

@@ -273,12 +273,12 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
         mark = _mark(folder, path, mark_file.ClusterMarkHeader)
         if mark is None:
             continue
-        # A service learns whose it is when it joins the log.
-        if mark.member_id not in (member_id, _NOBODY):
+        # A service learns whose it is when it joins the log; without a version the owner has not come so far at all.
+        if mark.version and mark.member_id not in (member_id, _NOBODY):
             raise _broken(folder, path, f"is of member {mark.member_id}")
         is_service = mark.component_type == cmm.ClusterComponentType.CONTAINER
         component = f"service-{mark.service_id}" if is_service else "consensus"
-        if is_service and path.name != f"cluster-mark-service-{mark.service_id}.dat":
+        if mark.version and is_service and path.name != f"cluster-mark-service-{mark.service_id}.dat":
             raise _broken(folder, path, f"is of service {mark.service_id}")
         _require_started(folder, path, component, mark.pid, told)
     if not archive_mark.exists():
@@ -286,7 +286,7 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
     of_archive = _mark(folder, archive_mark, mark_file.ArchiveMarkHeader)
     if of_archive is not None:
         # Up to 1.46 Aeron writes no id into it.
-        if member_id != _NOBODY and of_archive.archive_id not in (member_id, _NOBODY):
+        if of_archive.version and member_id != _NOBODY and of_archive.archive_id not in (member_id, _NOBODY):
             raise _broken(folder, archive_mark, f"is of archive {of_archive.archive_id}")
         _require_started(folder, archive_mark, "archive", of_archive.pid, told)
     return len(marks) + 1
