@@ -348,3 +348,4 @@ def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_no
     assert again(moved) == "states are not replayed: the manifest has no digest of its code"
     module.unlink()
     assert again(cluster.run.path) == "states are not replayed: its code was changed since the run"
+    assert f"the folder {source} has no module kept_locks: name the one that has it as source" in again(moved)

@@ -170,8 +170,12 @@ def why_no_service(run: RunFolder, manifest: Manifest) -> str:
         return "its code is not at hand"
     if read_origin(run.path) is not None:
         return "the log goes on from a state that it does not have"
+    digest = source_digest(manifest.source, manifest.service)
+    if not digest and not manifest.source_digest:
+        module = manifest.service.partition(":")[0]
+        return f"the folder {manifest.source} has no module {module}: name the one that has it as source"
     if not manifest.source_digest:
         return "the manifest has no digest of its code"
-    if source_digest(manifest.source, manifest.service) != manifest.source_digest:
+    if digest != manifest.source_digest:
         return "its code was changed since the run"
     return ""
