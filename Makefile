@@ -56,11 +56,12 @@ uplot: ## Fetch the library of the page's charts again by npm, and compare it wi
 demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
 	@$(BIN)/upheaval demo
 
-check: $(VENV)/.dev ## Lint, formatting, types, import contracts, workflows and Dockerfiles
+check: $(VENV)/.dev ## Lint, formatting, types, import contracts, metadata, workflows and Dockerfiles
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
+	@$(BIN)/validate-pyproject pyproject.toml >/dev/null
 	@$(BIN)/yamllint .github action.yml .pre-commit-config.yaml
 	@$(BIN)/zizmor --offline --quiet --no-progress .
 	@$(BIN)/hadolint images/*/Dockerfile

@@ -40,6 +40,7 @@ missing_packages() {
     has iptables || echo iptables
     has chromium || echo chromium
     has strace || echo strace
+    has faketime || echo faketime
     has openssl || echo openssl
     has_java || echo default-jdk-headless
     has mvn || echo maven

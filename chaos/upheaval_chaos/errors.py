@@ -23,6 +23,6 @@ class EnvironmentFault(HarnessError):
 
 
 class UnknownOutcome(HarnessError):
-    """Something was asked for and it cannot be told whether it happened, or it did not happen in time."""
+    """Something was asked for. Whether it happened is unknown, or it did not happen in time."""
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.UNKNOWN

@@ -33,7 +33,7 @@ class Request:
     timestamp: int = -1
     """The cluster's time at the request."""
     answer: bytes | None = None
-    """What the client was told, for promises. None where nobody was told anything, and for a model, which says it."""
+    """What the client received, for promises. None if it received nothing, and in a model, which computes it."""
 
     @property
     def text(self) -> str:
@@ -55,7 +55,7 @@ class Model(ABC):
     def apply(self, request: Request) -> Any:
         """Change the state, and return what the answer must be: bytes, text, an SBE message, or anything else as JSON.
 
-        None stands for a service that answers `null`.
+        None is the answer `null`.
         """
 
     @staticmethod
@@ -104,7 +104,7 @@ class OwnRun:
             yield request
 
     def states(self) -> Iterator[tuple[Request, Any]]:
-        """Each with the service as it stands after it: one instance, which reads the log and must not be changed."""
+        """Each request and the service after it: one instance, which reads the log and must not be changed."""
         for request, service in self._states():
             self.position = request.position
             yield request, service

@@ -71,7 +71,7 @@ _FREE: Final = object()
 
 
 class _Run:
-    """The run of one test: where it lies, how it is made again, and which phases of the test passed."""
+    """The run of one test: its folder, the command that repeats it, and which phases of the test passed."""
 
     def __init__(self, folder: Path, replay: str) -> None:
         self.folder = folder
@@ -246,7 +246,7 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
         try:
             made = Cluster(folder=folder, **options)
         except BaseException:
-            # Nothing was started: an empty folder helps nobody.
+            # Nothing was started, so the folder is empty.
             del item.stash[_RUN]
             _remove(folder)
             raise
@@ -283,7 +283,7 @@ def _judge(cluster: "Cluster") -> None:
 
 
 def _write_failure(item: pytest.Item, run: _Run) -> None:
-    """What failed stands in the run folder, so that whoever judges it says so, too."""
+    """Write what failed into the run folder, so that a later `verify` reports it too."""
     from upheaval.checkers.promises import Promise
     from upheaval.errors import UnknownOutcome
     from upheaval.records import Failure, RunFolder, add_failure

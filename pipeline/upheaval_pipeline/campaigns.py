@@ -11,7 +11,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from upheaval.campaign.campaign import SEEDS_FILE
+from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import SEED_FILE
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields

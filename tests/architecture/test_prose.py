@@ -1,12 +1,14 @@
 """Words that pages and help texts do not use: each has a plainer one."""
 
 import argparse
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
+import upheaval
 from support.pages import PAGES, ROOT
 from upheaval.cli.main import make_parser
 
@@ -40,6 +42,20 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
 @pytest.mark.parametrize("parser", list(parsers(make_parser())), ids=lambda parser: parser.prog)
 def test_help_uses_the_words_of_the_field(parser: argparse.ArgumentParser) -> None:
     assert banned_in(" ".join(parser.format_help().split())) == []
+
+
+def docstrings(name: str) -> Iterator[str]:
+    """Of a public name, and of its public methods and properties if it is a class."""
+    value = getattr(upheaval, name)
+    members = [member for key, member in inspect.getmembers(value) if not key.startswith("_")]
+    for documented in (value, *(members if inspect.isclass(value) else [])):
+        if inspect.isroutine(documented) or inspect.isclass(documented) or isinstance(documented, property):
+            yield inspect.getdoc(documented) or ""
+
+
+@pytest.mark.parametrize("name", upheaval.__all__)
+def test_public_docstrings_use_the_words_of_the_field(name: str) -> None:
+    assert banned_in(" ".join(" ".join(docstrings(name)).split())) == []
 
 
 def test_banned_words_are_found_in_prose_alone() -> None:

@@ -20,7 +20,7 @@ from upheaval_chaos.host_faults import ON_PROCESSES, HostFaultKind
 
 STATEMENTS = {
     HostFaultKind.DISK_FULL: "disk-full follower",
-    HostFaultKind.CLOCK_JUMP: "clock-jump follower jump-ms=-20000",
+    HostFaultKind.CLOCK_JUMP: "clock-jump follower jump-ms=20000",
 }
 
 

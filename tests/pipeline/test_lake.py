@@ -78,9 +78,9 @@ def test_the_verdicts_of_a_judge_that_is_killed_do_not_count(tmp_path: Path, spa
     killed_at("lake.py", "commit", "call", ["verify", "--engine", "spark", "--lake", lake, "--master", "local[1]"])
     opened = open_lake(lake)
     runs = opened.runs("runs")
-    assert judged_by_this_version(spark, opened, runs) == {}
+    assert judged_by_this_version(opened, runs) == {}
     assert judged_in_lake(spark, opened, runs) == [verify_run(folder) for folder in folders]
-    assert judged_by_this_version(spark, open_lake(lake), runs).keys() == set(runs)
+    assert judged_by_this_version(open_lake(lake), runs).keys() == set(runs)
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
 ) -> None:
     """Known issues, signatures and gaps, too, which no run of this lake has."""
     run = RunFolder(folders[GOOD]).read_manifest().run_id
-    before = judged_by_this_version(spark, open_lake(lake), [run])
+    before = judged_by_this_version(open_lake(lake), [run])
     known = Finding(
         Promise.COMMITS_KEPT,
         Verdict.INVALID,
@@ -70,7 +70,7 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
         (NotApplicable(Promise.SNAPSHOT_IS_REPLAY, "states are not replayed: no code", is_gap=True),),
     )
     write_verdicts(open_lake(lake), {run: report})
-    assert judged_by_this_version(spark, open_lake(lake), [run]) == {run: report}
+    assert judged_by_this_version(open_lake(lake), [run]) == {run: report}
     write_verdicts(open_lake(lake), before)
 
 
@@ -101,7 +101,7 @@ def test_who_judges_again_replaces_it_and_a_run_that_has_changed_has_a_new_one(
     opened = open_lake(lake)
     judged_in_lake(spark, opened, opened.runs("runs"))
     assert verdict_rows(spark, lake) == first
-    assert judged_by_this_version(spark, open_lake(lake), [BAD]).keys() == {BAD}
+    assert judged_by_this_version(open_lake(lake), [BAD]).keys() == {BAD}
     manifest = folders[BAD] / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "members": 9}))
     ingest(spark, [folders[BAD]], lake)

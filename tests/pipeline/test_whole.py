@@ -75,7 +75,7 @@ def test_a_lake_knows_what_came_of_runs_when_their_folders_are_gone(tmp_path: Pa
     for folder in folders:
         shutil.rmtree(folder)
     lake = open_lake(where)
-    assert judged_by_this_version(spark, lake, NAMES) == dict(zip(NAMES, expected, strict=True))
+    assert judged_by_this_version(lake, NAMES) == dict(zip(NAMES, expected, strict=True))
     assert judged_in_lake(spark, lake, NAMES) == expected
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
 from upheaval.checkers.verdict import Verdict, worst
@@ -15,7 +16,6 @@ from upheaval.records import Json, jsonfields, owned_folder
 from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
 
-SEEDS_FILE: Final = "seeds.jsonl"
 SUMMARY_FILE: Final = "summary.json"
 
 
@@ -83,6 +83,7 @@ class Summary:
         return {
             "seeds": self.seeds,
             "counted": self.counted,
+            "excluded_rate": rate_excluded(self.counted),
             "inconclusive": list(self.inconclusive),
             "failed": [outcome.swarm.seed for outcome in self.failed],
             "simulated_seconds": round(self.seconds, 1),

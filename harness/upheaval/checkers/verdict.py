@@ -50,7 +50,7 @@ _EXIT_STATUS: Final = {
 class Finding:
     """The verdict on one promise, and for a reader in one line what it rests on or what broke it.
 
-    What it is about stands in fields, as far as there is one: the members, a position of the log, the id of an
+    Fields have what it is about, where there is such a thing: the members, a position of the log, the id of an
     operation. Nothing reads them out of the line.
     """
 

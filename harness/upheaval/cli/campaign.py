@@ -10,6 +10,7 @@ from pathlib import Path
 
 from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.canary import run_canary
+from upheaval.campaign.findability import CHANCE_MAX, rate_excluded
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, finding_line, keep_seed
 from upheaval.campaign.seeds import parse_seeds
@@ -168,6 +169,9 @@ def as_text(summary: Summary) -> str:
         f"{summary.operations} acknowledged operations, {summary.snapshots} snapshots asked for, "
         f"{summary.endings} clusters ended and started again",
     ]
+    if summary.counted:
+        excluded = f"{rate_excluded(summary.counted):.2%}"
+        lines.append(f"a failure in {excluded} of all seeds would have shown in these with {1 - CHANCE_MAX:.0%}")
     if summary.inconclusive:
         lines.append("inconclusive: " + " ".join(map(str, summary.inconclusive)))
     lines += ["", "faults", *fault_rows(summary.faults)]

@@ -1,5 +1,5 @@
 """The commands that break clusters, and their options: `demo`, `run`, `replay`, `track-record`, `campaign`, `shrink`,
-`kill`, and two lists.
+`fixed`, `kill`, and two lists.
 """
 
 from dataclasses import dataclass
@@ -143,6 +143,17 @@ class ShrinkOptions:
 
 
 @dataclass(frozen=True)
+class FixedOptions:
+    promise: str = option(metavar="PROMISE", help="the id of the promise that was broken")
+    since: tuple[Path, ...] = option(
+        nargs="+", metavar="CAMPAIGN", help="folders, or lines (seeds.jsonl), of campaigns after the fix"
+    )
+    before: Path = option("--before", required=True, metavar="CAMPAIGN", help="the campaign that showed the failure")
+    rule: str | None = option("--rule", metavar="RULE", help="only failures with this rule in their fingerprint")
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
 class TrackRecordOptions:
     issues: tuple[int, ...] = option(
         nargs="*", type=above_zero, metavar="ISSUE", help="issues of Aeron's (default: all)"
@@ -195,6 +206,12 @@ def add_commands(commands: Commands) -> None:
         "make a failed seed simpler as long as it fails alike: its cluster, load, faults and settings",
         ShrinkOptions,
         "shrink:shrink",
+    )
+    commands.add(
+        "fixed",
+        "say whether the seeds of campaigns are enough to show that a failure is gone",
+        FixedOptions,
+        "fixed:fixed",
     )
     commands.add("scenarios", "list the built-in scenarios", JsonOptions, "scenarios:scenarios")
     commands.add("planted", "list the bugs that a test build can have", JsonOptions, "planted:planted")

@@ -4,7 +4,8 @@ import json
 import shlex
 import sys
 
-from upheaval.campaign.campaign import SEEDS_FILE, SUMMARY_FILE
+from upheaval.campaign.campaign import SUMMARY_FILE
+from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import CampaignOptions

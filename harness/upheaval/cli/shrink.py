@@ -89,7 +89,7 @@ def shrink(options: ShrinkOptions) -> int:
 
 def _failing(tried: Try, run: Path) -> Try:
     if not tried.fingerprints:
-        raise UnknownOutcome(f"{run} does not fail again: the node or the simulation has changed since")
+        raise UnknownOutcome(f"{run} does not fail when it is run again: shrink a run that is invalid")
     return tried
 
 

@@ -276,8 +276,8 @@ class RunFolder:
     def create(self, manifest: Manifest) -> None:
         """Make the folder, the files that processes will append records to, and the manifest, which names them.
 
-        So nothing has to be added to the manifest later, and a file that is gone can be told from one without a
-        record. Raises `EnvironmentFault` when that is not possible.
+        So nothing has to be added to the manifest later, and a missing file differs from one without a record.
+        Raises `EnvironmentFault` when that is not possible.
         """
         written = RECORD_FILES if manifest.system == OWN_SYSTEM else (*RECORD_FILES, CONSENSUS_NAME)
         try:

@@ -21,6 +21,8 @@ from upheaval_node.types import S
 
 OPERATIONS_BETWEEN: Final = 50
 """How many are acknowledged before the first fault and after each heal."""
+QUIET_MAX_S: Final = 10
+"""Nothing is waited for longer while no fault is there: whoever looked at the cluster meanwhile did nothing to it."""
 _WHERE: Final = "fault"
 _NEVER_NS: Final = 1 << 63
 _ENDS_LEADERSHIP: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP, MemberFaultKind.PAUSE)
@@ -69,16 +71,21 @@ class _Event(NamedTuple):
     ns: int
     order: int
     lines: tuple[str, ...]
+    opens: int = 0
+    """How many more faults are there after it."""
 
 
 def _steps(events: Iterable[_Event]) -> list[str]:
-    """Between two events as many seconds as there were, rounded, and none for less than half a one."""
+    """Between two events as many seconds as there were, rounded; of a long time without any fault only a part."""
     steps: list[str] = []
     last_ns: int | None = None
+    open_count = 0
     for event in events:
         seconds = 0 if last_ns is None or event.ns == _NEVER_NS else round((event.ns - last_ns) / S)
+        seconds = seconds if open_count else min(seconds, QUIET_MAX_S)
         steps += [f"wait seconds {seconds}"] if seconds else []
         steps += event.lines
+        open_count += event.opens
         last_ns = event.ns
     return steps
 
@@ -92,11 +99,11 @@ def _events(run: RunFolder, manifest: Manifest) -> list[_Event]:
         ends_leadership = fault.what in _ENDS_LEADERSHIP and led in fault.members
         after = (f"wait leader other-than {name}",) if ends_leadership else ()
         statement = _by_role(fault, led, is_alone=is_alone)
-        events.append(_Event(fault.inject_begin_ns, number, (f"inject {name} {statement}", *after)))
+        events.append(_Event(fault.inject_begin_ns, number, (f"inject {name} {statement}", *after), 1))
         is_of_members = fault.what in list(MemberFaultKind)
         healing = (f"heal {name}", f"wait caught-up {name}") if is_of_members else (f"heal {name}",)
         # What is there still is healed last.
-        events.append(_Event(_NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns, number, healing))
+        events.append(_Event(_NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns, number, healing, -1))
     # One that nothing showed would not take effect in another run either.
     controls = [control for control in run.read_controls() if control.what != FORCED_END and control.proof.holds]
     return [*events, *(_Event(control.begin_ns, 0, (control.what,)) for control in controls)]

@@ -8,7 +8,7 @@ from upheaval.testing.backend import Backend
 
 
 class Backup:
-    """Each start, stop and kill is proved and stands in `controls.jsonl`. One that has no effect in time raises
+    """Each start, stop and kill is proved and recorded in `controls.jsonl`. One that has no effect in time raises
     `UnknownOutcome`; one that makes no sense, such as a kill of what does not run, `UsageError`.
     """
 

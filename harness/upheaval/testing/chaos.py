@@ -149,7 +149,7 @@ class Chaos:
     ) -> ActiveFault:
         """Cut the links between two groups, or only those from the first to the second.
 
-        `blackhole`: what is sent vanishes, and nobody is told. `reset`: connections are reset, new ones too. `timeout`:
+        `blackhole`: what is sent vanishes without an error. `reset`: connections are reset, new ones too. `timeout`:
         what is sent vanishes, and connections end after `timeout_ms`. `channel`: one instead of all.
         """
         if kind not in _CUTS:
@@ -247,7 +247,7 @@ class Chaos:
     def heal_faults(self) -> None:
         """Take all faults away, the last one first: a link is proved to be healed by members that are there.
 
-        Those that cannot be proved to be healed are told when all was tried.
+        Raises for those that cannot be proved to be healed, once all were tried.
         """
         failures = []
         for name in reversed(list(self._active)):
@@ -327,7 +327,7 @@ class Chaos:
 
 
 def _names_roles(fault: Fault) -> bool:
-    """Whether somebody has to lead before it is known whom the fault hits."""
+    """Whether the fault's target is known only once there is a leader."""
     if isinstance(fault, MemberFault | HostFault):
         whom = [fault.members]
     else:

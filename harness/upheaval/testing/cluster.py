@@ -90,16 +90,16 @@ class Cluster:
     """A cluster of members that run one service; use it in a `with` statement, or call `up` and `down`.
 
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
-    the Python path; containers get a copy of that folder, without what the patterns in `ignored` name, unless an
-    A custom `image` brings the service. `model` is what its answers are judged by (`upheaval.Model`), `schema` the
-    file of the SBE schema of its messages.
+    the Python path; containers get a copy of that folder, without what the patterns in `ignored` name. With a
+    custom `image`, the service is in the image. `model` is what its answers are judged by (`upheaval.Model`), `schema`
+    the file of the SBE schema of its messages.
     `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
     `source`) is the program that requests go through.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump` or `disk-full`, for
     which members in processes get clocks and volumes of their own. `witnesses`: a custom service takes snapshots before
     the first fault and after each heal, without being asked to. `planted`: the members have that bug (`upheaval
-    planted`), to see that a test finds it. Everything the run leaves lies in `folder`. `restore_from` is the folder of
+    planted`), to see that a test finds it. The run leaves everything in `folder`. `restore_from` is the folder of
     a backup or a standby, or of a member that is down, which the members begin with.
     """
 
@@ -430,7 +430,7 @@ class Cluster:
 
 
 def source_folder(service: str, source: str | os.PathLike[str] | None) -> Path | None:
-    """Where the code of a service lies: nowhere in particular for a shipped one."""
+    """The folder of a service's code; None for a shipped one, which is installed."""
     if source is None:
         return Path.cwd() if ":" in service else None
     path = Path(source).absolute()

@@ -17,7 +17,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 def signals_interrupt() -> Iterator[None]:
     """Inside, the first of these signals raises `KeyboardInterrupt`, as Ctrl-C does; the next ones are not heard.
 
-    A signal that somebody else handles, or ignores, is left alone; so are all of them outside of the main thread.
+    A signal with another handler, or one that is ignored, is left alone; so are all of them outside the main thread.
     """
     ours: list[signal.Signals] = []
 

@@ -137,7 +137,7 @@ class Cluster(Protocol):
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         """Ask for `on_timer_event(correlation_id)` at or after `deadline` (cluster time, in `time_unit`).
 
-        A timer of the same id is replaced; ids are those of all services of the member together, and all are told.
+        A timer of the same id is replaced. All services of the member share the ids, and each gets every expiry.
         Every member asks; the leader's expiry goes through the log. What the transport does not take now is kept and
         sent later. True; raises `UsageError` when the consensus module is not connected.
         """
@@ -148,7 +148,7 @@ class Cluster(Protocol):
     def offer(self, *parts: Buffer) -> int:
         """Put a message from the service itself into the log, on every member alike.
 
-        It comes back as `on_session_message` with no session, to all services, exactly once whoever leads by then.
+        It comes back as `on_session_message` with no session, to all services, exactly once under any leader.
         What the transport does not take now is kept and sent later. Returns a positive number; raises `UsageError`
         when the consensus module is not connected, and for a message longer than the control channel takes (16 KiB).
         """
@@ -207,7 +207,7 @@ class ClusteredService(ABC):
         """
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
-        """A timer fired. Every member is told at the same place in the log."""
+        """A timer fired. Every member gets this call at the same place in the log."""
 
     def on_take_snapshot(self, publication: SnapshotPublication) -> None:
         """Write all of the state, in the same messages for the same state on every member: so states are compared.
@@ -238,7 +238,7 @@ class ClusteredService(ABC):
         time_unit: ClusterTimeUnit,
         app_version: int,
     ) -> None:
-        """A leader was elected, as told by the log."""
+        """A leader was elected: the log has a new leadership term here."""
 
     def on_terminate(self, cluster: Cluster) -> None:
         """The container ends. *Must not send.*"""

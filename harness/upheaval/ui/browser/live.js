@@ -121,7 +121,9 @@ function draw() {
     if (to < begin) continue;
     const x = across(Math.max(fault.begin_ns, begin));
     drawn.push(shape("rect", { x, y: 0, width: Math.max(across(to) - x, 2), height: lanesEnd + RATES + 10, class: "band" }));
-    drawn.push(shape("text", { x: Math.min(x + 4, 900), y: height - 2, class: "fault-name" }, fault.statement));
+    const isAtEnd = x > 700;
+    drawn.push(shape("text", { x: isAtEnd ? 1000 : x, y: height - 2, class: "fault-name", "text-anchor": isAtEnd ? "end" : "start" },
+      fault.statement));
   }
   svg.setAttribute("viewBox", `0 0 1000 ${height}`);
   svg.replaceChildren(...drawn);

@@ -1,0 +1,42 @@
+"""`upheaval fixed`: whether so many seeds without a failure show that it is gone."""
+
+import json
+
+from upheaval.campaign.findability import CHANCE_MAX, rate_excluded, seeds_needed, seeds_with
+from upheaval.checkers.promises import Promise, promise_named
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.fault_commands import FixedOptions
+from upheaval.errors import UsageError
+from upheaval.records import Json
+from upheaval_node.suggestions import did_you_mean
+
+
+def fixed(options: FixedOptions) -> int:
+    """0 when enough seeds since are without the failure, 1 when one shows it, 3 when there are too few."""
+    promise = promise_named(options.promise)
+    if promise is None:
+        raise UsageError(f"unknown promise {options.promise!r}{did_you_mean(options.promise, list(Promise))}")
+    wanted = {"verdict": Verdict.INVALID.text, "promise": str(promise)}
+    if options.rule is not None:
+        wanted["rule"] = options.rule
+    before, since = seeds_with([options.before], wanted), seeds_with(options.since, wanted)
+    if not before.failed:
+        raise UsageError(f"no seed of {options.before} breaks {' '.join(list(wanted.values())[1:])}")
+    needed = seeds_needed(before.rate)
+    fields: dict[str, Json] = {
+        "before": {"seeds": before.counted, "failed": before.failed},
+        "since": {"seeds": since.counted, "failed": since.failed},
+        "needed": needed,
+        "excluded_rate": rate_excluded(since.counted) if not since.failed else None,
+    }
+    certainty = f"{1 - CHANCE_MAX:.0%}"
+    if since.failed:
+        verdict, text = Verdict.INVALID, f"not fixed: {since.failed} of {since.counted} seeds since show it"
+    elif since.counted < needed:
+        more = needed - since.counted
+        verdict, text = Verdict.UNKNOWN, f"not shown: {more} more seeds without it are needed for {certainty}"
+    else:
+        verdict, text = Verdict.VALID, f"fixed with {certainty}: {since.counted} seeds without it, {needed} were needed"
+    text += f" ({before.failed} of {before.counted} seeds showed it before)"
+    print(json.dumps(fields, indent=2) if options.json else text)
+    return verdict.exit_status
