@@ -29,7 +29,7 @@ GROUPS: Final = {
     "liveness": "Time",
 }
 """The headings of the page: one for each package of checkers."""
-NO_TESTS: Final = "- Tests: none"
+NO_TESTS: Final = "Tests: none."
 
 
 class Entry(NamedTuple):
@@ -86,8 +86,8 @@ def facts(entry: Entry, tests: str) -> str:
             "",
             f"**{entry.promise.sentence}**",
             "",
-            f"- Evidence: {evidence_of(entry.checker)}",
-            f"- Checker: [`{path.relative_to('upheaval/checkers')}`](../harness/{path})",
+            f"Evidence: {evidence_of(entry.checker)}.",
+            f"Checker: [`{path.relative_to('upheaval/checkers')}`](../harness/{path}).",
             tests,
         ]
     )
@@ -112,7 +112,7 @@ def sections(text: str) -> Iterator[tuple[str, str, str]]:
     """Id, line of tests and rule of each promise that the page has."""
     for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
         identifier, _, rest = part.partition("\n")
-        match = re.search(r"^- Tests: .*$", rest, re.MULTILINE)
+        match = re.search(r"^Tests: .*$", rest, re.MULTILINE)
         rule = rest[match.end() :] if match else rest
         yield identifier, match.group() if match else NO_TESTS, re.split(r"^## ", rule, flags=re.MULTILINE)[0].strip()
 
