@@ -29,6 +29,8 @@ GROUPS: Final = {
     "liveness": "Time",
 }
 """The headings of the page: one for each package of checkers."""
+LOGS: Final = frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER))
+"""What it takes to read the logs of all members."""
 NO_TESTS: Final = "Tests: none."
 
 
@@ -68,13 +70,16 @@ def evidence_of(checker: Checker) -> str:
     """What the checker reads besides the manifest."""
     if len(checker.needs) == len(Source):
         return "everything"
-    return ", ".join(source for source in Source if source in checker.needs) or "manifest"
+    named = ["logs"] if checker.needs >= LOGS else []
+    besides = [source for source in Source if source in checker.needs and not (named and source in LOGS)]
+    return ", ".join([*named, *besides]) or "manifest"
 
 
 def sources() -> str:
     """A table of the files of each kind of evidence."""
     rows = [f"| {source} | {', '.join(f'`{pattern}`' for pattern in FILES[source])} |" for source in Source]
-    return "\n".join(["| evidence | files |", "|---|---|", *(row for row in rows if "`" in row)])
+    logs = f"| logs | {', '.join(source for source in Source if source in LOGS)} |"
+    return "\n".join(["| evidence | files |", "|---|---|", logs, *(row for row in rows if "`" in row)])
 
 
 def facts(entry: Entry, tests: str) -> str:
