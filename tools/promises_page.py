@@ -72,7 +72,7 @@ def evidence_of(checker: Checker) -> str:
         return "everything"
     named = ["logs"] if checker.needs >= LOGS else []
     besides = [source for source in Source if source in checker.needs and not (named and source in LOGS)]
-    return ", ".join([*named, *besides]) or "manifest"
+    return ", ".join([*named, *besides])
 
 
 def sources() -> str:
@@ -91,7 +91,7 @@ def facts(entry: Entry, tests: str) -> str:
             "",
             f"**{entry.promise.sentence}**",
             "",
-            f"Evidence: {evidence_of(entry.checker)}.",
+            *([f"Evidence: {evidence}."] if (evidence := evidence_of(entry.checker)) else []),
             f"Checker: [`{path.relative_to('upheaval/checkers')}`](../harness/{path}).",
             tests,
         ]
