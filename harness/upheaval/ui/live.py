@@ -32,7 +32,7 @@ class LiveView:
     """One cluster: several readers share one look."""
 
     def __init__(self, folder: Path, cluster: AnyCluster | None = None) -> None:
-        """Raises `UsageError` for a folder without a cluster. `cluster` is the handle of whoever started it."""
+        """Raises `UsageError` for a folder without a cluster. `cluster` is an open handle on it, if there is one."""
         self.cluster = cluster or open_cluster(folder)
         self.run = RunFolder(folder)
         self.hands = Hands(self.cluster)
