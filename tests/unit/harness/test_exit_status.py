@@ -39,6 +39,7 @@ BROKEN = {
     "check": "$upheaval check bad.edn --model register >&$gone",
     "run": "$upheaval run bad.scenario --runtime simulated --planted commit-without-a-quorum --dir run >&$gone",
     "campaign": f"$upheaval {PLANTED_SEED} >&$gone",
+    "fixed": f"$upheaval {PLANTED_SEED} --out out >&$gone; $upheaval fixed invariants --before out out >&$gone",
     "replay": f"$upheaval {PLANTED_SEED} --dir seed >&$gone; $upheaval replay seed --dir again >&$gone",
 }
 """A broken promise for each command that judges, with no reader at the other end of the pipe."""

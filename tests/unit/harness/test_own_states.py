@@ -24,7 +24,7 @@ def test_a_replay_with_comparisons_is_valid() -> None:
 
 @pytest.mark.parametrize(("chosen", "why"), [(9, "memory was up"), (0, "the log has no entries")])
 def test_a_replay_that_compared_nothing_is_not_checked(chosen: int, why: str) -> None:
-    judged = judge_own([], OwnReplay(compared=0, chosen=chosen), FINDING, None)
+    judged = judge_own([], OwnReplay(compared=0, chosen=chosen, why_cut="memory was up"), FINDING, None)
     assert isinstance(judged, NotApplicable)
     assert why in judged.why
 
