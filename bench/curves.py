@@ -1,8 +1,8 @@
 """What a cluster costs by what is asked of it: `python -m bench.curves [--only open|length|members|sessions]`.
 
-An open loop (messages at their times, whoever has answered; latency counts from when a message was due), payloads of
-32 bytes to 64 KiB, one to five members, and up to ten thousand sessions with one leader, of which each is opened and
-sends one message. Processes on this machine, Aeron's settings but for the number of sessions. Prints JSON.
+An open loop (messages at their times, without waiting for answers; latency counts from when a message was due),
+payloads of 32 bytes to 64 KiB, one to five members, and up to ten thousand sessions with one leader, of which each is
+opened and sends one message. Processes on this machine, Aeron's settings but for the number of sessions. Prints JSON.
 """
 
 import argparse

@@ -185,7 +185,7 @@ def forwarded(rounds: int, count: int) -> dict[str, dict[str, float]]:
 
 
 def queued(rounds: int, count: int) -> dict[str, dict[str, float]]:
-    """Through an agent in this network name space, which nobody else is in."""
+    """Through an agent in this network name space, which no other process uses."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with subprocess.Popen([sys.executable, "-m", queue_agent.__name__, *AGENT, "0"]) as agent:
         try:

@@ -1,4 +1,4 @@
-"""An open loop: messages at their times, whoever has answered. Latency counts from when a message was due."""
+"""An open loop: messages at their times, without waiting for answers. Latency counts from when a message was due."""
 
 import struct
 import time

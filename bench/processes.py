@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on at this moment."""
+    """Loopback ports on which no process listens at this moment."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for s in sockets:

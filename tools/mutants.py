@@ -49,7 +49,7 @@ DROPPED: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.Delete, ast.Raise, as
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of one file of the node; `start` and `end` are offsets of the bytes that `after` stands for."""
+    """One change of one file of the node; `start` and `end` are offsets of the bytes that `after` replaces."""
 
     file: str
     line: int
@@ -72,7 +72,7 @@ class Mutant:
         source = (NODE / self.file).read_bytes()
         target = copy / self.file
         target.write_bytes(source[: self.start] + self.after.encode() + source[self.end :])
-        # Compiled code is told by second and length of its source: too coarse for changes like these.
+        # Python matches compiled code to its source by second and length: too coarse for changes like these.
         for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*"):
             compiled.unlink()
 
@@ -131,7 +131,7 @@ def _expression_changes(statement: ast.stmt) -> Iterator[tuple[ast.expr, str, st
     while todo:
         node = todo.pop()
         if isinstance(node, ast.JoinedStr | ast.arg):
-            continue  # the places of what is in an f-string are not told; an argument has nothing but its type
+            continue  # nodes in an f-string have no places of their own; an argument has nothing but its type
         yield from _changed(node)
         todo += [child for _, child in _children(node)]
 

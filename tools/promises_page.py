@@ -29,7 +29,9 @@ GROUPS: Final = {
     "liveness": "Time",
 }
 """The headings of the page: one for each package of checkers."""
-NO_TESTS: Final = "- Tests: none"
+LOGS: Final = frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER))
+"""What it takes to read the logs of all members."""
+NO_TESTS: Final = "Tests: none."
 
 
 class Entry(NamedTuple):
@@ -68,13 +70,16 @@ def evidence_of(checker: Checker) -> str:
     """What the checker reads besides the manifest."""
     if len(checker.needs) == len(Source):
         return "everything"
-    return ", ".join(source for source in Source if source in checker.needs) or "manifest"
+    named = ["logs"] if checker.needs >= LOGS else []
+    besides = [source for source in Source if source in checker.needs and not (named and source in LOGS)]
+    return ", ".join([*named, *besides])
 
 
 def sources() -> str:
     """A table of the files of each kind of evidence."""
     rows = [f"| {source} | {', '.join(f'`{pattern}`' for pattern in FILES[source])} |" for source in Source]
-    return "\n".join(["| evidence | files |", "|---|---|", *(row for row in rows if "`" in row)])
+    logs = f"| logs | {', '.join(source for source in Source if source in LOGS)} |"
+    return "\n".join(["| evidence | files |", "|---|---|", logs, *(row for row in rows if "`" in row)])
 
 
 def facts(entry: Entry, tests: str) -> str:
@@ -86,8 +91,8 @@ def facts(entry: Entry, tests: str) -> str:
             "",
             f"**{entry.promise.sentence}**",
             "",
-            f"- Evidence: {evidence_of(entry.checker)}",
-            f"- Checker: [`{path.relative_to('upheaval/checkers')}`](../harness/{path})",
+            *([f"Evidence: {evidence}."] if (evidence := evidence_of(entry.checker)) else []),
+            f"Checker: [`{path.relative_to('upheaval/checkers')}`](../harness/{path}).",
             tests,
         ]
     )
@@ -112,7 +117,7 @@ def sections(text: str) -> Iterator[tuple[str, str, str]]:
     """Id, line of tests and rule of each promise that the page has."""
     for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
         identifier, _, rest = part.partition("\n")
-        match = re.search(r"^- Tests: .*$", rest, re.MULTILINE)
+        match = re.search(r"^Tests: .*$", rest, re.MULTILINE)
         rule = rest[match.end() :] if match else rest
         yield identifier, match.group() if match else NO_TESTS, re.split(r"^## ", rule, flags=re.MULTILINE)[0].strip()
 

@@ -1,4 +1,4 @@
-"""A pytest plugin: functions of the node that UPHEAVAL_NOOP names do nothing, as if nobody had written them.
+"""A pytest plugin: functions of the node that UPHEAVAL_NOOP names do nothing, as if they had not been written.
 
 Names are those of tests/architecture/protocol_rows.md, with commas between them. `module.Class.function[Message]` does
 nothing only when it is called with such a message. What does nothing returns the plainest value of its type. Used by

@@ -1,4 +1,4 @@
-"""What is known of a proxy whatever it carries: where it lies, its toxics, and what came in and went out."""
+"""What is known of a proxy whatever it carries: its addresses, its toxics, and what came in and went out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

@@ -107,7 +107,7 @@ class DatagramFault:
         return DatagramEffect(self.kind, self.percent, self.jitter_ms, self.frames, self.stream_id, self.message)
 
     def require_possible(self, members: int) -> None:
-        """There must be such links, whoever leads."""
+        """There must be such links, whichever member leads."""
         require_some_leader(
             members, lambda roster: links_between(self, self.sources.select(roster), self.targets.select(roster))
         )
@@ -219,7 +219,7 @@ class DatagramInjection:
             return look()
 
     def _look(self, effect: DatagramEffect) -> Mapping[tuple[Link, str], _Seen]:
-        """What becomes of probes like the frames of the effect, by link and leg."""
+        """How probes like the frames of the effect arrive, by link and leg."""
         return {
             (link, leg): _seen(self._count, came)
             for link in self.links

@@ -1,6 +1,6 @@
 """A proxy of datagrams with toxics: what comes to its listen address goes on to its upstream, and answers come back.
 
-Runs in an asyncio loop that somebody else turns. Each sender has a socket of its own towards the upstream, so that
+Runs in an asyncio loop of its owner. Each sender has a socket of its own towards the upstream, so that
 answers find back to it; they leave from the listen address, by which Aeron tells destinations apart. A `probe` that has
 come out at the upstream's end is not sent to it, who would not answer, but goes back at once.
 """
@@ -66,7 +66,7 @@ class DatagramProxy(ProxyOfDatagrams):
             flow.carry_on(data)
 
     def _new_flow(self, made: socket.socket, sender: Address) -> "_Flow":
-        """Those that nobody uses any more end."""
+        """Make a flow, and close those that are no longer in use."""
         oldest = time.monotonic() - _UNUSED_S
         for unused in [known for known, flow in self._flows.items() if flow.used_s < oldest]:
             self._flows.pop(unused).close()
@@ -100,7 +100,7 @@ class _Flow:
             except BlockingIOError:
                 return
             except ConnectionRefusedError:
-                # Nobody listened to an earlier one.
+                # An earlier one found no listener.
                 continue
             self._back.take(data, self._send_back)
 

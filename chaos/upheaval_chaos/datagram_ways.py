@@ -1,6 +1,6 @@
 """What is done to datagrams on their way: one proxy of them with its toxics, whatever brings and sends them.
 
-Runs in an asyncio loop that somebody else turns. A `probe` is a datagram that no member answers, but the proxy, when it
+Runs in an asyncio loop of its owner. A `probe` is a datagram that no member answers, but the proxy, when it
 has come out at the upstream's end.
 """
 
@@ -179,7 +179,7 @@ class Way:
         try:
             send(data)
         except OSError:
-            # No room, or nobody there: lost, as datagrams are.
+            # No room, or no listener: lost, as datagrams are.
             return
         self._traffic.sent += len(data)
         self._traffic.datagrams_sent += 1

@@ -39,7 +39,7 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
     asked: dict[bytes, int] = {}
     first = text()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        # Not connected: where nobody listens, that is not told of what is sent next.
+        # Not connected, so that a target without a listener raises no error at the next send.
         begin_ns = time.monotonic_ns()
         deadline_ns = begin_ns + int(timeout_s * S)
         for number in range(first.repeats):

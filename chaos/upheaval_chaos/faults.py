@@ -87,7 +87,7 @@ class Fault(Protocol):
     """Something that can be done to a cluster."""
 
     def require_possible(self, members: int) -> None:
-        """Raises `UsageError` when it can never be done to a cluster of so many members, whoever leads."""
+        """Raises `UsageError` when it can never be done to a cluster of so many members, whichever leads."""
 
     def aim(self, target: Target, *, tries: bool = True) -> Injection:
         """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when it cannot be done now, or
@@ -148,7 +148,7 @@ class Roster:
 
     member_ids: Sequence[int]
     leader: Callable[[], int | None]
-    """The member that leads and serves now, if it can be told."""
+    """The member that leads and serves now, if it is known."""
     runs: Callable[[int], bool]
     """Whether anything of a member runs now."""
 
@@ -201,7 +201,7 @@ class Members:
     def select(self, roster: Roster) -> list[int]:
         """The members' ids now.
 
-        Raises `UnknownOutcome` when that cannot be told, `UsageError` when there can be none.
+        Raises `UnknownOutcome` when they are not known, `UsageError` when there can be none.
         """
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
@@ -305,7 +305,7 @@ class MemberFault:
             raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
 
     def require_possible(self, members: int) -> None:
-        """There must be so many members, whoever leads."""
+        """There must be so many members, whichever member leads."""
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try

@@ -101,7 +101,7 @@ class HostFault:
         return HOST_OPTIONS.get(self.kind)
 
     def require_possible(self, members: int) -> None:
-        """There must be so many members, whoever leads."""
+        """There must be so many members, whichever member leads."""
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "HostInjection":  # noqa: ARG002 - there is nothing to try

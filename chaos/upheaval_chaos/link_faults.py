@@ -87,7 +87,7 @@ class LinkFault:
                 raise UsageError(f"{name} is at most {LONGEST_MS}, not {value}")
 
     def require_possible(self, members: int) -> None:
-        """There must be such links, whoever leads."""
+        """There must be such links, whichever member leads."""
         require_some_leader(
             members, lambda roster: _links(self, self.sources.select(roster), self.targets.select(roster))
         )

@@ -4,7 +4,7 @@ On channels where a member listens for any publisher, a stream is announced and 
 ended. On the others, where a member takes only the stream that it expects, it gets a frame that is none, ends the
 connection and reports one malformed frame.
 
-By datagrams, a heartbeat of a stream that nobody has announced is answered by a status that asks for a setup. On the
+By datagrams, a heartbeat of an unannounced stream is answered by a status that asks for a setup. On the
 other channels a `probe` is answered by the proxy, when it has come out there. This module knows bytes, no sockets.
 """
 
@@ -35,7 +35,7 @@ _MTU: Final = 1408
 _FRAME_LENGTH: Final = 32
 _NO_FRAME: Final = struct.pack("<iBBH", 8, 0, 0, 0x7F0F).ljust(_FRAME_LENGTH, b"\0")
 _OF_LINK: Final = CHANNELS[0]
-# The status of a stream that nobody sends: passed over by whoever gets it.
+# The status of a stream that no member sends: its receiver passes over it.
 _PADDING: Final = StatusMessage(0, 1, 0, 0, 0, 0).pack().ljust(2 * _FRAME_LENGTH, b"\0")
 _PADDING_DATAGRAM: Final = 16 * _PADDING
 
@@ -55,7 +55,7 @@ class PingText:
 
     @property
     def opening(self) -> bytes:
-        """All that is said before the answer: `padding`, which nobody answers, as often as it takes, and `hello`."""
+        """All that is said before the answer: `padding`, which gets no answer, as often as it takes, and `hello`."""
         return self.padding * self.repeats + self.hello
 
 

@@ -1,6 +1,6 @@
 """A TCP proxy with toxics: every connection to its listen address is carried to its upstream, byte by byte.
 
-Runs in an asyncio loop that somebody else turns. Behaves as Toxiproxy does, but for one thing: an end of stream closes
+Runs in an asyncio loop of its owner. Behaves as Toxiproxy does, but for one thing: an end of stream closes
 one direction, not both.
 """
 
@@ -215,7 +215,7 @@ class _Pipe:
                 if data:
                     self._swallowed(self._stream)
                 else:
-                    # Nor does the end of the stream arrive: silence until somebody closes the connection.
+                    # Nor does the end of the stream arrive: silence until the connection is closed.
                     await asyncio.Event().wait()
                 continue
             if not data:

@@ -67,7 +67,7 @@ class ProxyApi:
             writer.write(_format_reply(status, answer))
             await writer.drain()
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
-            # Whoever sends no request gets no answer.
+            # A client that sends no request gets no answer.
             return
         finally:
             writer.close()

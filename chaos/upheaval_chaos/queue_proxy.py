@@ -1,4 +1,4 @@
-"""A proxy of datagrams in the network of one of its ends: the kernel hands over what is on its way, nobody dials it.
+"""A proxy of datagrams in the network of one of its ends: the kernel hands over what is on its way; no end dials it.
 
 What the ends say goes between their own addresses. Rules of iptables put the datagrams from the source to the upstream
 into a queue, and those back into another one; one of the two addresses is this machine's. What comes at once goes on as

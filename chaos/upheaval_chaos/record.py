@@ -28,8 +28,8 @@ class FaultRecord:
     """One fault: what was done to whom, when it was put in and taken away, and the proof of each.
 
     Times are nanoseconds of the runtime's monotonic clock, virtual ones of the simulated; the heal times are None for a
-    fault that was never healed. It begins when the injector acts; what has to be looked at before that lies between
-    `asked_ns` and then. A proof is None when nobody looked. `members` are those that it was about, by their ids;
+    fault that was never healed. It begins when the injector acts; what has to be looked at before that comes between
+    `asked_ns` and then. A proof is None when no probe looked. `members` are those that it was about, by their ids;
     `component` is the one that it hit of each, None for whole members. `statement` says it in the language of
     scenarios, with the members that it hit; the operations are those that were acknowledged when it was asked for and
     when it was healed. `links` are those that it was put on: `from->to`, and the channel unless all are. A fault that

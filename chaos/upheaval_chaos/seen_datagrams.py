@@ -1,4 +1,4 @@
-"""What passes some proxies, kept until somebody elsewhere asks for it: who looks at it need not be where they are.
+"""What passes some proxies, kept until a reader asks for it. The reader need not run where the proxies do.
 
 An observer beside the injector, as every `Watch`: it changes nothing. Memory is bounded; what has no room is not kept,
 and then the proxies have carried more than was seen.

@@ -1,9 +1,9 @@
 """What passes one side of a forwarder of datagrams, read as one stream of Aeron: its messages, each once.
 
 An observer beside the injector: it changes nothing and raises nothing. What is no frame of a publisher is counted, a
-message in fragments is put together, and a frame that was seen before, which is sent again because somebody has lost
-it, is passed over. What came in without being seen leaves a hole in the positions, which is counted until it is filled.
-Memory is bounded, whatever is sent.
+message in fragments is put together, and a frame that was seen before, which is sent again because a receiver has
+lost it, is passed over. What came in without being seen leaves a hole in the positions, which is counted until it is
+filled. Memory is bounded, whatever is sent.
 """
 
 from bisect import bisect_right
@@ -89,7 +89,7 @@ class StreamTap:
         for offset, header in walk(datagram):
             session = self._sessions.get(header.session_id)
             if header.stream_id != self._stream_id or session is None:
-                # Of an unknown session nobody makes an image.
+                # No subscriber makes an image of an unknown session.
                 continue
             begin = compute_position(header.term_id, header.term_offset, session.shift, session.initial_term_id)
             end = begin + align(header.frame_length, FRAME_ALIGNMENT)

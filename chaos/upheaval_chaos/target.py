@@ -2,7 +2,7 @@
 that passes.
 
 Injector and observer are apart on purpose: a probe looks at processes and at bytes on the path, never at what an
-injector was told to do. A runtime fills this shape; this module knows none of them.
+injector was asked to do. A runtime fills this shape; this module knows none of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ class Link:
 
     @property
     def roads(self) -> "list[Link]":
-        """By which links something is dialled whose bytes or answers go along this one; nobody dials clients."""
+        """By which links something is dialled whose bytes or answers go along this one; no process dials clients."""
         both = (self, self.reverse)
         return [road for road in both if road.target != CLIENTS and road.dialler is not Dialler.TARGET]
 
@@ -111,7 +111,7 @@ class LinkFaultKind(StrEnum):
 class LinkEffect:
     """What is done to links.
 
-    BLACKHOLE: what is sent vanishes, and nobody is told. RESET: connections are reset, and every new one. SLOW: a
+    BLACKHOLE: what is sent vanishes, without an error. RESET: connections are reset, and every new one. SLOW: a
     latency, or a bandwidth for each stream, or both; 0 leaves it as it is. TIMEOUT: what is sent vanishes, and a
     connection ends when nothing came for `timeout_ms`.
     """
@@ -174,7 +174,7 @@ class DatagramEffect:
 class Answer(StrEnum):
     """What became of a connection that was made along a link.
 
-    ENDED: by whom it was made to, who had heard what was said but has no answer. REFUSED: nobody heard it.
+    ENDED: by its target, which received what was sent but has no answer. REFUSED: no process received it.
     """
 
     ANSWERED = "answered"
@@ -255,7 +255,7 @@ class LinkObserver(Protocol):
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Make a connection to the target of the link as its source does, send a few bytes and see what comes back.
 
-        They go along the link, what comes back goes along its reverse. Nobody can dial clients.
+        They go along the link, what comes back goes along its reverse. No process can dial clients.
         With about `extra_length` bytes more, the answer comes when these have come out.
         """
 
@@ -306,13 +306,13 @@ class HostInjector(Protocol):
         """
 
     def restore_bytes(self, member_id: int) -> None:
-        """Put what was there back, where nobody has written since, and end what may have read the other bytes."""
+        """Put back what was there, where no process has written since, and end what may have read the other bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskWork:
     """What a disk did since it is there: changes of files begun, those that their process did not live to finish, those
-    that found no room (of whoever tried), bytes that found it, the latest syncs, each with when it began and how long
+    that found no room (of any process), bytes that found it, the latest syncs, each with when it began and how long
     it took, in ns; and how often it fell back to what was synced.
     """
 
@@ -411,10 +411,10 @@ class Target(Clock, LinkInjector, LinkObserver, Protocol):
         """The ids of all members, whether they run or not."""
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
-        """With which status that incarnation ended, negative or over 128 by a signal; None when nobody knows."""
+        """With which status that incarnation ended, negative or over 128 by a signal; None when that is unknown."""
 
     def leader(self) -> int | None:
-        """The member that leads and serves now, if it can be told."""
+        """The member that leads and serves now, if it is known."""
 
     def acknowledged(self) -> int:
         """How many operations of the load were acknowledged so far."""

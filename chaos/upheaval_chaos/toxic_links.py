@@ -42,7 +42,7 @@ DATAGRAM_LEGS: Final[Mapping[str, Sequence[str]]] = {
     "archive": ("archive", REPLICATION),
     INGRESS: (INGRESS, *EGRESS),
 }
-"""The same for datagrams: whoever answers dials, too."""
+"""The same for datagrams: the end that answers dials, too."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,7 +79,7 @@ def all_proxies(members: int, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -
 
 
 def streams_of(link: Link, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> Iterator[Stream]:
-    """Every stream that carries the bytes of a link. Nobody dials clients, but those who answer them by datagrams."""
+    """Every stream that carries the bytes of a link. Only members that answer by datagrams dial clients."""
     for leg in (leg for channel in link.channels for leg in legs[channel]):
         if (link.target == CLIENTS) == (leg in EGRESS) and link.dialler is not Dialler.TARGET:
             yield Stream(ProxyPlace(link.source, link.target, leg), UPSTREAM)

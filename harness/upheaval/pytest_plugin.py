@@ -439,7 +439,7 @@ def pytest_runtest_makereport(
 def _is_ours(error: BaseException) -> bool:
     """Whether it is an error of the harness or of the client, whose message says everything."""
     for module, name in (("upheaval.errors", "HarnessError"), ("upheaval_node.errors", "NodeError")):
-        # What nobody has imported nobody has raised.
+        # An error of a module that was never imported was never raised.
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
             return True
     return False

@@ -1,14 +1,14 @@
-"""How an agent is told that a turn of it would do something. Knows neither who rings nor who looks."""
+"""How an agent learns that a turn of it would do something. Knows neither who rings nor who looks."""
 
 
 class Bell:
     """Rung when something came for an agent since its last turn: data, a connection, room to send.
 
-    Who turns the agent takes the note back before the turn (`turns.Turns`): an agent is turned only when its bell was
-    rung, when its deadline has come, when something happened for which nobody rings, as the disk being done, or when
-    its last turn did something and the agent has not said that it `is_settled`: that another turn would do nothing. An
-    agent whose bell `tells_all` rings for itself when there is more to do, and waits for no disk. Agents have a `bell`
-    where somebody rings for them.
+    `turns.Turns` clears the bell before it turns the agent. It turns an agent only when the bell was rung, when the
+    deadline of the agent has come, after an event that rings no bell (the disk is done), or when the last turn did
+    something and the agent has not set `is_settled`, which says that another turn would do nothing. An agent whose bell
+    `tells_all` rings for itself when there is more to do, and waits for no disk. An agent has a `bell` if another
+    component rings it.
     """
 
     __slots__ = ("is_settled", "rung", "tells_all")

@@ -1,6 +1,6 @@
 """Counters: 64-bit numbers with a type, a key and a label, in the layout of Aeron's cnc.dat (Aeron driver: counters).
 
-Value record n lies at 128 n of the values buffer, metadata record n at 512 n of the metadata buffer. The buffers are
+Value record n is at 128 n of the values buffer, metadata record n at 512 n of the metadata buffer. The buffers are
 given; whether they are a memory-mapped file is not known here. Every record has one writer: components that share the
 buffers allocate from disjoint ranges of ids.
 """
@@ -67,8 +67,8 @@ TLS_REFUSED: Final = 10_205
 # Driver counters.
 SYSTEM_COUNTER: Final = 0
 
-# A freed id is given out again only when this many others were freed after it, so that whoever still looks at it
-# sees that it is gone (Aeron waits a second instead; allocation here has no clock).
+# A freed id is given out again only when this many others were freed after it, so that a reader that still looks at
+# it sees that it is gone (Aeron waits a second instead; allocation here has no clock).
 REUSE_DISTANCE: Final = 64
 
 _VALUE_WORDS: Final = VALUE_LENGTH // 8
@@ -86,8 +86,8 @@ _NOT_FREE_TO_REUSE: Final = (1 << 63) - 1
 class Counter:
     """One counter, to read and, for its owner, to write.
 
-    A counter found by somebody else's `find` is a view: reading is always safe, `is_closed` tells when its owner has
-    freed it.
+    A counter from `find` is a view of one that another component may own. Reading it is always safe; `is_closed` says
+    whether its owner has freed it.
     """
 
     __slots__ = ("_counters", "_index", "_registration_id", "_words", "id")
@@ -252,7 +252,7 @@ class Counters:
             bell.rung = True
 
     def find(self, type_id: int, key_prefix: bytes = b"", registration_id: int | None = None) -> Counter | None:
-        """The first allocated counter of that type whose key starts with `key_prefix`, whoever owns it."""
+        """The first allocated counter of that type whose key starts with `key_prefix`, of any owner."""
         states = self._states()
         types = self._ints[_TYPE_INT : len(states) * _METADATA_INTS : _METADATA_INTS].tolist()
         for counter_id, state in enumerate(states):

@@ -1,8 +1,8 @@
-"""Who somebody is: principals and secrets, and the proof of a secret that does not show it.
+"""The identity of a client: principals and secrets, and the proof of a secret that does not show it.
 
 The proof is that of SCRAM-SHA-256 (RFC 5802 section 3, RFC 7677) over one challenge: the cluster keeps a salt, a count
 and a key from which neither the secret nor a proof can be made, and a proof is worth nothing for another challenge. A
-secret crosses no network and stands in no file of the cluster. Knows no sessions, no messages and no files.
+secret crosses no network and is in no file of the cluster. Knows no sessions, no messages and no files.
 
 Texts: a client has a line `principal:secret`; the cluster has a line for each principal,
 `principal:$scram-sha-256$COUNT$SALT$KEY` with `:role,role` after it where it has roles, salt and key in base64. Empty
@@ -25,10 +25,10 @@ COUNT: Final = 100_000
 """How often a new verifier hashes the secret; only the client has to do it, once for each salt."""
 
 MIN_COUNT: Final = 4096
-"""Source: RFC 7677. A client does no less, so that nobody gets proofs of it that are easy to guess from."""
+"""Source: RFC 7677. A client does no less: a secret is easier to guess from a proof with fewer rounds."""
 
 MAX_COUNT: Final = 1_000_000
-"""A client does no more, so that nobody can keep it busy."""
+"""A client does no more, so that no cluster can keep it busy."""
 
 SALT_LENGTH: Final = 16
 NONCE_LENGTH: Final = 24

@@ -1,7 +1,7 @@
 """The errors of the node: one root, and one branch for each party that can be at fault.
 
-`PeerError` is what somebody else sent or left on disk; `UsageError` is how our own caller used us;
-`StorageError` and `NetworkError` come from the machine. Nothing from the network may end a node: whoever
+`PeerError` is about what another process sent or left on disk; `UsageError` is about how our own caller used us;
+`StorageError` and `NetworkError` come from the machine. Nothing from the network may end a node: code that
 decodes peer input turns every failure into a `PeerError`.
 """
 

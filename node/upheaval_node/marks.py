@@ -102,7 +102,7 @@ class MarkMaker:
         return self._file(layout.ARCHIVE_MARK, header)
 
     def backup(self) -> Mark:
-        """The mark file of a backup agent, which lies where a member has that of its consensus module."""
+        """The mark file of a backup agent, at the path where a member has that of its consensus module."""
         header = ClusterMarkHeader(
             component_type=ClusterComponentType.BACKUP,
             pid=self.pid,

@@ -1,7 +1,7 @@
 """Which agents make a member, together in one process or one component a process. No I/O here.
 
 The process runtime and the simulated runtime build members from these functions. Agents come in the order in which
-they take their turns; they are closed in the opposite one (`close_agents`), so that each still has what it stands on.
+they take their turns. They are closed in reverse (`close_agents`), so that each still has what it depends on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -59,8 +59,8 @@ def refuse_credentials(source: str) -> str:
 class MemberPorts:
     """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from.
 
-    Challenges alone come from `nonces` where a runtime has one: nobody may foresee them, and none may come again after
-    a restart, because an answer to it would be known.
+    Challenges alone come from `nonces` where a runtime has one: no client may foresee them, and none may come again
+    after a restart, because an answer to it would be known.
 
     With an `observer` every message and state change of the member is shown to it. `read_credentials` gives the text of
     what `credentials:SOURCE` and `roles:SOURCE` name. What can be read again while the member runs is put into
@@ -175,7 +175,7 @@ def end_services(agents: Sequence[MemberAgent]) -> None:
     """Their member ends by a failure: each service that was started still hears that it ends."""
     for agent in agents:
         if isinstance(agent, ServiceContainer):
-            # What it stands on may be gone already.
+            # What it depends on may be gone already.
             with suppress(NodeError):
                 agent.close()
 

@@ -1,4 +1,4 @@
-"""What one member is configured with, and how that stands in a JSON object.
+"""The configuration of one member, and its form as a JSON object.
 
 Values only: this module reads no files and no environment. Paths are relative to the member's folder, except the
 folder itself.
@@ -22,9 +22,9 @@ Settings = TypeVar("Settings")
 class ProcessConfig:
     """What every node is configured with, whether it is a member, a backup or a standby.
 
-    `names` says where this node dials for an endpoint (everything else is dialled as it stands). `seed` None means that
-    every start draws another one. `metrics_port` 0 leaves the HTTP endpoint out. It shows numbers to whoever can reach
-    it and has no credentials: `metrics_host` is loopback unless something else is asked for. `protocol_trace` is how
+    `names` says where this node dials for an endpoint (every other one is dialled as written). `seed` None means that
+    every start draws another one. `metrics_port` 0 leaves the HTTP endpoint out. The endpoint asks for no credentials
+    and shows numbers to any client that reaches it, so `metrics_host` is loopback by default. `protocol_trace` is how
     many bytes the trace of each message and state change may take in each process of the node, 0 to have none. With
     `tls` everything that crosses the network between members, clients and backups goes over TLS; without it nothing
     does.
@@ -177,7 +177,7 @@ def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: s
 
 
 class Fields:
-    """Reads the fields of a JSON object with their types, and knows which nobody read."""
+    """Reads the fields of a JSON object with their types, and knows which were not read."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
@@ -208,7 +208,7 @@ class Fields:
         return None if self._values.get(name) is None else self.integer(name)
 
     def texts(self, name: str, default: Sequence[str]) -> list[str]:
-        """A list of texts; a single text stands for a list of one."""
+        """A list of texts; a single text counts as a list of one."""
         value = self._get(name, default)
         if isinstance(value, str):
             return [value]
@@ -233,7 +233,7 @@ class Fields:
         return names
 
     def refuse_unread(self) -> None:
-        """Raise `UsageError` for a field that nobody read, which is most likely a typing error."""
+        """Raise `UsageError` for a field that was not read: most likely its name has a typing error."""
         unknown = sorted(set(self._values) - self._read)
         if unknown:
             raise UsageError(f"unknown field {unknown[0]!r} in the configuration")

@@ -1,7 +1,8 @@
-"""Faults of peers, each of which is counted and only the first of a peer and kind reported.
+"""Faults of peers. Each is counted; only the first of a peer and kind is reported.
 
-Whoever can reach a port can send anything to it. A peer is a host, or whoever its certificate names: its port changes
-with each connection. The kind of a fault is its text without numbers, which a peer may choose. Knows no protocol.
+Any process that reaches a port can send anything to it. A peer is a host, or the name in its certificate: its port
+changes with each connection. The kind of a fault is its text without numbers, which a peer may choose. Knows no
+protocol.
 """
 
 import re

@@ -33,7 +33,7 @@ class ConnectionHandler(Protocol):
     """What the core does with one connection. `data` is only valid during the call."""
 
     def on_connected(self, connection: "Connection") -> None:
-        """The connection stands (over TLS: both ends know each other's names); bytes may be sent from now on."""
+        """The connection is up (over TLS: both ends know each other's names); bytes may be sent from now on."""
 
     def on_data(self, data: memoryview) -> None:
         """Bytes arrived, in order; how they are cut into calls means nothing."""

@@ -1,6 +1,6 @@
 """The protocol trace of a member: every message that it sends or receives, and every change of its states, in order.
 
-What is seen here stands in `protocol.jsonl` of a run folder (docs/run-folder.md). A runtime says where observations go;
+Observations are in `protocol.jsonl` of a run folder (docs/run-folder.md). A runtime says where observations go;
 this module says what they are. It knows no files, no clock of its own and no component.
 """
 
@@ -19,14 +19,14 @@ __all__ = ["FILE_NAME", "MESSAGE_EVENTS", "MESSAGE_NAMES", "Observation", "Obser
 FILE_NAME: Final = "protocol.jsonl"
 MESSAGE_EVENTS: Final = (TraceKind.SEND, TraceKind.RECEIVE)
 
-# Traced by whoever sends and receives; the protocol trace has them with all their fields from the streams themselves.
+# Senders and receivers trace these; the protocol trace has them with all their fields from the streams themselves.
 _SEEN_AS_MESSAGES: Final = frozenset((*MESSAGE_EVENTS, TraceKind.SEND_FAILED))
 
 FieldValue = int | str | bool | None
 
 
 class Observation(NamedTuple):
-    """One message or state change, as it was seen. Nothing is decoded before somebody wants to read it."""
+    """One message or state change, as it was seen. It is decoded only when it is read."""
 
     number: int
     ns: int

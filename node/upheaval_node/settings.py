@@ -30,7 +30,7 @@ class MediaSettings:
     """That are accepted on one address; each may bring 64 streams and hold one begun frame."""
 
     max_connections_of_peer: int = 768
-    """Of them those of one host, or of one name in certificates: nobody takes all of them alone."""
+    """Of them those of one host, or of one name in certificates: no peer can take all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where a process finds its certificate and the authority, as it stands in a configuration; and the names in them.
+"""The paths of a certificate and its authority, as a configuration has them, and the names in certificates.
 
 Values only: reads no files. A name is that of a member (`member-0`), a backup or a standby, or of a client; it is the
 one subjectAltName of a certificate that has this form.
@@ -59,7 +59,7 @@ def is_node_name(name: str) -> bool:
 
 
 def name_among(names: Iterable[str]) -> str | None:
-    """Who a certificate with these names stands for: its one node name, else its first name; None if it is unclear."""
+    """The name that a certificate with these names proves: its one node name, else its first; None if it is unclear."""
     given = list(names)
     nodes = [name for name in given if is_node_name(name)]
     if len(nodes) > 1 or not given:
@@ -78,11 +78,11 @@ def allows(patterns: Iterable[str], name: str) -> bool:
 
 
 def named_address(name: str, address: str) -> str:
-    """An address to dial, at which nobody else than `name` is expected."""
+    """An address to dial, where only `name` may answer."""
     return f"{name}@{address}"
 
 
 def split_name(identity: str) -> tuple[str, str]:
-    """Name and address of `name@host:port`; the name is "" where none stands there."""
+    """Name and address of `name@host:port`; the name is "" where there is none."""
     name, separator, address = identity.rpartition("@")
     return (name, address) if separator else ("", identity)

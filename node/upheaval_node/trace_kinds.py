@@ -1,6 +1,6 @@
 """The kinds of events in a member's trace, by their ids: what writes a trace and what reads one share them.
 
-Fields of each are told where it is written, and in docs/run-folder.md as far as checkers read them. A reader passes
+The code that writes a kind documents its fields; docs/run-folder.md has those that checkers read. A reader passes
 over a kind that is not here: another version may write more.
 """
 

@@ -17,7 +17,7 @@ class LineWriter:
     def __init__(self, origin: dict[str, TraceValue]) -> None:
         self._origin: Final = "".join(f",{_text(name)}:{_value(value)}" for name, value in origin.items())
         own_names = ("ts", "epoch_ms", "event", "lost_events_before", *origin)
-        # What stands before the value of each field: there are as many as the node has names for fields.
+        # The text before the value of each field: there are as many as the node has names for fields.
         self._names: Final = {name: f',"field_{name}":' for name in own_names}
 
     def line(self, now: Now, event: str, fields: dict[str, TraceValue], lost_events: int = 0) -> str:

@@ -31,8 +31,8 @@ class _Turn:
 class Turns:
     """Calls agents, in their order, round by round: a cycle is `begin` and rounds for as long as `are_waited_for`.
 
-    An agent that ends in an orderly way (an expected `TerminationError`) gets no more turns, and `on_ended` is told;
-    without `on_ended`, and whatever else an agent raises, is the caller's.
+    An agent that ends in an orderly way (an expected `TerminationError`) gets no more turns, and `on_ended` is called.
+    Without `on_ended` that error goes to the caller, as does everything else that an agent raises.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Turns:
         self._is_told = True
 
     def tell_all(self) -> None:
-        """Call all agents in the next round but those that ring for themselves: nobody rang for what happened."""
+        """Call all agents in the next round but those that ring for themselves: what happened rang no bell."""
         self._is_told = True
 
     def begin(self, now_ns: int) -> None:

@@ -50,7 +50,7 @@ class Frames:
     next_offset: int
     """After the last frame."""
     is_broken: bool
-    """Whether something lies after the last frame that is no frame of this log."""
+    """Whether the last frame is followed by something that is no frame of this log."""
 
     @property
     def reserved(self) -> Any:
@@ -74,7 +74,7 @@ class Frames:
 
 
 def read_frames(data: bytes, begin: int, terms: Terms) -> Frames:
-    """The frames from the first byte of `data` on, which lies at position `begin`; the last one may reach beyond it."""
+    """The frames from the first byte of `data` on, which is at position `begin`; the last one may reach past them."""
     data = data[: len(data) & -ALIGNMENT]
     indexes, end = _walk(data)
     offsets = np.array(indexes, np.int64) * 4

@@ -2,7 +2,7 @@
 
 `LAKE/commits/NUMBER-BATCH.json` is written last, under its name at once, and names every file in
 `LAKE/TABLE/batch=BATCH`, with its size and how many rows of which run it has. Readers take what commits name, and of a
-run what its last commit names; whatever else lies there is what a writer left that was ended, and counts for nothing.
+run what its last commit names. Any other file there was left by a writer that was ended, and counts for nothing.
 
 This module knows nothing of what tables mean, and of files nothing but their names and sizes.
 """
@@ -58,7 +58,7 @@ class Commit:
     files: tuple[File, ...]
 
     def path(self, file: File) -> str:
-        """Where a file lies in the lake."""
+        """The path of a file in the lake."""
         return f"{file.table}/batch={self.batch}/{file.name}"
 
 
@@ -157,7 +157,7 @@ class Lake:
         return parts
 
     def dataset(self, paths: Sequence[str], schema: pa.Schema) -> ds.Dataset:
-        """The rows of some of its files, for Arrow; changed bytes of a page are an `OSError` to whoever reads it."""
+        """The rows of some of its files, for Arrow. Reading a page whose bytes have changed raises `OSError`."""
         options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         files = [f"{self._root}/{path}" for path in paths]
         form = ds.ParquetFileFormat(default_fragment_scan_options=options)
@@ -185,7 +185,7 @@ class Lake:
         self._files.move(unfinished, f"{self._root}/{COMMITS}/{number:08}-{batch}{_COMMITTED}")
 
     def clear(self) -> None:
-        """Remove what counts for nothing. Nobody else may be writing."""
+        """Remove what counts for nothing. No other process may be writing."""
         counting = {commit.batch for commit, _ in self._last.values()}
         for path in self._sizes:
             commit = self._commits.get(path)
@@ -224,7 +224,7 @@ def new_batch() -> str:
 
 @contextmanager
 def writing(where: str) -> Iterator[bool]:
-    """While nobody else writes to a lake in a folder: others wait, and say so. Gives whether it is in one."""
+    """Hold the lock of a lake in a folder: other writers wait, and say so. Yields False for a remote lake."""
     if _REMOTE in where:
         yield False
         return

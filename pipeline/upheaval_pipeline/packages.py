@@ -10,7 +10,7 @@ _SUFFIXES: Final = (".json", ".py")
 
 
 def files_of_packages() -> Iterator[tuple[Path, Path]]:
-    """What of them is imported or read: where each file lies, and its path below what packages are imported from."""
+    """The files of them that are imported or read: each one's path, and the path below the folder of imports."""
     for name in PACKAGES:
         root = folder_of(name)
         for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):

@@ -41,7 +41,7 @@ class Piece:
 
     @property
     def path(self) -> Path:
-        """The segment file that it lies in."""
+        """The segment file that has it."""
         archive = RunFolder(Path(self.folder)).member(self.member).archive
         return archive / f"{self.recording_id}-{self.segment_base}.rec"
 
@@ -117,7 +117,7 @@ def _ranges(base: int, size: int, segment_length: int, term_length: int, wanted:
 def _message_begin(stream: BinaryIO, piece: Piece, start: int, target: int) -> int | None:
     """The first position from `target` on at which a message begins or the frames end; None when they end before it.
 
-    A frame begins at `start`, and `target` lies in the same term.
+    A frame begins at `start`, and `target` is in the same term.
     """
     position = start
     term_end = target - target % piece.terms.term_length + piece.terms.term_length

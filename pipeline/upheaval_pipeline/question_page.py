@@ -137,7 +137,7 @@ def _heat(plot: Heat, rows: Sequence[_Row]) -> str:
 
 
 def _heat_cell(value: int, most: int) -> str:
-    """Few are to be told from none: the colour grows with the root."""
+    """The colour grows with the root, so that few look different from none."""
     depth = round(75 * (value / most) ** 0.5) if most else 0
     colour = f"background:color-mix(in srgb,var(--leader) {depth}%,transparent)"
     return f'<td class="n" style="{colour}">{value or ""}</td>'

@@ -174,7 +174,7 @@ def _hosts(master: str) -> list[tuple[str, int]]:
 
 
 def _require_master(master: str) -> None:
-    """Spark itself tries for minutes to reach a standalone master; one that nobody can reach is told of at once."""
+    """Raise at once for a standalone master that cannot be reached: Spark itself tries for minutes."""
     if not master.startswith(_STANDALONE):
         return
     try:
@@ -254,7 +254,7 @@ def _package(scratch: Path) -> Path:
 
 
 def _reason(error: BaseException, scratch: Path) -> str:
-    """Why the start failed: the exception that the JVM printed, or else what we were told."""
+    """Why the start failed: the exception that the JVM printed, or else the first line of `error`."""
     printed = (scratch / "stderr.log").read_text(encoding=ENCODING, errors=ERRORS).splitlines()
     for line in printed:
         match = re.search(r"(?:Exception|Error): (.+)", line)

@@ -1,7 +1,7 @@
 """SQL as Spark reads it, for DuckDB: queries and views are written once.
 
-sqlglot translates. The repairs here are of what it leaves different: a percentile lies between two values, a list of
-nothing is empty, and a filter is one condition.
+sqlglot translates. The repairs here are of what it leaves different: a percentile is interpolated between two values, a
+list of nothing is empty, and a filter is one condition.
 """
 
 import sqlglot

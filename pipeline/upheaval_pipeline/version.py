@@ -37,7 +37,7 @@ def digest_in(contents: str) -> str:
 
 
 def files_of_version() -> list[Path]:
-    """The modules of ours that `ROOTS` import, wherever in them, and what lies beside them as JSON."""
+    """The modules of ours that `ROOTS` import, wherever in them, and the JSON files beside them."""
     modules = _imported(ROOTS)
     folders = {path.parent for path in modules}
     return sorted({*modules, *(path for folder in folders for path in folder.glob("*.json"))})

@@ -156,7 +156,7 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
 
 
 def ask_by_the_tool(cluster: AnyCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """What needs an answer of a member is told as by the tool on our own members."""
+    """What needs an answer of a member is printed as by the tool on our own members."""
     leader = cluster.wait_until_leader()
     follower = (leader + 1) % 3
     capsys.readouterr()

@@ -86,7 +86,7 @@ def test_verify_finds_every_segment_of_every_recording_in_order(copy_of: CopyOf,
     recordings = read_recordings(member / "archive")
     verified = archive_tool(member, "verify", "-a")
     assert verified.text.splitlines() == [f"(recordingId={each.recording_id}) OK" for each in recordings]
-    # It writes where a recording ends that nobody stopped.
+    # It writes where a recording ends that was never stopped.
     assert [entry.stop_position for entry in _entries(member)] == [each.end_position for each in recordings]
 
 

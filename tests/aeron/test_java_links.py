@@ -42,7 +42,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
     with live_stage(SCENARIO, folder) as made:
         yield made
     broken = {finding.promise for finding in verify_run(folder).findings if finding.verdict is Verdict.INVALID}
-    # An injector that lies ends members of which no fault is written down.
+    # A false injector ends members without a record of the fault.
     assert broken <= {Promise.NO_UNEXPLAINED_END}
 
 

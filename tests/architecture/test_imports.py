@@ -1,4 +1,4 @@
-"""No circle of files: who imports whom can be put in an order. What packages may import stands in pyproject.toml."""
+"""No circle of files: who imports whom can be put in an order. pyproject.toml says what packages may import."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter

@@ -1,4 +1,4 @@
-"""House rules that a machine can check. What import rules can say stands in pyproject.toml (import-linter)."""
+"""House rules that a machine can check. Rules about imports are in pyproject.toml (import-linter)."""
 
 import ast
 import re

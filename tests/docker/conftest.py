@@ -16,7 +16,7 @@ from upheaval.system import ClusterSpec
 
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
-    """A connection that nobody closed is a warning, and with that a failure, of the test that made it."""
+    """A connection that was never closed is a warning, and with that a failure, of the test that made it."""
     yield
     gc.collect()
 

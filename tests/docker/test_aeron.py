@@ -67,7 +67,7 @@ def stage(
         made.close()
     verdicts = {finding.promise: finding.verdict for finding in verify_run(folder).findings}
     broken = {promise for promise, verdict in verdicts.items() if verdict is Verdict.INVALID}
-    # An injector that lies ends members of which no fault is written down.
+    # A false injector ends members without a record of the fault.
     assert broken <= {Promise.NO_UNEXPLAINED_END}
     assert {verdicts[each] for each in (Promise.VOTES_KEPT, Promise.COMMITS_KEPT)} == {Verdict.VALID}
     assert left_of(engine, made.run.read_manifest().run_id) == []

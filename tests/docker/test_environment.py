@@ -143,7 +143,7 @@ def test_an_address_that_is_none(tmp_path: Path) -> None:
 
 
 def test_no_permission_on_the_socket(tmp_path: Path) -> None:
-    """Root without its right to read everything stands for a user outside of the engine's group."""
+    """Root without its right to read everything takes the place of a user outside of the engine's group."""
     path, folder = tmp_path / "engine.sock", tmp_path / "run"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -164,7 +164,7 @@ def test_no_permission_on_the_socket(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_collected_is_not_lost(tmp_path: Path, node_image: str) -> None:
-    """A file where a member's folder is to be stands for a disk that takes nothing."""
+    """A file where a member's folder is to be has the effect of a disk that takes nothing."""
     folder = tmp_path / "run"
     where = ("--dir", str(folder))
     assert upheaval("up", "--runtime", "docker", "--members", "1", *where).returncode == 0

@@ -148,7 +148,7 @@ def test_a_package_that_debian_lacks_is_one_line(
 
 
 def test_debootstrap_is_not_tried_without_root(tmp_path: Path) -> None:
-    """A user name space without a mapping makes root nobody."""
+    """In a user name space without a mapping, root is the user `nobody`."""
     script = (
         "from upheaval.images import bases, catalogue\n"
         f"bases._bootstrap(catalogue.DebianBase({NEVER_BUILT!r}, ('python3',)), None, print)"

@@ -1,4 +1,5 @@
-"""Commands in containers whose output gets lost: a command that prints nothing the first time stands for the engine.
+"""Commands in containers whose output the engine loses, as with a command that prints nothing the first time.
+
 And eyes, which are asked again and again.
 """
 

@@ -1,4 +1,4 @@
-"""Links of containers, by Toxiproxy and by filters: who reaches whom, and probes that fail when the injector lies."""
+"""Links of containers, by Toxiproxy and by filters: who reaches whom, and probes that fail with a false injector."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Whatever ends a run, the engine is as before; and whoever cleans up leaves parallel runs alone."""
+"""Whatever ends a run, the engine is as before; and a command that cleans up leaves parallel runs alone."""
 
 import contextlib
 import os
@@ -83,7 +83,7 @@ def test_clean_removes_what_is_abandoned_and_nothing_else(
         return set(capsys.readouterr().out.splitlines())
 
     def is_told_and_removed() -> bool:
-        """Whether nobody else, who starts a cluster just now, was the first to remove it."""
+        """Whether this command removed it, and not another test that starts a cluster just now."""
         make(gone, **{"upheaval.harness-start": "1"})
         told = cleaned("--dry-run")
         is_there = bool(left_of(engine, gone))

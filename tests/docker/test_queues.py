@@ -1,4 +1,4 @@
-"""Proxies of datagrams that the kernel hands over: each toxic, seen by whoever sends and by the kernel's own counts."""
+"""Proxies of datagrams that the kernel hands over: each toxic, seen by the sender and by the kernel's own counts."""
 
 import json
 from pathlib import Path

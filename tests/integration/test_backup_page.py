@@ -1,4 +1,4 @@
-"""Every command of docs/backup.md, run as it stands there; tests/docker has those for containers."""
+"""Every command of docs/backup.md, run as it is written there; tests/docker has those for containers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Floods on the ports of a live member: each hostile frame is counted, and the first of a peer and kind is told.
+"""Floods on the ports of a live member: each hostile frame is counted, and the first of a peer and kind is reported.
 
 One member is enough: nothing here is between members. A healthy client is served after each flood.
 """

@@ -1,4 +1,4 @@
-"""Members that the harness itself kills: the run says so, and nobody takes them for crashed."""
+"""Members that the harness itself kills: the run says so, and no finding takes them for crashed."""
 
 from pathlib import Path
 

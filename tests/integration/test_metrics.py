@@ -31,7 +31,7 @@ class Watched(Members):
             self.configure(member_id, metrics_port=port)
 
     def get(self, member_id: int, path: str) -> tuple[int, str]:
-        """Status and body; 0 when nobody answers."""
+        """Status and body; 0 without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_ports[member_id]}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()

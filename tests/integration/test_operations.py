@@ -1,4 +1,4 @@
-"""Every command of docs/operations.md, run as it stands there; tests/docker has those for containers."""
+"""Every command of docs/operations.md, run as it is written there; tests/docker has those for containers."""
 
 import json
 from collections.abc import Iterable
@@ -60,5 +60,5 @@ def clusters_in(folder: Path) -> list[ProcessCluster]:
 
 
 def table_heads(lines: Iterable[str]) -> set[tuple[str, ...]]:
-    """The names of the columns of each table, told by the rule below them."""
+    """The names of the columns of each table, recognized by the rule below them."""
     return {tuple(head.split()) for head, rule in pairwise(lines) if rule.startswith("---")}

@@ -1,4 +1,4 @@
-"""Every command of docs/security.md, run as it stands there, and what the page says of a configuration."""
+"""Every command of docs/security.md, run as it is written there, and what the page says of a configuration."""
 
 import json
 from pathlib import Path

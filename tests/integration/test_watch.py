@@ -1,4 +1,4 @@
-"""`upheaval watch` beside a live cluster: it follows a scenario to its end, and ends when it is told to."""
+"""`upheaval watch` beside a live cluster: it follows a scenario to its end, and ends by a signal."""
 
 import json
 import signal

@@ -12,7 +12,7 @@ from upheaval.runtimes.process import ProcessCluster
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Where the test's cluster lies, if it makes one; it is ended after the test."""
+    """The folder of the test's cluster, if it makes one; the cluster is ended after the test."""
     yield tmp_path / "run"
     if (tmp_path / "run").exists():
         end_without_trace(ProcessCluster.open(tmp_path / "run"))

@@ -56,7 +56,7 @@ def shown_window(browser: Browser) -> tuple[float, float]:
 
 
 def box(browser: Browser, expression: str) -> dict[str, Any]:
-    """Where an element lies on the screen, after it was scrolled there."""
+    """The rectangle of an element on the screen, after it was scrolled there."""
     browser.value(f"{expression}.scrollIntoView({{block: 'center'}})")
     browser.settle()
     found: dict[str, Any] = browser.value(f"{expression}.getBoundingClientRect().toJSON()")

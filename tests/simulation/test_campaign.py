@@ -79,7 +79,7 @@ def test_seeds_together_draw_everything_there_is() -> None:
 
 
 def test_what_is_no_promise_is_not_drawn() -> None:
-    """Without syncs nobody loses power, and a lone member has no links to others."""
+    """Without syncs no member loses power, and a lone member has no links to others."""
     for swarm in map(draw_swarm, range(300)):
         kinds = {fault.kind for fault in swarm.faults}
         assert swarm.sync_level > 0 or not kinds & LOSING_POWER

@@ -1,4 +1,4 @@
-"""Drawn faults: what a schedule holds, and what becomes of it when the injector lies."""
+"""Drawn faults: what a schedule holds, and what a false injector makes of it."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ def _nothing(*_: object, **__: object) -> None: ...
 
 
 def idle_hands(stage: SimulatedStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is killed, loses power, is stopped or cut off, whoever asks for it."""
+    """No member is killed, loses power, is stopped or cut off, by any order."""
     cluster = stage.cluster
     monkeypatch.setattr(stage.hosts("cut the power"), "cut_power", _nothing)
     for member in cluster.members:

@@ -174,7 +174,7 @@ def test_of_a_member_without_a_mark_file_that_is_said(command: str) -> None:
 
 
 class Stopped(Operated):
-    """A follower has two snapshots, and was told to end."""
+    """A follower has two snapshots, and was ordered to end."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

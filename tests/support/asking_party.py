@@ -160,7 +160,7 @@ class ArchivedParty(Party):
 
 
 class Challenges(AcceptEveryone):
-    """Accepts whoever answers the challenge `who?` with the secret, as the principal of that name."""
+    """Accepts a client that answers the challenge `who?` with the secret, as the principal of that name."""
 
     def __init__(self) -> None:
         self._answers: dict[int, bytes] = {}

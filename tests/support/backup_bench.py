@@ -30,7 +30,7 @@ def members_string(count: int) -> str:
 
 
 class ScriptedMember:
-    """Member `id`: keeps what it is asked, and sends what it is told."""
+    """Member `id`: keeps what it is asked, and sends what the test says."""
 
     def __init__(self, world: "BackupBench", member_id: int) -> None:
         self.id = member_id

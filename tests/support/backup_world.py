@@ -22,7 +22,9 @@ CHALLENGE_ANSWER = b"admin:CSadmin"
 
 
 class OneBackup:
-    """Lets in whoever says `admin:admin`, or asks who says nothing for it; clients of the name `-` come in as well."""
+    """Lets in clients that say `admin:admin`, and asks those that say nothing for it. Clients of the name `-` come in
+    as well.
+    """
 
     def __init__(self) -> None:
         self._said: dict[int, bytes] = {}
@@ -142,7 +144,7 @@ class Backup:
 
 
 class _Onlooker:
-    """Somebody who only reads: the owner of storage that no process has."""
+    """Only reads: the owner of storage that no process has."""
 
     alive = True
 

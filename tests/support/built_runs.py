@@ -327,7 +327,7 @@ def operation_index(run: BuiltRun, wanted: Callable[[Operation], bool], *, after
 
 
 def payload_index(payloads: Sequence[bytes], operation_id: int) -> int:
-    """Where an operation lies among the messages of a log."""
+    """The index of an operation among the messages of a log."""
     marker = struct.pack("<q", operation_id)
     for index, payload in enumerate(payloads):
         if payload[32:40] == marker and payload[2:4] == b"\x01\x00":

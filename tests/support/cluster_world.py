@@ -223,9 +223,9 @@ class ClusterWorld:
         self.storages = [MemoryStorage() for _ in range(count)]
         self.members: dict[int, Member] = {}
         self.clients: list[Client] = []
-        # Whoever else is on the network.
+        # Agents on the network that are neither members nor clients.
         self.parties: list[Agent] = []
-        # Members whose process stands still (SIGSTOP): their connections live on.
+        # Members whose process is paused (SIGSTOP): their connections live on.
         self.paused: set[int] = set()
 
     # --- members ---

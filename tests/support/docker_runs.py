@@ -31,7 +31,7 @@ def wait_for_members(engine: Client, run_id: str, members: int = 3) -> None:
 
 
 def require_whole(cluster: DockerCluster) -> None:
-    """All members run and follow one leader; nobody has to be started for that."""
+    """All members run and follow one leader; none has to be started for that."""
     assert all(len(member.incarnation()) == len(member.node.containers) for member in cluster.members)
     leader = cluster.wait_until_leader()
     assert {cluster.wait_until_caught_up(m.member_id).leader_member_id for m in cluster.members} == {leader}

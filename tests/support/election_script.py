@@ -7,7 +7,7 @@ One statement a line, `#` begins a comment:
                                      `appended term=1 at=1024`, `committed term=1 at=1024`
     wait 500                         milliseconds, in turns of 10
     hold join                        this operation answers "not yet" until `let join`; `let replay to=512`
-    fail join                        its next call raises; `fail tick` stands for any other failure
+    fail join                        its next call raises; `fail tick` is as any other failure
     unreachable 0                    what is sent to member 0 cannot be handed over; `reachable 0`
     is CANVASS                       the state now
     sent Vote to=0 vote=yes          sent since the last `sent` or `unsent` of this message; `unsent Vote`

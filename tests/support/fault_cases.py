@@ -85,7 +85,7 @@ ROUNDS: Final = (
     *(("slow leader -> follower bytes-per-second=8000", how) for how in _LIES),
     *(("blackhole follower <-> leader dialled-by=source", how) for how in _LIES),
 )
-"""Every statement as it is, and one of each kind with an injector that lies."""
+"""Every statement as it is, and one of each kind with a false injector."""
 _OFTEN: Final = {
     *((statements[0], Sabotage.IDLE) for statements in CASES.values()),
     ("kill follower", Sabotage.ELSEWHERE),

@@ -89,7 +89,7 @@ def snapshot(books: Books) -> None:
 
 
 def restart(books: Books) -> None:
-    """A cluster that is told to end does so by itself, with a snapshot, and goes on where it was in a later term."""
+    """A cluster that is ordered to end does so by itself, with a snapshot, and goes on where it was in a later term."""
     cluster = books.cluster
     term = cluster.status()[cluster.wait_until_leader()].leadership_term_id
     books.deposit("before the end")

@@ -71,7 +71,7 @@ def unexpected(books: Books) -> None:
 
 
 def quit_once(client: Client, request: bytes) -> None:
-    """Ask until it was sent. There is no answer: whoever had it is gone."""
+    """Ask until it was sent. There is no answer: the member that had it is gone."""
     for _ in range(_QUIT_ATTEMPTS):
         with suppress(NotSent):
             with suppress(OutcomeUnknown):
@@ -84,7 +84,7 @@ ENDINGS: Final[tuple[Callable[[Books], None], ...]] = (abort, without_a_follower
 
 
 def require_judged(books: Books, report: Report) -> None:
-    """The run is valid, its ends by order among what was looked at; the service that quit was told of its end once."""
+    """The run is valid, its ends by order among what was looked at; the service that quit heard of its end once."""
     assert report.verdict is Verdict.VALID, report.findings
     ended = report.finding(Promise.ENDS_AT_ONE_POSITION).detail.split("; ")
     ordered = [control for control in books.cluster.run.read_controls() if control.what in ("shutdown", "abort")]

@@ -1,6 +1,6 @@
 """What a cluster over TLS and with credentials refuses, and what it goes on through: bodies of tests on real members.
 
-The runtimes are not known here: only how a member is told to read its certificates again, which is the cluster's.
+The runtimes are not known here: only how to have a member read its certificates again, which is the cluster's.
 """
 
 import json
@@ -116,7 +116,7 @@ def who_shows_an_expired_certificate_or_none_is_refused(guarded: Guarded, folder
 
 
 def heard(guarded: Guarded, files: TlsFiles | None) -> str:
-    """What a client of nobody's making hears of the leader, whatever that shows of itself."""
+    """What a client without any of our code hears of the leader, whatever that shows of itself."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -142,7 +142,7 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         add(UserOptions("carol", gate.credentials, gate.carol, (), json=False))
         assert cluster.reload_security() == [f"member-{each}" for each in range(3) if each != follower.member_id]
         load.wait_until_acknowledged(load.counts.ok + 200, 30)
-        # Nobody told the one that was down: it has the files of now by its start.
+        # The order did not reach the member that was down: it read the new files at its start.
         follower.start()
         cluster.wait_until_caught_up(follower.member_id)
         spoil(gate.certificates / "member-0.pem")

@@ -33,7 +33,7 @@ def standby_snapshot_and_promotion(make: Make, folder: Path, *, deaths: bool = T
 
 
 def snapshots_under_load(cluster: Cluster, *, deaths: bool) -> int:
-    """Returns up to where the standby's services were told when it was stopped; the load goes on after that."""
+    """Returns the position that the standby's services had reached when it was stopped; the load goes on after that."""
     workload, standby = cluster.workload, cluster.standby
     workload.start(rate=RATE)
     workload.wait_for(OPERATIONS)

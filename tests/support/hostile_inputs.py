@@ -1,4 +1,4 @@
-"""Everything that reads bytes of somebody else, with valid bytes for each, and what makes those hostile.
+"""Everything that reads bytes of another process, with valid bytes for each, and what makes those hostile.
 
 A `Target` takes any bytes. It may refuse them with the errors that it names and with no others.
 """

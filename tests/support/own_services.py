@@ -104,7 +104,7 @@ def book_and_leave(cluster: Cluster, source: Path) -> None:
 
 
 def book_and_change_rates(cluster: Cluster, source: Path) -> None:
-    """Somebody writes another price into the file while the cluster runs."""
+    """The price in the file changes while the cluster runs."""
     book(cluster, source)
     # A member that lags would read the new price for a request before.
     cluster.converge()
@@ -137,7 +137,7 @@ def take_and_read(cluster: Cluster, source: Path) -> None:
 
 
 def move_money(cluster: Cluster, source: Path) -> None:
-    """Somebody gives to an account that is not there."""
+    """A client gives to an account that is not there."""
     client = client_of(cluster)
     for number in range(2 * COUNT):
         to = "carl" if number == COUNT else "bob"

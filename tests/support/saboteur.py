@@ -1,4 +1,4 @@
-"""A target whose injector lies: it does nothing, does it to others, or heals nothing. Its observer is the real
+"""A target with a false injector: it does nothing, does it to others, or heals nothing. Its observer is the real
 target's.
 """
 
@@ -32,7 +32,7 @@ class Sabotage(StrEnum):
 
 
 class LyingHosts:
-    """Machines with an injector that lies. Implements `upheaval_chaos.target.Hosts`."""
+    """Machines with a false injector. Implements `upheaval_chaos.target.Hosts`."""
 
     def __init__(self, hosts: Hosts, saboteur: "Saboteur") -> None:
         self._hosts = hosts
@@ -96,7 +96,7 @@ class LyingHosts:
 
 
 class LyingNode:
-    """A node with an injector that lies: `hit` is the one that it breaks. Implements `upheaval_chaos.target.Node`."""
+    """A node with a false injector: `hit` is the one that it breaks. Implements `upheaval_chaos.target.Node`."""
 
     def __init__(self, node: Node, hit: Node, saboteur: "Saboteur") -> None:
         self._hit = hit
@@ -127,7 +127,7 @@ class LyingNode:
 
 
 class LyingDatagrams:
-    """Links of datagrams with an injector that lies. Implements `upheaval_chaos.target.Datagrams`."""
+    """Links of datagrams with a false injector. Implements `upheaval_chaos.target.Datagrams`."""
 
     def __init__(self, datagrams: Datagrams, saboteur: "Saboteur") -> None:
         self._datagrams = datagrams

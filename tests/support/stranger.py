@@ -150,7 +150,7 @@ def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple
 
 
 def wait_until_ended(started: "subprocess.Popen[bytes]", run_id: str) -> int:
-    """The exit status of a pytest that was told to end. With xdist it alone gives its workers ten seconds."""
+    """The exit status of a pytest that was ordered to end. With xdist it alone gives its workers ten seconds."""
 
     def seen() -> str:
         threads = sorted(path.read_text().strip() for path in Path(f"/proc/{started.pid}/task").glob("*/wchan"))

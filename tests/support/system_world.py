@@ -2,7 +2,7 @@
 clients that say one thing after the other.
 
 What a test does and sees goes through `System`, `SystemClient` and `Chorus`: deaths, starts, orders, and what services
-were told. Time is virtual and passes only inside the calls that wait.
+received. Time is virtual and passes only inside the calls that wait.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -13,7 +13,7 @@ from upheaval_node.tls_files import TlsFiles
 
 @cache
 def certificates() -> Path:
-    """A folder with the certificates of a cluster of three, and some that nobody should accept; do not change it."""
+    """A folder with the certificates of a cluster of three, and some that no peer should accept; do not change it."""
     folder = Path(tempfile.mkdtemp(prefix="upheaval-tls-"))
     register(shutil.rmtree, folder, ignore_errors=True)
     create_for_cluster(folder, 3)

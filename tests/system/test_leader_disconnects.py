@@ -1,4 +1,4 @@
-"""A follower that was told how long it does without its connection from the leader: when it elects another one."""
+"""A follower that is configured for how long it does without its connection from the leader: when it elects another."""
 
 from dataclasses import replace
 from itertools import product
@@ -15,7 +15,7 @@ from upheaval_node.types import MS, S
 
 DISCONNECT_MS = 50
 SOON_NS = 200 * MS
-"""Until another member leads; the first CanvassPosition may find nobody who listens."""
+"""Until another member leads; the first CanvassPosition may reach no member that listens."""
 
 
 def told(disconnect_ms: int = DISCONNECT_MS) -> MemberSettings:
@@ -108,7 +108,7 @@ def test_a_leader_that_all_followers_lose_for_a_moment_goes_on_in_its_term(membe
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_a_follower_that_is_wrong_about_a_leader_costs_no_term(seed: int) -> None:
-    """It asks the others, of whom one has lost nobody, and the leader answers."""
+    """It asks the others, one of which has lost no connection, and the leader answers."""
     system = System(seed=seed, settings=told())
     old = elected(system)
     client = system.client()

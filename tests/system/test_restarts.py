@@ -229,7 +229,7 @@ def test_a_leader_without_a_quorum_steps_down_and_is_elected_again() -> None:
     system.stop(first)
     system.run_for(0.5)
     assert system.leader() == leader
-    # Whoever comes back has less log than the leader of before, which therefore leads again.
+    # The member that comes back has less log than the leader of before, which therefore leads again.
     system.echo(client, numbered("b", 10))
     system.stop(second)
     system.until(system.has_lost_its_leader, "end of the leadership")

@@ -74,7 +74,7 @@ class Standby:
 
 
 def standby_positions(system: System, member_id: int) -> list[int]:
-    """Where the snapshots were taken of which a running member was told."""
+    """Where the snapshots were taken that a running member knows of standbys."""
     return sorted({e.log_position for e in system.modules[member_id].recording_log.entries if e.archive_endpoint})
 
 

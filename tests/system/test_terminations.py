@@ -11,7 +11,7 @@ from upheaval_node.service.api import Cluster, SnapshotPublication
 
 
 class Ending(Chorus):
-    """Keeps where it was told to end; fails in a snapshot when it was told how."""
+    """Keeps where it received the order to end; fails in a snapshot with `failure`, if there is one."""
 
     failure: Exception | None = None
 

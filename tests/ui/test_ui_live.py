@@ -73,7 +73,7 @@ def test_the_members_are_those_of_top(
         shown, printed = both()
         return shown == printed
 
-    # Nobody asks the cluster for anything, so its positions are the same at two looks in a row.
+    # No client asks the cluster for anything, so its positions are the same at two looks in a row.
     wait_until(are_equal, timeout_s=LONG_S, describe=lambda: f"the page and top differ: {both()}")
 
 

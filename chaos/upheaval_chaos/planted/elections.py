@@ -26,7 +26,7 @@ def vote_not_persisted(module: ConsensusModule) -> None:
 
 
 def shorter_log_elected(module: ConsensusModule) -> None:
-    """Nobody looks at logs: a member stands whatever the others have, and votes for whoever asks first."""
+    """Logs are not compared: a member is a candidate whatever the others have, and votes for the first that asks."""
 
     def generous(election: Election) -> None:
         judge, hear = election.on_request_vote, election.on_canvass_position

@@ -47,7 +47,7 @@ def cancelled_timer_fires(module: ConsensusModule) -> None:
 
 
 def session_not_closed_in_replay(module: ConsensusModule) -> None:
-    """What the log says of the end of a session is not heeded by whoever does not write it."""
+    """A member that does not write the log does not heed the end of a session in it."""
     module._state.sessions.on_log_close = lambda event: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
@@ -65,7 +65,7 @@ def session_ids_reused(module: ConsensusModule) -> None:
 
 
 def uncommitted_entries_applied(container: ServiceContainer) -> None:
-    """A service applies, and answers, what stands in the log before it is committed."""
+    """A service applies, and answers, what is in the log before it is committed."""
     poll = container._log.poll
     container._log.poll = lambda commit_position: poll(MAX_POSITION)  # type: ignore[method-assign]  # noqa: ARG005
 

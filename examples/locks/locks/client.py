@@ -14,7 +14,7 @@ class LockClient:
         self.count = 0
 
     def acquire(self, lock):
-        """The token, or None when somebody else holds it."""
+        """The token, or None when another client holds the lock."""
         return self.send("acquire", lock, who=self.name).get("token")
 
     def release(self, lock, token):

@@ -1,6 +1,6 @@
 """Edits of a tape, the boldest first: what may be left out of a plan, or be simpler, next.
 
-Each pass gives tapes, none of which has to make the plan simpler: whoever tries them looks at what was read of each.
+Each pass gives tapes, none of which has to make the plan simpler: the caller tries each and sees what was read of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The cluster of a campaign as the text of a scenario, as far as the language has words for it.
 
-The language has neither time-outs, lengths nor most variations, so a text is a proposal: whoever wants one that fails
-alike runs it. Texts come with the most general first: a fault after so many operations, then after so much time.
+The language has no time-outs, no lengths and few of the variations, so a text is a proposal: only a run shows whether
+it fails alike. The most general texts come first: a fault after so many operations, then after so much time.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """What the clusters of a campaign on processes or in containers go through: a scenario's text, drawn from the seed.
 
-Whoever has the text can run it again, change it and send it to somebody. Values only; this module runs nothing.
+The text is all that it takes to run it again, change it or pass it on. Values only; this module runs nothing.
 """
 
 from collections.abc import Iterator

@@ -83,7 +83,7 @@ FaultCounts = dict[str, Counter[Fate]]
 
 
 def fields_of(faults: FaultCounts) -> dict[str, Json]:
-    """As JSON holds them, with those that nobody had."""
+    """As JSON holds them: of each kind every fate, also one that no fault had."""
     return {kind: {fate.value: faults[kind][fate] for fate in Fate} for kind in sorted(faults)}
 
 

@@ -149,8 +149,8 @@ def plan_fault(kind: str, start_ns: int, drawn: FaultDraw) -> PlannedFault:
 
 
 def kinds_for(members: int, sync_level: int) -> tuple[str, ...]:
-    """The kinds that such a cluster may have. At sync level 0 nobody loses power: that may lose what was acknowledged,
-    and is no promise.
+    """The kinds that such a cluster may have. At sync level 0 no member loses power: acknowledged operations may be
+    lost then, and no promise forbids that.
     """
     kinds = [kind for kind in KINDS if sync_level > 0 or kind not in LOSING_POWER]
     return tuple(kind for kind in kinds if members > 1 or kind not in OF_SEVERAL)

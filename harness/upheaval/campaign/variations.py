@@ -85,9 +85,9 @@ class Variations:
     companion: Companion | None = None
     damages: tuple[Damage, ...] = ()
     has_credentials: bool = False
-    """Whether only those with the right credentials are let in, and somebody tries it with wrong ones."""
+    """Whether the cluster admits only clients with the right credentials, and a stranger tries wrong ones."""
     load_factor: int = 1
-    """How many times the rate of its load is that of others. A lone member serves nobody while it is down."""
+    """How many times the rate of its load is that of others. A lone member serves no client while it is down."""
     leader_disconnect_ms: int = 0
     """How long a follower does without its connection from the leader; 0: as long as without its heartbeats."""
 

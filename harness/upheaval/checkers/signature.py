@@ -45,7 +45,7 @@ class Rule(StrEnum):
     COMMITTED_DIFFERS = "committed-differs"
     """Two members committed different bytes at one position."""
     ACKNOWLEDGED_EARLY = "acknowledged-early"
-    """A client had the answer to an operation that nobody had committed."""
+    """A client had the answer to an operation that no member had committed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from upheaval.operations.clean import Left, Leftover, clean as clean_machine
 
 
 def clean(options: CleanOptions) -> int:
-    """One line for each thing; what cannot be looked at is told and no failure."""
+    """Print one line for each thing. What cannot be looked at gets a line too, and is no failure."""
     is_dry = options.dry_run
     runs = None if options.runs is None else options.dir or runs_folder()
     count = 0

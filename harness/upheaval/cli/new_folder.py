@@ -31,7 +31,7 @@ def newest() -> Path:
 
 @contextlib.contextmanager
 def run_folder(given: Path | None, name: str) -> Iterator[Path]:
-    """The folder that was given, else one that was just made and is nobody else's; it goes when it stays empty."""
+    """The folder that was given, else a new one that no other process uses; a new one is removed if it stays empty."""
     if given is not None:
         yield given
         return

@@ -104,7 +104,7 @@ def standard_streams() -> Iterator[Output]:
 def final_status(status: int, output: Output) -> int:
     """What a command ends with that came to `status`: never with success when its output is lost to a full disk.
 
-    A verdict stands when its reader has gone.
+    A reader that has gone changes nothing: the command ends with `status`.
     """
     output.ends_command = False
     output.flush()

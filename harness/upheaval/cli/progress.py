@@ -10,7 +10,7 @@ from upheaval.load.settings import Progress
 
 BAR_LENGTH: Final = 24
 CAMPAIGN_LINES_S: Final = 30.0
-"""How often a log is told how far a campaign is."""
+"""The time between two lines of a log that say how far a campaign is."""
 
 
 class ProgressLine:

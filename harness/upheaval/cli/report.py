@@ -36,7 +36,7 @@ def require_file(page: Path) -> None:
 
 
 def write_for_maintainers(run: Path, output: Path | None = None) -> Path:
-    """Write the page of a run's findings for whoever maintains the system; return where it is."""
+    """Write the page of a run's findings for the maintainers of the system; return where it is."""
     path = output or run / MAINTAINERS_FILE
     require_file(path)
     again = made_by(run).command or f"upheaval verify {shlex.quote(str(run.absolute()))}"

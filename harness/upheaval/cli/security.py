@@ -36,7 +36,7 @@ def create(options: CertificatesOptions) -> int:
 
 
 def reload(options: ClusterOptions) -> int:
-    """Try certificates and credentials out, then have whoever runs read them."""
+    """Check certificates and credentials, then have every member and companion that runs read them."""
     with open_cluster(options.dir) as cluster:
         config = cluster.config
         if not config.tls and not config.credentials:

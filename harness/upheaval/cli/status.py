@@ -1,4 +1,4 @@
-"""`upheaval status`: what each member says about itself, and what stands beside the members."""
+"""`upheaval status`: what each member and each companion says about itself."""
 
 import json
 from dataclasses import asdict

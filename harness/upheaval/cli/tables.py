@@ -28,7 +28,7 @@ def table(rows: Sequence[Sequence[str]], columns: int | None = None) -> str:
 
 
 def number(value: int) -> str:
-    """A number of a table, where below 0 stands for none."""
+    """A number of a table, where below 0 means none."""
     return "-" if value < 0 else str(value)
 
 

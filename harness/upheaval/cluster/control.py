@@ -52,7 +52,7 @@ class Operable(Controlled, Protocol):
         """The ids of all members, whether they run or not."""
 
     def leader(self) -> int | None:
-        """The member that leads and serves now, if it can be told."""
+        """The member that leads and serves now, if one is known."""
 
     def node(self, member_id: int) -> Node:
         """Injector and observer of a member."""
@@ -64,7 +64,7 @@ class Operable(Controlled, Protocol):
         """What each member says, or what its files say when it is down; in order of their ids."""
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
-        """With which status that process ended; None when it runs, or nobody knows."""
+        """The status that the process ended with; None when it runs, or when that is unknown."""
 
 
 def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> ControlRecord:
@@ -72,7 +72,7 @@ def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_
     proof.
 
     Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown admin
-    command, and for a standby's snapshot that is to be fetched and that nobody knows of.
+    command, and when members are to fetch a standby's snapshot and know of none.
     """
     if command not in list(AdminCommand):
         hint = did_you_mean(command, AdminCommand)
@@ -82,7 +82,7 @@ def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_
 
 
 class Effect:
-    """Who took a command, -1 for nobody, and what was seen of each member, by its id as text."""
+    """Which member took a command, -1 for none, and what was seen of each member, by its id as text."""
 
     def __init__(self) -> None:
         self.leader = -1
@@ -255,7 +255,7 @@ class _Work(Effect):
         return position
 
     def _give(self, member_id: int | None = None) -> None:
-        """To that member, or to whoever leads; until it is taken, because an election may not be over, or the toggle
+        """To that member, or to the one that leads. Tries until it is taken: an election may not be over, or the toggle
         not ready.
         """
         refused = "no member leads"

@@ -22,7 +22,7 @@ class Ending(Operable, Protocol):
         """Whether the member leads, or follows the member that does, with its election over."""
 
     def try_strangers(self) -> None:
-        """Have somebody with wrong credentials try to connect, where the cluster asks for any, and write down what
+        """Have a client with wrong credentials try to connect, where the cluster asks for any, and write down what
         came of it.
         """
 

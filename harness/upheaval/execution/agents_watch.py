@@ -45,7 +45,7 @@ class AgentsWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ask for the last time. An agent that does not answer, or is asked no more, has told nothing of its links."""
+        """Ask for the last time. An agent that does not answer, or is asked no more, reports nothing of its links."""
         self._stop.set()
         self._thread.join()
         self._carried.clear()
@@ -63,7 +63,7 @@ class AgentsWatch:
             self._pass_on(known)
 
     def _ask(self) -> None:
-        """All at once, and each until it has told everything."""
+        """Ask all at once, and each until it has reported everything."""
         asked = self._asked
         while asked:
             answers = list(zip(asked, self._pool.map(_Asked.take, asked), strict=True))
@@ -86,7 +86,7 @@ class AgentsWatch:
 
 
 class _Asked:
-    """One agent, and until when it has told what it saw."""
+    """One agent, and the time up to which it has reported what it saw."""
 
     def __init__(self, agent: ToxiproxyApi) -> None:
         self._agent = agent

@@ -98,7 +98,7 @@ class Invariants:
         self._check_commit(member, watch, watch.commit.get())
 
     def check_acknowledged(self, operation: Operation) -> None:
-        """Right after an answer arrived: what it says is committed by somebody."""
+        """Right after an answer arrived: some member has committed what it says."""
         position = operation.position
         if position is not None and position > self.highest_commit:
             detail = f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}"
@@ -148,7 +148,7 @@ class Invariants:
     def _compare(self, member: SimulatedMember, watch: _Watch, commit: int) -> None:
         """What is recorded here of what is committed, with what any member recorded of it before."""
         recorded = self._recorded(member, watch)
-        # What somebody changed on its disk is no doing of the member.
+        # Bytes that a fault changed on its disk are no doing of the member.
         if recorded is None or member.disk.has_wrong_bytes:
             return
         end = min(commit, recorded)

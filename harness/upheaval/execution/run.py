@@ -95,7 +95,7 @@ class ScenarioResult:
         return self.report.verdict
 
     def to_json(self) -> str:
-        """As it stands in the run folder and as `--json` prints it."""
+        """As the run folder holds it and `--json` prints it."""
         fields = {
             "scenario": self.scenario,
             "runtime": self.runtime,

@@ -49,7 +49,7 @@ class SentMessage:
     """What a step waits for, with the members that its ends are now."""
 
     def __init__(self, step: WaitSent, roster: Roster, victim: Callable[[str], int], after_ns: int) -> None:
-        """Raises `UnknownOutcome` when it cannot be told who is meant."""
+        """Raises `UnknownOutcome` when it is unknown which members are meant."""
         everyone = list(roster.member_ids)
         self._sources, self._targets = (
             everyone if who is None else who.sparing(victim).select(roster) for who in (step.source, step.target)

@@ -1,4 +1,4 @@
-"""Which images there are: what goes into each, on which base it stands, and what is expected of it.
+"""Which images there are: what goes into each, which base it has, and what is expected of it.
 
 Values only; this module knows no engine, no files and no programs.
 """
@@ -38,7 +38,7 @@ class GoBase:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One image. Without an `offline_base` it stands on another image of ours, `parent`."""
+    """One image. Without an `offline_base` its base is another image of ours, `parent`."""
 
     name: str
     context: tuple[str, ...]

@@ -52,7 +52,7 @@ def fetch(image: Image, machine: str, folder: Path) -> Path | None:
 
 
 def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
-    """Fill a new folder below `folder` with what somebody's requirements file names, and what that needs: wheels only.
+    """Fill a new folder below `folder` with what a user's requirements file names, and what that needs: wheels only.
 
     The package `upheaval` is left out: the node's image has what of it services need. Raises `EnvironmentFault`.
     """
@@ -60,7 +60,7 @@ def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
     target.mkdir()
     lines = requirements.read_text(encoding="utf-8").splitlines()
     listed.write_text("\n".join(line for line in lines if not _OURS.match(line)) + "\n", encoding="utf-8")
-    # Without a retry pip does not say that nobody answers.
+    # Without a retry pip does not say that the index does not answer.
     once = ("--retries", "1", "--timeout", str(_INDEX_TIMEOUT_S))
     options = ("--target", str(target), "--no-compile", "--root-user-action=ignore", "--only-binary=:all:", *once)
     _pip("install", *options, *_platform_options(machine), "-r", str(listed))

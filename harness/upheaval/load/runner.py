@@ -41,7 +41,7 @@ from upheaval.records import HistoryWriter, Json, RunFolder
 STOP_MARGIN_S = 5.0
 LOOK_S = 0.01
 TELL_S = 0.5
-# The rate that is told is that of the last so many times of telling; locust's own lags by some seconds.
+# The reported rate is that of the last so many reports; locust's own lags by some seconds.
 RATE_OVER = 4
 
 Tell = Callable[[str, Json], None]
@@ -182,7 +182,7 @@ def _row(entry: Any) -> Row:
 
 
 def _form(settings: LoadSettings) -> Namespace:
-    """What the page's form shows first, whatever configuration of locust's lies about."""
+    """What the page's form shows first, whatever configuration files of locust there are."""
     parser = get_empty_argument_parser(default_config_files=[])
     setup_parser_arguments(parser)
     options: Namespace = parser.parse_args(["--users", str(settings.users), "--spawn-rate", str(settings.spawn_rate)])
@@ -214,7 +214,7 @@ def main() -> None:
 
     def tell(name: str, value: Json) -> None:
         with contextlib.suppress(BrokenPipeError):
-            # Nobody listens any more: our input has ended too.
+            # The reader has gone: our input has ended too.
             print(json.dumps({name: value}), file=messages, flush=True)
 
     load = Load(settings, tell)

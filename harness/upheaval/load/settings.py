@@ -1,7 +1,7 @@
-"""What the process that runs the locust users is told, and what it tells. Knows no locust.
+"""What the process that runs the locust users receives, and what it reports. Knows no locust.
 
 All of it travels as JSON: the settings on its command line; on its standard output one message a line, which is an
-object with one field, by the name of what it tells.
+object with one field, by the name of what it reports.
 """
 
 import json
@@ -111,7 +111,7 @@ class Statistics:
     raised: Mapping[str, int] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Json]:
-        """As it stands in a message of the users' process."""
+        """As a message of the users' process holds it."""
         rows: list[Json] = [_fields_of(row) for row in self.rows]
         total = _fields_of(self.total)
         return {"rows": rows, "total": total, "errors": dict(self.errors), "raised": dict(self.raised)}

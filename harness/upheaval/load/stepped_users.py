@@ -108,7 +108,7 @@ class SteppedClient:
             raise TimeoutExpired("no session within the time-out")
 
     def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
-        """The first message that `accepts` takes. Raises `NotSent`, and `OutcomeUnknown` once nobody will answer."""
+        """The first message that `accepts` takes. Raises `NotSent`, and `OutcomeUnknown` once no answer can come."""
         session, self.invoke_ns = self.session, self._clock_ns()
         deadline_ns = self.invoke_ns + self._timeout_ns
         self._answers.clear()
@@ -282,7 +282,7 @@ class UserLoad:
             code()
         except StopUser:
             """It was asked to end in the middle of a task."""
-        except Exception as error:  # noqa: BLE001 - whatever somebody's code raises
+        except Exception as error:  # noqa: BLE001 - whatever a user's code raises
             text = text_of(error)
             if text not in self.raised and len(self.raised) < TEXTS_MAX:
                 self.raised.append(text)

@@ -385,7 +385,7 @@ class EchoUser(ClusterUser):
 
     @task
     def echo(self) -> None:
-        """A text that nobody else sends."""
+        """A text that no other operation sends."""
         self.perform(Function.ECHO, "", f"echo {next(self.load.values)}")
 
 
@@ -404,7 +404,7 @@ class RegisterUser(ClusterUser):
 
     @task(5)
     def write(self) -> None:
-        """A value that nobody else writes."""
+        """A value that no other operation writes."""
         key = self._key()
         value = self._seen[key] = next(self.load.values)
         self.perform(Function.WRITE, key, value)
@@ -424,7 +424,7 @@ class AppendUser(ClusterUser):
 
     @task(4)
     def append(self) -> None:
-        """A value that nobody else appends."""
+        """A value that no other operation appends."""
         index = self.random.randrange(KEYS)
         key = self._list_key(index)
         self.load.appended[index] += 1

@@ -26,10 +26,10 @@ class Listener(Protocol):
     """Who wants to know how a load gets on."""
 
     def ready(self) -> None:
-        """The users begin, or their page waits for somebody."""
+        """The users begin, or their page waits for its start button."""
 
     def progress(self, progress: Progress) -> None:
-        """What was done since the start; told twice a second."""
+        """What was done since the start; called twice a second."""
 
 
 def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statistics:

@@ -47,7 +47,7 @@ _MARKS: Final = (layout.CLUSTER_MARK, layout.ARCHIVE_MARK)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder that can be restored from. `run` is the run folder that it lies in, None when it lies in none.
+    """A folder that can be restored from. `run` is the run folder that holds it, None when none does.
 
     `unreached` are the snapshots that its log does not reach: they were fetched before the log got there.
     """
@@ -67,7 +67,7 @@ class Source:
 
     @property
     def manifest(self) -> Manifest | None:
-        """Of the run that it is from; None when it lies in no run folder."""
+        """Of the run that it is from; None when no run folder holds it."""
         return None if self.run is None else self.run.read_manifest()
 
 
@@ -252,7 +252,7 @@ def archive_files(source: Source) -> list[Path]:
 
 
 def recording_log_of(source: Source) -> bytes:
-    """The recording log without snapshots that the log does not reach: nobody could go on from them."""
+    """The recording log without snapshots that the log does not reach: no member could go on from them."""
     content = bytearray((source.folder / layout.RECORDING_LOG).read_bytes())
     for snapshot in source.unreached:
         at = snapshot.offset + recording_log_entry.TYPE_OFFSET
@@ -321,7 +321,7 @@ def _held(source: Source) -> tuple[set[int], Counter[tuple[str, int]]]:
 def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[tuple[str, int]]) -> list[Operation]:
     """Of calls with one payload in one session, those that were answered are taken first.
 
-    A call whose session is not known stands for any.
+    A call whose session is not known may be one of any session.
     """
     left = Counter(calls)
     sessions_of: dict[str, list[int]] = defaultdict(list)

@@ -41,7 +41,7 @@ class CompanionConfig:
     """One node beside the members. `base_port` is the first of its ports on this machine, 0 where it needs none.
 
     `credentials` is the file with its principal and secret, empty for none. `position` is up to where it said that it
-    has the log when it was last looked at, -1 when nobody did.
+    has the log when it was last looked at, -1 when it never was.
     """
 
     name: str
@@ -63,7 +63,7 @@ class CompanionStatus:
 
     `state` is that of its backup agent, `live_log_position` up to where it has the log, `next_query_deadline_ms` when
     it asks the cluster again (wall clock), `snapshots_retrieved` and `errors` count since its start. Of a standby
-    `applied_position` is up to where its services have been told, -1 of a backup.
+    `applied_position` is up to where its services have applied the log, -1 of a backup.
     `snapshot_position` is that of the latest snapshot in its recording log, also when it is down.
     """
 

@@ -1,6 +1,6 @@
 """What came of attempts to connect with wrong credentials: a line of `attempts.jsonl` each.
 
-The log has principals only, so that a wrong secret of somebody known who was let in looks right in it.
+The log has principals only: a known principal that was admitted with a wrong secret looks right in it.
 """
 
 import json
@@ -19,9 +19,9 @@ class WrongCredentials(StrEnum):
     """What was shown."""
 
     SECRET = "wrong-secret"
-    """A wrong secret of somebody known."""
+    """A known principal with a wrong secret."""
     NAME = "unknown-name"
-    """The name of nobody."""
+    """A name that has no credentials."""
     NOTHING = "nothing"
     """No credentials at all."""
 
@@ -32,7 +32,7 @@ class ConnectAnswer(StrEnum):
     REFUSED = "refused"
     ADMITTED = "admitted"
     NONE = "none"
-    """Nobody answered in time."""
+    """No member answered in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ConnectAttempt:
     ended_ns: int
 
     def to_json(self) -> str:
-        """As it stands in the file."""
+        """A line of `attempts.jsonl`."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""The history of a run: what every client slot asked for, when, and what it was told.
+"""The history of a run: what every client slot asked for, when, and the answer that it received.
 
 One operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This module knows nothing of clusters.
 """

@@ -18,7 +18,7 @@ ORIGIN_FILE: Final = "origin.json"
 class Origin:
     """The backup that the members of a run began with.
 
-    `folder` is where it lay, `run_id` of which run it was (empty when nobody knows). Its log reached from
+    `folder` is where it was, `run_id` of which run it was (empty when that is unknown). Its log reached from
     `start_position` to `position`; `log_digest` is the SHA-256 of it, session ids and the bodies of padding left out.
     `snapshots` are the log positions of its snapshots. `operations` is how many of those that were acknowledged up to
     `position` the history of the restored run begins with.

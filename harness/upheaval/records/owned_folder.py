@@ -1,6 +1,6 @@
 """Temporary folders that say whether their owner still lives: by a lock, which a process loses however it ends.
 
-Whoever makes one first removes those of the same purpose that nobody owns any more.
+A process that makes one first removes those of the same purpose that have no owner any more.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ def owned_folder(purpose: str) -> Iterator[Path]:
     """An empty folder, apart from its lock file, until the end of the block."""
     place = Path(tempfile.gettempdir())
     abandoned_folders(purpose, remove=True)
-    # Under another name until it is locked, so that nobody takes it for abandoned.
+    # Under another name until it is locked, so that no other process takes it for abandoned.
     folder = Path(tempfile.mkdtemp(prefix=f"upheaval.{purpose}.", dir=place))
     owner = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -48,7 +48,7 @@ def _remove(folder: Path) -> None:
 
 
 def abandoned_folders(purpose: str = "", *, remove: bool) -> list[Path]:
-    """Those of a purpose, or of any, that nobody owns any more; removed if asked for."""
+    """Those of a purpose, or of any, that have no owner any more; removed if asked for."""
     found = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"upheaval-{purpose}-*" if purpose else "upheaval-*-*")):
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ def mode_of(path: Path) -> int:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """What lies there under this name goes first: its mode was another one."""
+    """Removes a file that has this name already: its mode was another one."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     with os.fdopen(descriptor, "wb") as stream:

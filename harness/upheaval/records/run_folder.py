@@ -1,4 +1,4 @@
-"""The run folder: where everything lies that a run leaves, and its manifest.
+"""The run folder, which holds everything that a run leaves, and its manifest.
 
 The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
 """
@@ -161,7 +161,7 @@ class Manifest:
         return bool(self.expected)
 
     def to_json(self) -> str:
-        """As it stands in `manifest.json`, with the format version."""
+        """As `manifest.json` holds it, with the format version."""
         return jsonfields.to_json({"format": FORMAT_VERSION, **asdict(self)}) + "\n"
 
 
@@ -177,7 +177,7 @@ class AdminCommand(StrEnum):
     STANDBY_SNAPSHOT = "standby-snapshot"
     """The standbys take one, the members do not; done when every member that runs knows of it."""
     REPLICATE_STANDBY_SNAPSHOT = "replicate-standby-snapshot"
-    """Each member fetches the latest one of which a standby told it."""
+    """Each member fetches the latest one that a standby reported to it."""
 
 
 STANDBY_COMMANDS: Final = (AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT)
@@ -194,7 +194,7 @@ class ControlRecord:
 
     `what` is an `AdminCommand`, `FORCED_END`, or what was done to a node beside the members, as a scenario says it.
     `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the command, -1 when
-    nobody did. `operations` are those that were acknowledged when it was given.
+    no member did. `operations` are those that were acknowledged when it was given.
     """
 
     what: str
@@ -213,7 +213,7 @@ class ControlRecord:
 class MemberFolder:
     """The files of one member inside a run folder, or of a companion, which has the same files and a name.
 
-    `at_rest`: nobody adds to them any more, so that the trace, which many ask for, is read once.
+    `at_rest`: no process adds to them any more, so that the trace, which many callers ask for, is read once.
     """
 
     def __init__(self, path: Path, member_id: int, name: str = "", *, at_rest: bool = False) -> None:

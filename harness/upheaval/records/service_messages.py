@@ -24,7 +24,7 @@ _LONG: Final = struct.Struct("<q")
 _PRIVATE: Final = 0x10F000
 """What is added to a byte that is no UTF-8, for a character that files may hold; lone surrogates are none."""
 _AS_BYTES: Final = {_PRIVATE + byte: 0xDC00 + byte for byte in range(0x80, 0x100)}
-# Such a character in an answer is itself told byte for byte.
+# Such a character in an answer is itself written byte for byte.
 _AS_CHARACTERS: Final = {surrogate: chr(private) for private, surrogate in _AS_BYTES.items()} | {
     private: "".join(chr(_PRIVATE + byte) for byte in chr(private).encode()) for private in _AS_BYTES
 }
@@ -172,5 +172,5 @@ def _decoded(value: bytes | None) -> Json:
     try:
         return parse(value.decode())
     except (ValueError, RecursionError):
-        # Somebody else's client: keep the bytes apart from every JSON value of ours.
+        # A client that is not ours: keep the bytes apart from every JSON value of ours.
         return {"bytes": value.hex()}

@@ -1,6 +1,6 @@
 """When and why clients' sessions ended, as their clients know it: a line of `sessions.jsonl` each.
 
-The log says when the cluster closed a session; that its client is gone stands nowhere else.
+The log says when the cluster closed a session; that its client is gone is recorded only here.
 """
 
 import json
@@ -18,7 +18,7 @@ class SessionCause(StrEnum):
     CLIENT = "client"
     """The client closed it."""
     CLUSTER = "cluster"
-    """The cluster told that it has closed it, or took no more of it."""
+    """The cluster reported that it has closed it, or took no more of it."""
     LOST = "lost"
     """No leader was found any more."""
     SILENT = "silent"
@@ -44,7 +44,7 @@ class SessionEnd:
     held_ns: int | None = None
 
     def to_json(self) -> str:
-        """As it stands in the file."""
+        """A line of `sessions.jsonl`."""
         fields = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps(fields, separators=(",", ":"))
 

@@ -19,7 +19,7 @@ STRAYS_NAME: Final = "strays.jsonl"
 class Stray:
     """A session received at `received_ns`, of the host's monotonic clock, the answer to an operation.
 
-    `position` is where the service says that the operation lies in the log. Both are None of a message that is no
+    `position` is where the service says that the operation is in the log. Both are None of a message that is no
     answer of a shipped service. `text` is a message of a service of a user's own, as `answer_text` writes it; None
     where the session asks a shipped one. `refusal` is why a shipped service refused a request of a test.
     """
@@ -32,7 +32,7 @@ class Stray:
     refusal: str | None = None
 
     def to_json(self) -> str:
-        """As it stands in the file."""
+        """A line of `strays.jsonl`."""
         fields = asdict(self)
         for name in ("text", "refusal"):
             if fields[name] is None:

@@ -1,7 +1,7 @@
 """What every HTML page of ours is made of: one document that needs nothing else, its style, its scripts, its tables.
 
 A content security policy forbids every fetch, and every script that is not shipped. Style and scripts are files of the
-folder `browser`; what a page's scripts show lies in it as JSON.
+folder `browser`; the page holds as JSON what its scripts show.
 """
 
 import base64
@@ -67,5 +67,5 @@ def _policy(scripts: Sequence[str]) -> str:
 
 
 def _to_script_text(data: Any) -> str:
-    """JSON that cannot end the element that it lies in."""
+    """JSON that cannot end the element that holds it."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

@@ -18,7 +18,7 @@ from upheaval_node.trace_kinds import TraceKind
 
 INIT, CANVASS, BALLOT, ELECTED, CLOSED = "INIT", "CANVASS", "CANDIDATE_BALLOT", "LEADER_LOG_REPLICATION", "CLOSED"
 _BEGINNINGS: Final = (INIT, CANVASS, "NOMINATE")
-"""The states that an election begins with, in order; the first that is told is its beginning."""
+"""The states that an election begins with, in order; the first that is recorded is its beginning."""
 REQUEST, VOTE, TERM = "RequestVote", "Vote", "NewLeadershipTerm"
 _DECIDED: Final = ("LEADER_REPLAY", "LEADER_INIT", "LEADER_READY", ELECTED)
 
@@ -72,7 +72,7 @@ class Step:
 
 @dataclass(slots=True)
 class Election:
-    """Times are nanoseconds since the first thing that the run's members told. `end_ns` is None of one that is open."""
+    """Times are nanoseconds since the first event of the run's members. `end_ns` is None of one that is open."""
 
     term_id: int
     candidate_id: int
@@ -211,7 +211,7 @@ class _Reader:
         member.standing, member.voted[term_id] = self._election(term_id, member_id, ns, event), member_id
 
     def _elect(self, member: _Member) -> None:
-        """Whoever stood has the votes."""
+        """Its candidacy, if there is one, has the votes."""
         if member.standing is not None:
             member.standing.outcome = Outcome.ELECTED
 
@@ -224,7 +224,7 @@ class _Reader:
                 election.outcome = Outcome.LOST
 
     def _election(self, term_id: int, candidate_id: int, ns: int, event: TraceEvent) -> Election:
-        """Made when the candidacy is told of first; `event` says how far the candidate's log reaches."""
+        """Made when the candidacy is first recorded; `event` says how far the candidate's log reaches."""
         known = self._elections.get((term_id, candidate_id))
         if known is not None:
             return known

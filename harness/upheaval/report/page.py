@@ -248,7 +248,7 @@ def _elections(elections: Sequence[Election]) -> str:
             head = f"election {election.number}: {candidacy}: {election.outcome}"
             why = f" ({election.why})" if election.why else ""
             pictures.append(
-                # A link opens what its target lies in.
+                # A link opens the element that holds its target.
                 f"<details><summary>{escape(head + why)}</summary>"
                 f'<div id="election-{election.number}">{sequence_svg(election)}</div></details>'
             )

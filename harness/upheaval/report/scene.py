@@ -76,7 +76,7 @@ def scene_of(
     events = sorted(traced + seen, key=lambda entry: entry[1].ns)
     messages = [entry for entry in events if _is_message(entry[1])]
     shown = [operations[index] for index in _chosen(operations, start, figures)]
-    # Elections count from the first thing that members told.
+    # Elections count from the first event of the members.
     told_first = min((event.ns for _, event in traced + seen), default=start) - start
     positions = positions_of(events, start)
     frames = _frames(run, manifest, operations, shown)
@@ -151,7 +151,7 @@ def _member(
 
 
 def positions_of(events: Iterable[tuple[int, TraceEvent]], start: int) -> dict[int, list[tuple[int, int, int]]]:
-    """Of each member, when it told which position of its log, and how far that was from the largest one told before."""
+    """Of each member, when it recorded which position of its log, and how far that was from the largest one before."""
     positions: dict[int, list[tuple[int, int, int]]] = {}
     largest = 0
     for member_id, event in events:

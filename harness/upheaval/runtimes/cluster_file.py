@@ -64,7 +64,7 @@ def _check_model(spec: ClusterSpec) -> None:
     if ":" not in spec.service:
         raise UsageError(f"model {spec.model!r}: a model is for a custom service, {spec.service} has its own")
     if not spec.source:
-        # The image brings the service: where the model lies is known when it is needed.
+        # The image brings the service: where the model is becomes known when it is needed.
         return
     try:
         with on_python_path((spec.source,)):
@@ -120,7 +120,7 @@ def has_cluster(folder: Path) -> bool:
 
 
 def require_usable(folder: Path) -> None:
-    """Raises when a new cluster cannot be made in this folder: no permission, or something else lies there."""
+    """Raises when a new cluster cannot be made in this folder: no permission, or something else is there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = sorted(entry.name for entry in folder.iterdir())

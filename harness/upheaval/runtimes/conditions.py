@@ -34,8 +34,8 @@ class Conditions(ABC):
 
     @abstractmethod
     def raise_if_ended(self, member_id: int | None = None) -> None:
-        """Raises `EnvironmentFault` when a member, or the one that is named, has ended by its own fault: nobody is to
-        wait for it in vain.
+        """Raises `EnvironmentFault` when a member, or the one that is named, has ended by its own fault: no wait for
+        it can succeed.
         """
 
     def shown(self, seen: Sequence[MemberStatus], begin_ns: int) -> str:

@@ -109,7 +109,7 @@ class LiveMember(LiveNode[Node_co]):
 
     @abstractmethod
     def exit_status(self, incarnation: str) -> int | None:
-        """With which status what had that name ended; None while it runs, or when nobody knows."""
+        """The status that the life of that name ended with; None while it runs, or when that is unknown."""
 
     def wait_until_alive(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until all components have shown themselves. Raises at once when one of them ends instead."""
@@ -187,7 +187,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         self.folder = folder
         self.members = members
         self.acknowledged: Callable[[], int] = lambda: 0
-        """How many operations of the load were acknowledged, as whoever runs the load has it."""
+        """How many operations of the load were acknowledged; the code that runs the load sets it."""
         self.egress_endpoints: Sequence[str] = ()
         """Where clients take answers that members dial them for; any place will do when there are none."""
         self._links: Links | None = None
@@ -232,7 +232,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def reload_security(self) -> list[str]:
         """Have every member that runs read its certificates and the credentials file again, and every companion.
 
-        Returns the names of those that were told. Raises `UsageError`, and tells nobody, when the files are no good.
+        Returns the names of those that were asked. Raises `UsageError`, and asks none, when the files are no good.
         """
         companions = [companion for companion in self.companions() if companion.is_running()]
         if self.config.tls:
@@ -422,7 +422,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         return self.for_all(_control_status)
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
-        """With which status that incarnation ended; None when it runs, or nobody knows."""
+        """The status that the incarnation ended with; None when it runs, or when that is unknown."""
         return self.member(member_id).exit_status(incarnation)
 
     def record_control(self, record: ControlRecord) -> None:
@@ -472,7 +472,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         A restart is healed here: it is over once its members run again. Raises `UnknownOutcome` when one of both was
         not proved.
         """
-        # How much a load of somebody else's had done by then is not known here.
+        # How much a load of another process had done by then is not known here.
         driver = FaultDriver(
             self, lambda record: self.run.add_fault(replace(record, inject_operations=None, heal_operations=None))
         )

@@ -1,7 +1,7 @@
 """Which harness made something, noted with the thing, so that a later one can tell whether the first one is gone.
 
-A process id alone may belong to somebody else by now; together with its start time it does not. An owner that cannot be
-judged from here (another host, another boot, another process name space) is taken for alive. Linux only.
+A process id alone may belong to another process by now; together with its start time it does not. An owner that cannot
+be judged from here (another host, another boot, another process name space) is taken for alive. Linux only.
 """
 
 import contextlib

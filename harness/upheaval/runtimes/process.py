@@ -1,6 +1,6 @@
 """The process runtime: a cluster of real processes on this machine, on loopback, without root and without an engine.
 
-A handle can be opened on a running cluster from any process: all it needs lies in the folder, and processes are found
+A handle can be opened on a running cluster from any process: the folder holds all it needs, and processes are found
 by the run id in their environment. This module knows how members are started and ended; what they publish is read by
 `member_status`.
 """

@@ -150,11 +150,11 @@ class ProcessMachines:
         """By writes of this process."""
         return all(volume.has_room() for volume in self._volumes[member_id])
 
-    def has_durable_log(self, member_id: int) -> bool:  # noqa: ARG002 - nobody changes its bytes here
+    def has_durable_log(self, member_id: int) -> bool:  # noqa: ARG002 - no fault changes its bytes here
         """Not looked at."""
         return False
 
-    def damage_reports(self, member_id: int) -> int:  # noqa: ARG002 - nobody changes its bytes here
+    def damage_reports(self, member_id: int) -> int:  # noqa: ARG002 - no fault changes its bytes here
         """Not looked at."""
         return 0
 

@@ -1,4 +1,4 @@
-"""The processes of one node of a run on this machine, found by what stands in their environment."""
+"""The processes of one node of a run on this machine, found by what their environment holds."""
 
 import signal
 from collections.abc import Callable, Sequence

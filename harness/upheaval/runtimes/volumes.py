@@ -62,7 +62,7 @@ class Volume:
         copy = self.folder.with_name(f"{self.folder.name}.saved")
         copy.mkdir(exist_ok=True)
         _copy(self.folder, copy)
-        # Lazily: whoever still reads a file of it must not keep the run from ending.
+        # Lazily: a process that still reads a file of it must not keep the run from ending.
         _run("umount", "--lazy", str(self.folder))
         shutil.rmtree(self.folder)
         copy.rename(self.folder)

@@ -22,7 +22,7 @@ from upheaval_node.types import S
 OPERATIONS_BETWEEN: Final = 50
 """How many are acknowledged before the first fault and after each heal."""
 QUIET_MAX_S: Final = 10
-"""Nothing is waited for longer while no fault is there: whoever looked at the cluster meanwhile did nothing to it."""
+"""Nothing is waited for longer while no fault is there: the user only looked at the cluster meanwhile."""
 _WHERE: Final = "fault"
 _NEVER_NS: Final = 1 << 63
 _ENDS_LEADERSHIP: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP, MemberFaultKind.PAUSE)

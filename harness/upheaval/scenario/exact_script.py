@@ -87,7 +87,7 @@ ExactStep = Start | Kill | ClientOpen | ClientFill | ClientClose | WaitLog | Wai
 
 @dataclass(frozen=True, slots=True)
 class ExactScript:
-    """One script; each step stands with its statement."""
+    """One script; each step comes with its statement."""
 
     name: str
     title: str

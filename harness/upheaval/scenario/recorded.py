@@ -15,7 +15,7 @@ from upheaval.scenario.values import Scenario
 from upheaval_node.types import MS
 
 _HEAD: Final = ("title", "cluster", "workload")
-"""What stands above the steps of a recorded schedule, as in the scenario that it comes from; its promises are below."""
+"""What is above the steps of a recorded schedule, as in the scenario that it comes from; its promises are below."""
 _NO_WITNESSES: Final = "witnesses off"
 """Those of a custom service are among the recorded commands."""
 

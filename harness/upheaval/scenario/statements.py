@@ -108,7 +108,7 @@ class Statement:
         return word
 
     def take_rest(self, what: str) -> str:
-        """Everything up to the end of the line or the comment, as it stands."""
+        """Everything up to the end of the line or the comment, unchanged."""
         first = self.take_word(what)
         self._next = len(self._words)
         return self.code[first.column - 1 :]

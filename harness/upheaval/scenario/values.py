@@ -119,7 +119,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class AskFor:
-    """Let an operator command something of whoever leads now, and go on, taken or not.
+    """Let an operator command something of the member that leads now, and go on, taken or not.
 
     `start` starts what is down, unless a fault keeps it down.
     """

@@ -1,6 +1,6 @@
 """A certificate authority and the certificates of a cluster, for tests and demonstrations, made by `openssl`.
 
-Who runs a cluster in earnest has one already; what a certificate must look like stands in docs/security.md.
+Who runs a cluster in earnest has one already; docs/security.md says what a certificate must look like.
 The folder holds `authority.pem` and `authority.key`, and for each name `NAME.pem` and `NAME.key`. Knows no clusters.
 """
 

@@ -31,13 +31,13 @@ FILES_OF_COPIES: Final[Mapping[str, str]] = {
 
 
 def files_of(folder: str | Path, name: str) -> TlsFiles:
-    """The files of somebody in a folder of certificates."""
+    """The files of `name` in a folder of certificates."""
     place = Path(folder)
     return TlsFiles(str(place / f"{AUTHORITY}.pem"), str(place / f"{name}.pem"), str(place / f"{name}.key"))
 
 
 def fields_of(folder: str, name: str) -> dict[str, str]:
-    """The same as it stands in a configuration; nothing without a folder."""
+    """The same as a configuration holds it; nothing without a folder."""
     if not folder:
         return {}
     files = files_of(folder, name)
@@ -50,7 +50,7 @@ def client_files(folder: str) -> TlsFiles | None:
 
 
 def require_certificates(folder: Path, names: Iterable[str]) -> None:
-    """Raises `UsageError` with one line when somebody's files are missing, broken or out of date."""
+    """Raises `UsageError` with one line when the files of a name are missing, broken or out of date."""
     for name in names:
         try:
             identity = TlsIdentity(files_of(folder, name))
@@ -102,7 +102,7 @@ def _with(before: Json, names: set[str]) -> list[Json]:
 
 
 def copy_for_container(certificates: str, name: str, credentials: str, target: Path) -> None:
-    """Put copies of somebody's certificates and of the credentials file, if any, into what a container will have."""
+    """Put copies of the certificates of `name` and of the credentials file, if any, into what a container will have."""
     if certificates:
         _copy_files(certificates, name, target)
     if credentials:

@@ -14,7 +14,7 @@ _GUESS = "guessed"
 
 
 def wrong_credentials(known: str) -> dict[WrongCredentials, CredentialsSupplier]:
-    """One of each kind; `known` is a name of the credentials file, of which nobody gave this secret."""
+    """One of each kind; `known` is a name of the credentials file, which holds another secret for it."""
     return {
         WrongCredentials.SECRET: SecretCredentials(known, _GUESS),
         WrongCredentials.NAME: SecretCredentials(f"not {known}", _GUESS),

@@ -1,4 +1,4 @@
-"""What a member is, to whoever runs it: programs, files, ports, statuses, commands.
+"""What a member is, to the code that runs it: programs, files, ports, statuses, commands.
 
 One system under test is one object of `under_test`; nothing else in the harness knows what a member is made of.
 """

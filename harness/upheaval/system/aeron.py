@@ -218,11 +218,11 @@ class AeronSystem(AnswersAsJson):
 
     @property
     def recording_log(self) -> PurePosixPath:
-        """Where it lies in a container."""
+        """Its path in a container."""
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        """What a container is told: the properties, and whose they are; where a copy of a service's code would be."""
+        """What a container receives: the properties, and whose they are; where a copy of a service's code would be."""
         folders = [str(self.folder / folder) for folder in plan.python_path]
         # Components in containers of their own share nothing but the member's volume.
         is_split = plan.component != _WHOLE
@@ -271,7 +271,7 @@ class AeronSystem(AnswersAsJson):
         process = process_of(pid, run_id) if pid > 0 else None
         if path is None or process is None or process.member_id != member_id:
             return MemberStatus(member_id, alive=False)
-        # In a container nobody names it: there is no other.
+        # In a container it has no name: there is no other.
         component = process.component or _WHOLE
         pids = {component: pid}
         if component != _WHOLE:

@@ -106,7 +106,7 @@ class AnyBridge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunningBridge:
-    """A bridge that somebody else has started, and ends. Implements `AnyBridge`."""
+    """A bridge that another process has started, and ends. Implements `AnyBridge`."""
 
     address: str
 
@@ -133,15 +133,15 @@ class BridgeClients:
 
 
 def endpoints_text(way: WayIn) -> str:
-    """What a bridge is told to connect to."""
+    """The endpoints that a bridge connects to, as it takes them."""
     return ",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items())
 
 
 class Egress:
     """Where members answer to one bridge: a host, and its sessions choose their ports, or one of the places of a run.
 
-    A place is taken by whoever has bound the TCP port of its number, because a bridge binds the UDP port only while it
-    has a session; and by a bridge that has one, though whoever had started it is gone.
+    The process that has bound the TCP port of its number has taken a place, because a bridge binds the UDP port only
+    while it has a session. A bridge that has one has taken it too, even when the process that started it is gone.
     """
 
     def __init__(self, way: WayIn) -> None:
@@ -241,7 +241,7 @@ class BridgeSession:
         return self._offered
 
     def given_back(self) -> Sequence[int]:
-        """What `offer` returned for messages that were not taken; each is told once."""
+        """What `offer` returned for messages that were not taken; each is returned once."""
         numbers, self._given_back = self._given_back, []
         return numbers
 

@@ -1,4 +1,4 @@
-"""Where nodes of Aeron's keep what is looked at from outside, and how they are told. This module starts nothing."""
+"""Where Aeron's nodes keep what is looked at from outside, and how that is configured. This module starts nothing."""
 
 import fcntl
 import os
@@ -94,7 +94,7 @@ def counters_file(folder: Path) -> Path | None:
 
 
 def driver_pid(path: Path | None) -> int:
-    """Who made the file; -1 when nobody has."""
+    """The process that made the file; -1 when none has."""
     if path is None:
         return -1
     try:

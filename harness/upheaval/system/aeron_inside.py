@@ -30,7 +30,7 @@ from upheaval_node.tool.__main__ import finish, parse
 
 _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
 _MEMBER: Final = "{member}"
-"""Stands for the member's id in a text that several members share."""
+"""The placeholder of the member's id in a text that several members share."""
 _USAGE: Final = 2
 _WORDS: Final = "usage: status [--repeat] | health | control [COMMAND] | backup [--json FOLDER] | tool WORD..."
 _BRIDGE: Final = "bridge"
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
     fresh.write_text(text.replace(_MEMBER, os.environ.get(MEMBER_VARIABLE, _MEMBER)), encoding="utf-8")
     fresh.replace(properties)
     system = AeronSystem()
-    # Who is told to end before it has begun has nothing to lose.
+    # A component that is asked to end before it has begun has nothing to lose.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     has_driver = component in _WITH_DRIVER
     if has_driver:
@@ -90,7 +90,7 @@ def _run_bridge() -> int:
 
 
 def _status_of(command: Sequence[str], stdin: int | None = None) -> int:
-    """Of a program that is told to end when this one is, however early that is."""
+    """Of a program that is asked to end when this one is, however early that is."""
     is_told = False
     program: subprocess.Popen[bytes] | None = None
 

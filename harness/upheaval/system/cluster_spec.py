@@ -85,7 +85,7 @@ class ClusterSpec:
 
 
 CLUSTER_OF_THREE: Final = ClusterSpec()
-"""What nobody wished otherwise."""
+"""The cluster of a user who asks for nothing else."""
 
 
 def _with_absolute_paths(program: str, source: str) -> str:

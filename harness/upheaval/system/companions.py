@@ -54,7 +54,7 @@ class Companions(Protocol):
         """A command inside a container: exit status 0 for one that is well; with `--json` it says all that it knows."""
 
     def configuration_text(self, plan: CompanionPlan) -> str:
-        """What stands in its configuration."""
+        """What its configuration holds."""
 
     def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:
         """What runs it on this machine."""
@@ -63,7 +63,7 @@ class Companions(Protocol):
         """How it is configured in a container."""
 
     def arguments(self, plan: CompanionPlan) -> Sequence[str]:
-        """What the image's entry point is told."""
+        """What the image's entry point receives."""
 
     def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
         """Of one whose files are on this machine; `pid` None: it does not run."""

@@ -94,7 +94,7 @@ def read_counters(path: Path, driver_pid: int) -> Counters | None:
 
 
 def last_commit_position(folder: Path) -> int:
-    """What a node, alive or not, knew to be committed when it was last heard of; -1 when nobody can tell."""
+    """What a node, alive or not, knew to be committed when it was last heard of; -1 when that is unknown."""
     path = counters_file(folder) or folder / layout.CNC
     try:
         counters = read_counters(path, driver_pid(path))

@@ -1,6 +1,6 @@
 """Finds and ends the processes of a run by the run id in their environment.
 
-A process id alone may belong to somebody else by now; a process that carries the run's id in its environment is ours.
+A process id alone may belong to another process by now; a process that carries the run's id in its environment is ours.
 Linux only: it reads /proc. This module knows nothing of clusters.
 """
 

@@ -44,7 +44,7 @@ class MemberStatus:
 
 
 def shown(statuses: Iterable[MemberStatus]) -> str:
-    """What was seen of each member, in one line, for whoever reads why a wait came to nothing."""
+    """What was seen of each member, in one line, to explain why a wait came to nothing."""
     return "; ".join(map(str, statuses))
 
 
@@ -58,7 +58,7 @@ def is_caught_up(statuses: Sequence[MemberStatus], member_id: int) -> bool:
     """Whether the member leads, or follows the member that does, with its election over.
 
     `statuses` is one look at all members. While any of them knows of a later term than that of the serving leader,
-    nobody is caught up: that leader may be one of old that has yet to learn of its successor.
+    no member is caught up: that leader may be one of old that has yet to learn of its successor.
     """
     leader = serving_leader(statuses)
     if leader is None:

@@ -143,7 +143,7 @@ class SystemUnderTest(Protocol):
         """The name of a member's configuration, in its folder."""
 
     def configuration_text(self, plan: MemberPlan) -> str:
-        """What stands in it."""
+        """What that file holds."""
 
     def start_delay_s(self, folder: Path, component: str) -> float:
         """How many seconds a member, or that component of one, that is down must stay so before it can start."""
@@ -220,7 +220,7 @@ class SystemInContainers(SystemUnderTest, Protocol):
         """The configuration of a member."""
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
-        """What the image's entry point is told."""
+        """What the image's entry point receives."""
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
         """The status of a member; `leader_member_id` is left to the runtime. What cannot be read is a dead member."""
@@ -399,11 +399,11 @@ class UpheavalNode(AnswersAsJson):
 
     @property
     def recording_log(self) -> PurePosixPath:
-        """Where it lies in a container."""
+        """Its path in a container."""
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        """What a container is told: the configuration, the run, the planted bug, and which form of the node to run."""
+        """What a container receives: the configuration, the run, the planted bug, and which form of the node to run."""
         environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
         if VARIABLE in os.environ:
             environment[VARIABLE] = os.environ[VARIABLE]

@@ -88,7 +88,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @property
     def chaos(self) -> Chaos:
-        """The faults of the cluster, for rules of one's own."""
+        """The faults of the cluster, for the rules of a subclass."""
         return self.cluster.chaos
 
     def new_client(self, number: int) -> Client:  # noqa: ARG002 - for who overrides it

@@ -1,4 +1,4 @@
-"""Who may use the pages: a client with the token, from a page of the same origin, under a name of this machine.
+"""Who may use the pages: any client with the token, from a page of the same origin, under a name of this machine.
 
 A site of a stranger that has its name resolved to loopback sends its own name as `Host`; one that posts a form to us
 sends its own `Origin`. Both are refused. The token is in the address that the command prints, and in a cookie from then

@@ -62,7 +62,7 @@ class LiveAnswers:
                     yield from self._judged(operation, logged)
 
     def logged(self, entries: Iterable[LogEntry], *, has_begin: bool) -> Iterator[Finding]:
-        """Take the next operations of the log; of one without its beginning nobody knows what they should give."""
+        """Take the next operations of the log; in one without its beginning it is unknown what they should give."""
         for entry in entries:
             logged = _Logged(entry, is_modelled=has_begin and entry.f in WORKBENCH)
             if logged.is_modelled:

@@ -1,4 +1,4 @@
-"""What a watch reports, whoever shows it."""
+"""What a watch reports, however it is shown."""
 
 import time
 from collections.abc import Mapping

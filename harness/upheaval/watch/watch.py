@@ -41,7 +41,7 @@ IN_VOLUMES: Final = (
 )
 POWER_LOST: Final = "members lost power and nothing was synced, so logs go back: they are judged when the run is over"
 UNSEALED_S: Final = 5.0
-"""A run that has converged, none of whose members runs any more, and which nobody seals, is over after so long."""
+"""A run that has converged, none of whose members runs any more, and which stays unsealed, is over after so long."""
 _GONE: Final = "seen while the run went on, its files do not show it any more"
 _INTERVAL_S: Final = 0.5
 _UNREADABLE_MAX: Final = 10
@@ -109,7 +109,7 @@ class Watch:
         return report.verdict
 
     def _is_over(self) -> bool:
-        """It is sealed; or its members came to one position, none of them runs any more, and nobody seals it."""
+        """It is sealed; or its members came to one position, none of them runs any more, and it stays unsealed."""
         changed_ns = self._run.manifest_file.stat().st_mtime_ns
         if changed_ns != self._manifest_ns:
             self._manifest_ns, self._manifest = changed_ns, self._run.read_manifest()

@@ -45,7 +45,7 @@ TIMERS_SERVICE: Final = "timers"
 SERVICES: Final = (WORKBENCH_SERVICE, LEDGER_SERVICE, TIMERS_SERVICE)
 """The shipped services that a workload drives."""
 SILENT_SERVICES: Final = ("tally",)
-"""Those that answer nobody, and so stand beside another one."""
+"""Those that answer no client, and so run beside another one."""
 
 MIX: Final[tuple[tuple[Function, int], ...]] = (
     (Function.READ, 25),
@@ -93,7 +93,7 @@ class WorkloadSettings:
     """`module:Class` of the users, one for each slot, that ask a custom service; empty for a drawn load."""
 
     def to_json(self) -> dict[str, Json]:
-        """As it stands in the manifest's field `workload`."""
+        """As the manifest's field `workload` holds it."""
         told: dict[str, Json] = {"seed": self.seed, "keys": self.keys, "sessions": self.sessions}
         silent: dict[str, Json] = {"silent": self.silent} if self.silent else {}
         user: dict[str, Json] = {"user": self.user} if self.user else {}
@@ -226,7 +226,7 @@ class LoadCounts:
 
 
 class ClientLoad(Agent, Protocol):
-    """A load as one agent of the process of its clients, whoever thinks up its operations."""
+    """A load as one agent of the process of its clients, wherever its operations come from."""
 
     bell: Bell | None
     counts: LoadCounts
@@ -381,7 +381,7 @@ class Load:
                 return 0
             lane.session = self._open_session()
             lane.giver = lane.session if isinstance(lane.session, SessionThatGivesBack) else None
-            # Who gives back keeps its session alive, whoever is silent: that client is one like the others.
+            # A session that gives back stays alive although its client is silent: that client is one like the others.
             lane.falls_silent &= lane.giver is None
         session = lane.session
         work = session.do_work(now)
@@ -485,7 +485,7 @@ class Load:
         return len(given_up) + len(never_sent)
 
     def _take_back(self, lane: _Lane, offered: Sequence[int]) -> int:
-        """Settle what its session gives back: nobody has it."""
+        """Settle what its session gives back: no member has it."""
         if not offered:
             return 0
         found = [pending for pending in lane.outstanding.values() if pending.offered in offered]

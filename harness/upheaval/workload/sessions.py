@@ -1,4 +1,4 @@
-"""What a load asks of a client session, whoever's it is."""
+"""What a load needs of a client session, of any system."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -42,7 +42,7 @@ class Session(Protocol):
 
 @runtime_checkable
 class SessionThatGivesBack(Session, Protocol):
-    """A session that may take a message and tell later that nobody had it."""
+    """A session that may take a message and report later that no member had it."""
 
     def given_back(self) -> Sequence[int]:
-        """What `offer` returned for messages that are in no log and will be in none; each is told once."""
+        """What `offer` returned for messages that are in no log and will be in none; each is returned once."""

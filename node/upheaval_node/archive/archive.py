@@ -43,7 +43,7 @@ from upheaval_node.types import NEVER_NS, NOT_YET, NULL_POSITION, Now
 
 # Requests taken from a control stream in one turn.
 REQUEST_LIMIT: Final = 16
-# More clients than any cluster has; beyond them somebody is at fault.
+# More clients than any cluster has; more sessions than that are a client's fault.
 MAX_CONTROL_SESSIONS: Final = 128
 MAX_REPLICATIONS: Final = 64
 MAX_CLIENT_INFO: Final = 256
@@ -304,7 +304,7 @@ class Archive:
         image.reject(reason)
 
     def _report(self, image: Image, text: str) -> None:
-        """A client's fault: counted, and told once a client and kind."""
+        """Count a client's fault, and report it once per client and kind."""
         self._counts[0].increment()
         self._faults.note(self._now, image.source_identity, text)
 

@@ -33,7 +33,7 @@ _UNUSED: Final = bytes(RECORD_LENGTH)
 class BlockRecord(NamedTuple):
     """One block: frames from `start` to `end`, of which `length` bytes are stored (padding is its header only).
 
-    `unsynced` counts the records that were not durable when it was written, itself among them; 0 when nobody knows.
+    `unsynced` counts the records that were not durable when it was written, itself among them; 0 when that is unknown.
     """
 
     sequence: int
@@ -44,14 +44,14 @@ class BlockRecord(NamedTuple):
     unsynced: int = 0
 
     def pack(self) -> bytes:
-        """The record as it lies in the ring, with its own CRC-32 at the end."""
+        """The record as it is stored in the ring, with its own CRC-32 at the end."""
         body = _RECORD.pack(self.sequence, self.start, self.end, self.length, self.checksum)
         unsynced = _UNSYNCED.pack(self.unsynced)
         return body + _CHECK.pack(_check(body, unsynced)) + unsynced
 
     @property
     def offset(self) -> int:
-        """Where the record lies in the ring."""
+        """Where the record is stored in the ring."""
         return self.sequence % CAPACITY * RECORD_LENGTH
 
 
@@ -95,8 +95,8 @@ def durable_sequence(records: list[BlockRecord]) -> int:
 def proven_end(records: list[BlockRecord], read: Callable[[int, int], bytes]) -> int:
     """The position up to which the stored bytes agree with `records`, of which there is at least one.
 
-    What lies before the first record is older than the ring and was made durable before. Raises `DamageError` for
-    bytes that disagree and were durable, by a later record.
+    Bytes before the first record are older than the ring and were made durable earlier. Raises `DamageError` for
+    bytes that disagree with `records` although a later record says that they were durable.
     """
     durable = durable_sequence(records)
     for record in records:

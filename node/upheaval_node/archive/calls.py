@@ -1,4 +1,4 @@
-"""What a client of an archive is told: the outcome of a request, and errors that come after one. Values only."""
+"""What a client of an archive receives: the outcome of a request, and errors that come after one. Values only."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -154,7 +154,7 @@ def encode_header(next_recording_id: int) -> bytes:
 def decode_catalog(image: bytes) -> CatalogContents:
     """Read a catalog file. Raises `DecodeError` for an unusable header; a damaged entry becomes a problem instead.
 
-    An entry can be torn by a power cut before anything was told about its recording, so it must not hide the others.
+    A power cut can tear an entry before anything was reported about its recording, so it must not hide the others.
     The last one is torn so when the header does not count it yet: the next one takes its place and its id.
     """
     if len(image) < HEADER_LENGTH:
@@ -264,7 +264,7 @@ class Catalog:
         self._by_id = {entry.recording_id: entry for entry in contents.entries if entry.state == valid}
         highest = max((entry.recording_id for entry in contents.entries), default=-1)
         self._next_id = max(contents.next_recording_id, highest + 1)
-        # Whatever lies past the last entry is a torn one: a later append must not revive it.
+        # Bytes past the last entry belong to a torn one: a later append must not revive it.
         if content[contents.used_length :] != bytes(max(len(content) - contents.used_length, 0)):
             self._file.truncate(contents.used_length)
         self._file.truncate(self._capacity)
@@ -335,7 +335,7 @@ class Catalog:
         self.replace(entry)
 
     def record_deleted(self, entry: RecordingEntry) -> None:
-        """The recording is no more: its entry keeps its place in the file and is found by nobody."""
+        """The recording is gone: its entry keeps its place in the file, and no search finds it."""
         entry.state = am.RecordingState.DELETED
         self._rewrite(entry)
         del self._by_id[entry.recording_id]
@@ -381,7 +381,7 @@ class Catalog:
     def force(self, done: ForceDone) -> None:
         """Call `done` when everything written so far survives a power cut, at sync level 0 at once, or with an error.
 
-        One sync is in flight at most; whoever asks meanwhile shares the next one.
+        At most one sync is in flight; calls that come meanwhile share the next one.
         """
         if self._sync_level == 0:
             done(None)

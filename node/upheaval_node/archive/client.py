@@ -2,7 +2,7 @@
 
 Nothing waits: a request returns a `PendingCall` at once, which is filled in by `do_work`. The handshake follows
 Aeron's archive client (connect request, response, archive id, keep-alive). A client that lost its archive is closed
-and stays so; whoever needs one again makes a new one. The module knows channels and messages only.
+and stays closed; its user makes a new one to connect again. The module knows channels and messages only.
 """
 
 from collections import deque

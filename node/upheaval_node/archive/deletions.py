@@ -1,7 +1,7 @@
 """Deleting segment files: a few a turn, because a file of a gigabyte takes its time, and a signal when all are gone.
 
 What may be deleted is decided elsewhere, and is safe in the catalog before it comes here. A process that ends in the
-middle leaves files that nobody needs: of a purged recording the next start removes them, others stay detached.
+middle leaves unused files: the next start removes those of a purged recording, others stay detached.
 """
 
 from collections import deque

@@ -26,7 +26,7 @@ from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_POSITION
 
 
 class RecordedFrame(NamedTuple):
-    """One frame as it lies in the log. `position` is where it begins, `end_position` where the next one does."""
+    """One frame as it is stored in the log. `position` is where it begins, `end_position` where the next one does."""
 
     position: int
     end_position: int
@@ -41,7 +41,7 @@ class RecordedFrame(NamedTuple):
 
 
 class RecordedMessage(NamedTuple):
-    """One reassembled message. `end_position` is the position that a subscriber would have been told."""
+    """One reassembled message. `end_position` is the position that a subscriber would have received with it."""
 
     position: int
     end_position: int
@@ -150,7 +150,7 @@ def read_recordings(source: Storage | Path | str, directory: str = "archive") ->
 
 
 def recordings_of(folder: Folder) -> list[Recording]:
-    """The same of a folder that somebody else opened."""
+    """The same for a folder that the caller opened."""
     names = folder.names()
     if FILE_NAME not in names:
         return []

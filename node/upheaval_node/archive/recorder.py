@@ -56,7 +56,7 @@ class Recorder:
         self._checksum = checksum_named(context.settings.record_checksum)
         self._subscriptions: dict[int, RecordingSubscription] = {}
         self._sessions: dict[int, RecordingSession] = {}
-        # Who is told about sessions that wind down after their subscription has ended.
+        # Who receives the end of sessions that wind down after their subscription has ended.
         self._orphans: dict[int, tuple[Requester, int]] = {}
         # Recordings whose files are being changed and which nothing may extend meanwhile.
         self.busy: set[int] = set()
@@ -231,7 +231,7 @@ class Recorder:
             self._context.errors.report(now, "recording", f"{subscription.stripped_channel}: {error}")
             subscription.requester.error(str(error), code)
             image.reject(str(error))
-            # An image that nobody consumes would hold its publisher back.
+            # An image without a consumer would hold its publisher back.
             if not subscription.sessions:
                 self._end_subscription(subscription)
 
@@ -336,7 +336,7 @@ class Recorder:
     def _ended(self, now: Now, session: RecordingSession) -> None:
         del self._sessions[session.recording_id]
         if not session.image.is_closed:
-            # An image that nobody consumes would hold its publisher back.
+            # An image without a consumer would hold its publisher back.
             session.image.reject(session.error or "the recording was stopped")
         for subscription in list(self._subscriptions.values()):
             if session in subscription.sessions:

@@ -3,8 +3,8 @@
 Theory of operation. A block goes to the segment file with one write and counts as consumed. At sync level 0 the
 recording position moves right after the write. At level 1 and 2 it moves only when a sync has completed that began
 after the write; one sync is in flight at most and the next covers everything written meanwhile. It also waits until
-the catalog entry itself is durable, because a recording that nobody finds is not recorded; nor is there a counter
-before that, so that nobody writes down the id of a recording that a power cut may take.
+the catalog entry itself is durable, because a recording that no search finds is not recorded. Before that there is no
+counter either, so that no client keeps the id of a recording that a power cut may take.
 
 A session ends when its image ends or when it is stopped; what was written is made durable first, then the stop
 position in the catalog, then the block journal goes and the counter is freed. The journal stays until then because a

@@ -1,4 +1,4 @@
-"""Follows the copying of one recording of another archive into the own one, for whoever asked for it.
+"""Follows the copying of one recording of another archive into the own one, for the owner that asked for it.
 
 The archives do the work; this asks, hears the signals and watches that the local recording grows. The owner passes on
 what its archive client received (`on_signal`, `on_late_error`) and polls. Source: Aeron Cluster, recording replication.
@@ -147,7 +147,7 @@ class RecordingReplication:
             self._stop_if_known()
 
     def release(self) -> bool:
-        """After `close`: whether nothing is left that the archive would have to be told."""
+        """After `close`: whether there is nothing left to send to the archive."""
         if not self._call.done:
             return False
         self._stop_if_known()

@@ -1,4 +1,4 @@
-"""Finding where a recording ends that nobody stopped: whole frames, proven blocks, torn tails.
+"""Finds where a recording ends that was never stopped: whole frames, proven blocks, torn tails.
 
 Used by the archive at start, which cuts there, and by readers of a live folder, which do not. The module knows bytes
 of segments and descriptors; where the bytes come from is the caller's.
@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Where a recording ends after an unclean stop, and why anything lies past that (None when nothing does)."""
+    """Where a recording ends after an unclean stop, and why there are bytes past that (None when there are none)."""
 
     stop_position: int
     cut: str | None
@@ -115,11 +115,11 @@ def recover(
     """Find where a recording that was never stopped ends; `cut_after` that position once the catalog has it.
 
     Every segment is walked from the start. Where Aeron refuses to start at a torn last frame and leaves the cut to a
-    tool, the frame is cut here: torn tails are found and cut at start. Nothing was told about a frame before it was
+    tool, the frame is cut here: torn tails are found and cut at start. No frame was reported before it was
     complete, except at sync level 0 where a power cut may take what was reported.
 
     What is left is made durable, because it counts as recorded from now on. Raises `StorageError`, and `DamageError`
-    for what cannot be a torn tail, because it was durable: whoever cut it would take back what was reported.
+    for what cannot be a torn tail, because it was durable: a cut there would take back what was reported.
     """
     bases = segment_bases(storage, directory, entry.recording_id)
     base = start_term_base(entry.start_position, entry.term_length)
@@ -176,7 +176,7 @@ def cut_after(storage: Storage, directory: str, entry: RecordingEntry, sync_leve
     """Leave zeros after the stop position, and no journals and later segments. Raises `StorageError`.
 
     Only after the catalog's stop position is as safe as the data: the journal is what proves the last frames until
-    then. Cut short by a crash this does no harm, as whoever extends the recording clears what lies past its end.
+    then. A crash in the middle does no harm: the bytes past the end are cleared when the recording is extended.
     """
     last = entry_segment_base(entry, entry.stop_position)
     if remove_segments(storage, directory, entry.recording_id, from_base=last + 1) and sync_level > 0:

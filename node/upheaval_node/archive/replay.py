@@ -115,7 +115,7 @@ class ReplaySession:
         return self._deadline_ns
 
     def do_work(self, now: Now) -> int:
-        """Send as much as limit and subscriber allow; an error ends the replay and stands in `error`."""
+        """Send as much as limit and subscriber allow; an error ends the replay and is kept in `error`."""
         try:
             if self._states.current == ReplayState.INIT:
                 self._await_subscriber(now)

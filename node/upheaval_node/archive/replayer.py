@@ -115,7 +115,7 @@ class Replayer:
         return min(positions, default=None)
 
     def do_work(self, now: Now) -> int:
-        """Go on with every replay; who asked for one that failed is told."""
+        """Go on with every replay; the client that requested a failed one receives the error."""
         if not self._sessions:
             return 0
         work = 0

@@ -27,7 +27,7 @@ from upheaval_node.types import NULL_POSITION, NULL_VALUE
 
 
 class Replications(Protocol):
-    """Whoever runs the replications. Both raise `RequestError`."""
+    """Starts and stops replications. Both methods raise `RequestError`."""
 
     def start_replication(self, requester: Requester, params: ReplicationParams) -> int:
         """Begin to copy a recording of another archive; returns the replication id."""

@@ -60,7 +60,7 @@ class SegmentOperations:
         self._delete(requester, entry, self._detached(entry))
 
     def purge_recording(self, requester: Requester, entry: RecordingEntry) -> None:
-        """Forget a recording that nobody uses and delete its files. Answers how many; a DELETE signal follows."""
+        """Forget a recording that is not in use and delete its files. Answers how many; a DELETE signal follows."""
         recording_id = entry.recording_id
         self._recorder.check_inactive(recording_id, "purge")
         if self._replayer.lowest_position(recording_id) is not None:
@@ -74,7 +74,7 @@ class SegmentOperations:
         bases = set(self._bases(entry))
         start = entry_segment_base(entry, entry.start_position)
         count = 0
-        # A recording that begins within a segment has nothing before it, whatever lies there.
+        # A recording that begins within a segment has nothing before it, whatever files there are.
         while entry.start_position % entry.term_length == 0 and start - entry.segment_length in bases:
             base = start - entry.segment_length
             start = self._first_frame(entry, base)

@@ -51,7 +51,7 @@ def segment_base(position: int, start_position: int, term_length: int, segment_l
 
 
 def entry_segment_base(entry: RecordingEntry, position: int) -> int:
-    """The base of the segment in which a position of the recording lies."""
+    """The base of the segment that contains a position of the recording."""
     return segment_base(position, entry.start_position, entry.term_length, entry.segment_length)
 
 
@@ -82,7 +82,7 @@ class SegmentWriter:
         *,
         checksum: Checksum | None = None,
     ) -> None:
-        """Opens the segment of `position` and clears what lies past it. Raises `StorageError`.
+        """Opens the segment of `position` and clears the bytes past it. Raises `StorageError`.
 
         Frames of a life that was cut off lie where new ones will; should they become visible past the new end
         after a crash they would pass for frames of this one. So they are gone before anything is written, at sync
@@ -165,7 +165,7 @@ class SegmentWriter:
             file.close()
 
     def _cut_journals(self) -> None:
-        """Full segments that an error left with their journals: the first record of this life stands for them now."""
+        """Cut the journals that an error left at full segments: the first record of this life replaces them."""
         lower = [
             base for base in segment_bases(self._storage, self._directory, self._recording_id) if base < self._base
         ]

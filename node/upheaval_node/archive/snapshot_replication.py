@@ -23,7 +23,7 @@ OnEnded = Callable[[Now, int, int, int, bool], None]
 
 
 def _nobody(now: Now, src_recording_id: int, recording_id: int, position: int, has_synced: bool) -> None:
-    """Nobody wants to know."""
+    """Ignores the end of an attempt."""
 
 
 class SnapshotReplication:
@@ -103,7 +103,7 @@ class SnapshotReplication:
             self._current.close()
 
     def release(self) -> bool:
-        """After `close`: whether nothing is left that the archive would have to be told."""
+        """After `close`: whether there is nothing left to send to the archive."""
         return self._current is None or self._current.release()
 
     # --- steps ---

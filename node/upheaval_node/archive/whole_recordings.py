@@ -1,7 +1,7 @@
 """A list of messages as a recording of its own, written once and read back whole: what snapshots are made of.
 
 Nothing waits: both are sequences of steps. A recording counts as written when it has stopped where its last message
-ends, so that whoever is told its id can rely on all of it. This module knows no message.
+ends, so that a process that receives its id can rely on all of it. This module knows no message.
 """
 
 from collections.abc import Iterable
@@ -152,8 +152,8 @@ def _position_counter(
 def _connected(publication: Publication, counter: Counter, timeout_ns: int) -> StepGenerator[None]:
     """Wait until the publication knows of its recorder.
 
-    Counters are shared memory, but a publication of another process than the driver's is told by a message, and that
-    may come later than the archive's counter.
+    Counters are shared memory, but a publication outside the driver's process learns it from a message, which may
+    come later than the archive's counter.
     """
     deadline_ns = NULL_VALUE
     while not publication.is_connected:

@@ -69,7 +69,7 @@ class BackupAgent:
         *,
         is_alone: bool = False,
     ) -> None:
-        """With `is_alone` nobody else records in the own archive."""
+        """With `is_alone` no other process records in the own archive."""
         self.bell: Bell | None = None
         self._media = media
         self._counters = counters
@@ -433,9 +433,9 @@ class BackupAgent:
     # --- RESET_BACKUP ---
 
     def _fail(self, now: Now, error: NodeError) -> None:
-        """Something went wrong: it is counted and said, and the round is given up.
+        """Count and report the error, and give up the round.
 
-        What a member refuses is a kind of its own, so that it is told although members were silent before.
+        A refusal is a kind of its own, so that it is reported although members were silent before.
         """
         self.published.errors.increment()
         self._errors.report(now, "backup refused" if isinstance(error, RefusedError) else "backup", str(error))

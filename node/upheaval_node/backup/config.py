@@ -1,4 +1,4 @@
-"""What a backup is configured with, and how that stands in a JSON object.
+"""The configuration of a backup, and its form as a JSON object.
 
 Values only: this module reads no files and no environment. Paths are relative to the backup's folder, except the
 folder itself.

@@ -23,7 +23,7 @@ _OURS: Final = frozenset({LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAP
 
 
 class Leftovers:
-    """With `is_alone` nobody else makes recordings of these streams, so those of earlier processes are looked for."""
+    """With `is_alone` no other process records these streams, so those of earlier processes are looked for."""
 
     def __init__(self, archive: ArchiveClient, recording_log: RecordingLog, *, is_alone: bool) -> None:
         self._archive = archive

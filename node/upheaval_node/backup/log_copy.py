@@ -211,7 +211,7 @@ class LogCopy:
     # --- the end ---
 
     def close(self) -> None:
-        """Give up recording and replay, as far as the archives can still be told."""
+        """End recording and replay, as far as the archives can still be reached."""
         if self._is_closed:
             return
         self._is_closed = True

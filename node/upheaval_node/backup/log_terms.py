@@ -1,7 +1,7 @@
 """The leadership terms that a copied log holds: found in its frames, named in the recording log.
 
 A backup names the terms of its copy from the log itself, where Aeron's names only the last term of a member's recording
-log: a copy may be behind that term, or have gone on to later ones by the time that somebody starts from it. Knows no
+log: a copy may be behind that term, or have gone on to later ones by the time that a member starts from it. Knows no
 stream and no archive.
 """
 

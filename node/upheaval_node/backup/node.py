@@ -47,7 +47,7 @@ def build_backup(
 
 
 def _require_recording_log(storage: Storage) -> None:
-    """Recordings that nobody names are deleted: not when it is the names that were lost."""
+    """Recordings that the recording log does not name are deleted, but not when the recording log was lost."""
     if storage.exists(layout.RECORDING_LOG):
         return
     count = len(read_recordings(storage))
@@ -105,7 +105,7 @@ def build_backup_agent(
     *,
     is_alone: bool = False,
 ) -> BackupAgent:
-    """The agent on the media of `build_backup_archive`; `is_alone` if nobody else records in that archive.
+    """The agent on the media of `build_backup_archive`; `is_alone` if no other process records in that archive.
 
     Raises `DecodeError` for a damaged recording log.
     """

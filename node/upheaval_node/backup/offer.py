@@ -31,7 +31,7 @@ class Offer:
 
 
 def is_acceptable(source: SourceType, leader_member_id: int, member_id: int) -> bool:
-    """Whether a backup of this kind copies from the member; -1 stands for an unknown leader."""
+    """Whether a backup of this kind copies from the member; -1 means an unknown leader."""
     is_leader = leader_member_id != NULL_VALUE and leader_member_id == member_id
     match source:
         case SourceType.LEADER:

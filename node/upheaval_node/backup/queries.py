@@ -148,7 +148,7 @@ class MemberQueries:
                 pass
 
     def _answer_challenge(self, challenge: cm.Challenge) -> None:
-        """Once a query: an answer takes work, which nobody shall ask for again and again."""
+        """Once a query: an answer takes work, and no member may ask for it again and again."""
         self._may_be_challenged = False
         publication = self.group.current
         answer = cm.ChallengeResponse(
@@ -162,7 +162,7 @@ class MemberQueries:
 
 
 def answer_channel(endpoint: str, subscription: Subscription) -> str | None:
-    """Where answers come to a subscription at `endpoint`; None while the port that stands for port 0 is not known."""
+    """Where answers come to a subscription at `endpoint`; None while the port that port 0 was bound to is not known."""
     if split_endpoint(endpoint)[1] == 0:
         resolved = subscription.resolved_endpoint
         if resolved is None:

@@ -63,9 +63,9 @@ def name_start_term(
     offer: Offer,
     timestamp: int,
 ) -> bool:
-    """Name the term in which a copy lies that begins later than the log; whether there was one to name.
+    """Name the term at the start of a copy that begins later than the log; whether there was one to name.
 
-    Terms that begin in the copy are named from the log itself. That before them is the term of the newest snapshot, or
+    Terms that begin in the copy are named from the log itself. The term before them is that of the newest snapshot, or
     else the one that the member named.
     """
     places = [(each.source.leadership_term_id, each.source.term_base_log_position) for each in retrieved]

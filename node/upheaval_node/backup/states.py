@@ -17,7 +17,7 @@ class BackupState(IntEnum):
     """The newest snapshots are being copied."""
 
     LIVE_LOG_RECORD = 2
-    """The own archive is told to record the log."""
+    """The own archive is asked to record the log."""
 
     LIVE_LOG_REPLAY = 3
     """The member's archive is asked for the log, from where the own copy ends."""

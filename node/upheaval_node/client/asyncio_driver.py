@@ -239,7 +239,7 @@ class AsyncClient(ClientDriver):
 
     @contextlib.contextmanager
     def _under_way(self, request: _Request) -> Iterator[None]:
-        """Keeps a request where its answer finds it, for as long as somebody waits for that."""
+        """Keeps a request where its answer finds it, for as long as its caller waits."""
         self._unsent.append(request)
         if request.operation_id is not None:
             self._by_operation[request.operation_id] = request
@@ -317,7 +317,7 @@ class AsyncClient(ClientDriver):
         parts.wake_at(deadline_ns)
 
     def _fail_all(self, error: Exception | None = None) -> None:
-        """Nobody will answer what is under way. An `error` that nobody foresaw ends the session, too."""
+        """Fail all requests under way: no answer will come. An unforeseen `error` ends the session, too."""
         if error is not None and self._client is not None:
             self._client.close()
         under_way = [*self._by_operation.values(), *self._by_test]

@@ -53,7 +53,7 @@ class Established(NamedTuple):
 def response_channel(source: Random) -> str:
     """An egress channel that needs no port of the client's: messages come back on the connections it dials.
 
-    Whoever knows the token can ask for the egress, so a runtime gives a `Random` that others cannot predict.
+    Any process that knows the token can ask for the egress, so a runtime gives a `Random` that others cannot predict.
     """
     return f"aeron:tcp?control-mode=response|response-correlation-id={source.getrandbits(62) + 1}"
 

@@ -43,8 +43,8 @@ class BlockingClient(ClientDriver):
     """A client whose calls wait. Usable in a `with` statement, which connects and closes.
 
     `options` are those of `ClientOptions`. After each call `invoke_ns` and `complete_ns` hold the monotonic times right
-    before the first offer and right after the response was read, and `response_position` the log position that a
-    shipped service told.
+    before the first offer and right after the response was read, and `response_position` the log position in
+    the response of a shipped service.
     """
 
     def __init__(

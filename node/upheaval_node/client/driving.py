@@ -1,7 +1,7 @@
 """What the drivers of a client share: the session they drive, and how much is known of a request that failed.
 
 A driver owns a loop and waits in its own way. This module knows neither: it makes sessions on a given network, and
-runs them when it is told to.
+the driver runs them.
 """
 
 from abc import ABC, abstractmethod
@@ -175,7 +175,7 @@ class ClientDriver(ABC):
             raise UsageError("the client is connected already")
 
     def _give_up_session(self) -> None:
-        """Close the session, if there is one, and remember the members that it was told of."""
+        """Close the session, if there is one, and remember the members that it knew."""
         if self._client is not None:
             self._endpoints = {**self._endpoints, **self._client.ingress_endpoints}
             self._client.close()

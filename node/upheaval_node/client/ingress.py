@@ -43,7 +43,7 @@ class Ingress:
     """Publications to members by id. A member whose publication cannot be made is remembered with the reason.
 
     With `keeps_all` the connections to all members stay: a client whose egress comes back on the connections that it
-    dials can be told of a new leader only by a member that it is connected to.
+    dials can hear of a new leader only from a member that it is connected to.
     """
 
     def __init__(self, media: ClientMedia, endpoints: Mapping[int, str], stream_id: int, *, keeps_all: bool) -> None:

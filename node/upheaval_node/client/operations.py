@@ -1,6 +1,6 @@
 """Requests and responses of the services that come with the node, as a client makes and reads them.
 
-Builds bytes and reads bytes; whoever sends them is the caller's business.
+Builds bytes and reads bytes; the caller sends them.
 """
 
 from upheaval_node.ports import Buffer

@@ -132,7 +132,7 @@ class ClusterClient:
 
     @property
     def state(self) -> ClientState:
-        """Where the session stands, see `states`."""
+        """The state of the session, see `states`."""
         return self._states.current
 
     @property
@@ -147,7 +147,7 @@ class ClusterClient:
 
     @property
     def ingress_endpoints(self) -> Mapping[int, str]:
-        """The members as last told by the cluster."""
+        """The ingress endpoints of the members, as the cluster last sent them."""
         return dict(self._ingress.endpoints)
 
     # --- duty cycle ---
@@ -215,7 +215,7 @@ class ClusterClient:
         return self._try_to_send(cm.SCHEMA.encode(message))
 
     def close(self) -> None:
-        """Tell the leader, if it can be told, and release everything."""
+        """Tell the leader, if it can be reached, and release everything."""
         if self._states.current is ClientState.CLOSED:
             return
         if self._states.current is ClientState.CONNECTED:

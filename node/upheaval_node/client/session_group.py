@@ -2,10 +2,10 @@
 
 A session of its own costs two streams to every member and a connection for each. In a group they cost one set for all,
 as clients of one media driver that use the same channels do (Aeron: publications are shared by channel and stream id,
-an egress subscription is shared by filtering). What comes back is told apart by session id, and before there is one by
-the correlation id of the request. Only sessions that something came for, or whose deadline has passed, are turned, so
-that silent ones cost nothing. Handlers that take nothing hold the others up when they leave too much. This module
-knows no socket and reads no clock.
+an egress subscription is shared by filtering). A message that comes back goes to a session by session id, and before
+there is one by the correlation id of the request. Only sessions that something came for, or whose deadline has passed,
+are turned, so that silent ones cost nothing. Handlers that take nothing hold the others up when they leave too much.
+This module knows no socket and reads no clock.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ from upheaval_node.protocol.session_header import ANY_VERSION_MASK, ANY_VERSION_
 from upheaval_node.types import NEVER_NS, NOT_YET, NULL_VALUE, Now
 
 POLL_LIMIT: Final = 1000
-"""Fragments that are told apart in one turn."""
+"""Fragments that are read in one turn."""
 
 MAX_OPENING: Final = 50
 """Sessions that connect at the same time: fewer than a follower tells at once who leads."""
@@ -52,7 +52,7 @@ class _Seat:
         self._group = group
 
     def next_correlation_id(self) -> int:
-        """The request that is answered from now on; what comes for the one before is nobody's."""
+        """The request that is answered from now on; an answer to the one before is dropped."""
         return self._group.begin_request(self)
 
     def add_publication(self, channel: str, stream_id: int) -> SharedPublication:
@@ -74,7 +74,7 @@ class _Seat:
         return self._group.egress.error
 
     def poll(self, handler: FragmentHandler, fragment_limit: int) -> int:
-        """Deliver what was told apart."""
+        """Deliver the messages kept for this session."""
         count = 0
         while self.kept and count < fragment_limit:
             message = self.kept.popleft()
@@ -138,7 +138,7 @@ class SessionGroup:
         # counts.
         self._ready: dict[int, _Seat] = {}
         self._deadlines: list[tuple[int, int]] = []
-        # Those whose keep-alive was not taken: they come before whoever fills the stream again.
+        # Those whose keep-alive was not taken: they come before sessions that would fill the stream again.
         self._owing: dict[int, _Seat] = {}
         self._seen: tuple[object, ...] = ()
 
@@ -292,7 +292,7 @@ class SessionGroup:
     def _seat_of(self, event: object) -> _Seat | None:
         match event:
             case cm.SessionEvent():
-                # By the request: a leader that died may have given the number of a session that nobody else knows of.
+                # By the request: a leader that died may have given a session id that no other member knows.
                 seat = self._by_request.get(event.correlation_id)
                 is_opened = event.code == cm.EventCode.OK and event.cluster_session_id >= 0
                 if seat is not None and is_opened and seat.session_id == NULL_VALUE:

@@ -28,7 +28,7 @@ class ConnectState(IntEnum):
 
 
 class ClientState(IntEnum):
-    """Where a session stands; the codes are ours."""
+    """The state of a session; the codes are ours."""
 
     CONNECTING = 0
     CONNECTED = 1

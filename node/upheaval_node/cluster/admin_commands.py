@@ -36,7 +36,7 @@ class ControlStatus:
     """What a member says about its consensus module; `module_state` is None while there is none.
 
     `snapshot_count` counts from the start of the member. `snapshot_position` is that of its latest complete snapshot,
-    `standby_position` that of the latest one of which a standby told it, -1 without one.
+    `standby_position` that of the latest one that a standby reported, -1 without one.
     """
 
     module_state: str | None = None
@@ -69,7 +69,7 @@ def _latest(recording_log: bytes, wanted: Callable[[Entry], bool]) -> int:
 
 @lru_cache(maxsize=16)
 def _entries(recording_log: bytes) -> tuple[Entry, ...]:
-    """Of the module and of services; none of what cannot be read. Whoever waits for a change asks again and again."""
+    """Of the module and of services; none if the log cannot be read. A wait for a change asks again and again."""
     try:
         return tuple(read_entries(recording_log)[0])
     except DecodeError:

@@ -57,7 +57,7 @@ class AcceptEveryone:
         proxy.authenticate()
 
     def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
-        """Answers mean nothing here: nobody is challenged."""
+        """Does nothing: no client is challenged."""
 
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - everyone
         """Accepts at once."""
@@ -102,7 +102,7 @@ BACKUP_TEMPLATES: Final = frozenset(
 def authorisation_named(name: str) -> AuthorisationService:
     """`ALLOW_ALL`, `DENY_ALL`, `package.module:Class`, or "" for the default: what a backup asks, and no AdminRequest.
 
-    Raises `UsageError` for a name that stands for nothing of the kind.
+    Raises `UsageError` for a name of no authorisation service.
     """
     match name:
         case "":
@@ -122,7 +122,7 @@ def authorisation_named(name: str) -> AuthorisationService:
 def authenticator_named(name: str) -> Authenticator:
     """One of class `package.module:Class`, or for "" one that accepts everyone.
 
-    Raises `UsageError` for a name that stands for no authenticator.
+    Raises `UsageError` for a name of no authenticator.
     """
     if not name:
         return AcceptEveryone()

@@ -28,7 +28,7 @@ MAX_WAITING: Final = 32
 """Requests that wait on one member; each may hold a connection."""
 
 MAX_WAITING_OF_PEER: Final = 8
-"""Of one host, or of whoever a certificate names: ports change with each connection."""
+"""Of one host, or of one name in certificates: ports change with each connection."""
 
 Request = cm.BackupQuery | cm.HeartbeatRequest | cm.StandbySnapshot
 StandbyNotice = tuple[cm.StandbySnapshotSnapshot, ...]
@@ -103,7 +103,7 @@ class BackupSessions:
         return ""
 
     def on_challenge_response(self, now: Now, peer: str, message: cm.ChallengeResponse) -> bool:
-        """Whether somebody waits for it; nobody answers for another host, whose request a wrong answer would end."""
+        """Whether a request waits for it. No host answers for another one, whose request a wrong answer would end."""
         for each in self._waiting:
             session = each.session
             is_asked = session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED
@@ -130,7 +130,7 @@ class BackupSessions:
         return work
 
     def close(self) -> None:
-        """Give up what waits; nobody is answered."""
+        """Give up the requests that wait, without an answer."""
         for each in self._waiting:
             each.session.close()
         self._waiting.clear()

@@ -20,7 +20,7 @@ _SENDERS: Final[dict[type[Message], str]] = {
     cm.CatchupPosition: "follower_member_id",
     cm.TerminationAck: "member_id",
 }
-"""Where a message names the member that sends it. The others of members name nobody, or their addressee."""
+"""Where a message names the member that sends it. Other messages of members name no member, or their addressee."""
 
 _OF_BACKUPS: Final = (cm.BackupQuery, cm.HeartbeatRequest, cm.StandbySnapshot)
 

@@ -30,7 +30,7 @@ _BOUNDS_NS: Final = (*(bound_us * 1000 for bound_us in BOUNDS_US), NO_BOUND_NS)
 
 
 class CommitLatency:
-    """One counter a bucket, each with what lies between its bound and the one before, and one with the sum."""
+    """One counter a bucket, for the times above the bound before its own and up to its own, and one with the sum."""
 
     def __init__(self, counters: Counters, cluster_id: int) -> None:
         self._position: int = NULL_POSITION

@@ -3,7 +3,7 @@
 Theory of operation. A module recovers (`recovery`), then runs an election whenever it has no leader; between elections
 it leads (takes ingress, appends to the log, commits what a quorum has recorded) or follows (reads the log up to the
 commit position, reports what it has recorded). Nothing waits: each duty cycle does what is possible now. The module
-holds its parts, each of which owns and writes its own state: where the module stands (`module_standing`), its log
+holds its parts, each of which owns and writes its own state: its state, role and term (`module_standing`), its log
 (`member_log`), what follows from the log (`replicated_state`), snapshots, termination, elections, and what peers say
 (`module_messages`). It tells one what another found. Source: Aeron Cluster, consensus module agent.
 """
@@ -375,7 +375,7 @@ class ConsensusModule:
             self._ingress = None
 
     def _roll_back(self, now: Now, position: Position) -> None:
-        """Undo what stands in the log after `position`: another leader may write something else there."""
+        """Undo what the log has after `position`: another leader may write something else there."""
         self._context.latency.abandon()
         self._context.durations.abandon()
         self._termination.call_off()
@@ -541,7 +541,7 @@ class ConsensusModule:
     # --- end ---
 
     def close(self, now: Now) -> None:
-        """End in good order: the services are told, and the end of the log tells the other members at once."""
+        """End in good order: the services hear of the end, and the end of the log tells the other members at once."""
         if self.state is not ModuleState.CLOSED:
             self._end_services(self.commit_position, ack_required=False)
             self._release_streams(now)

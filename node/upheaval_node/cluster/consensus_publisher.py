@@ -1,6 +1,6 @@
 """Sends on the consensus stream: one publication to each of the other members.
 
-A message that cannot be handed over is not kept: whoever sends it does so again on its own clock. Every send is
+A message that cannot be handed over is not kept: its sender sends it again on its own clock. Every send is
 traced before it happens. Knows no message's meaning.
 """
 
@@ -50,7 +50,7 @@ class ConsensusPublisher:
         return False
 
     def send_to_others(self, now: Now, message: Message) -> None:
-        """One attempt for each of the other members; who did not get it is not told apart."""
+        """One attempt for each of the other members. Does not say which of them did not get it."""
         for member_id in self._context.members:
             if member_id != self._context.member_id:
                 self.send(now, member_id, message)

@@ -1,7 +1,7 @@
 """The authenticator and the authorisation that a credentials file makes: setting `credentials:SOURCE`.
 
 A client names its principal in the connect request, is challenged, and is let in when its answer proves the secret.
-Nobody is let in otherwise, and a principal that is not in the credentials file is treated like one that is until the
+No client is let in otherwise. A principal that is not in the credentials file is treated like one that is until the
 end. Knows nothing of where the file comes from, or of how sessions open.
 """
 
@@ -104,7 +104,7 @@ class CredentialsAuthenticator:
 
 
 class RolesOfCredentials:
-    """Implements `authentication.AuthorisationService`: what a principal may ask for stands after its verifier."""
+    """Implements `authentication.AuthorisationService`: the roles of a principal follow its verifier."""
 
     def __init__(self, file: CredentialsFile) -> None:
         self._file = file

@@ -1,6 +1,6 @@
 """What a consensus module says to clients: session events, the new leader, challenges.
 
-One attempt each; whoever owes an event asks again. Knows nothing of when an event is due.
+One attempt each; the part that owes an event asks again. Knows nothing of when an event is due.
 """
 
 from dataclasses import dataclass
@@ -81,12 +81,12 @@ class AuthenticationProxy:
         self.session.enter(SessionState.AUTHENTICATED)
 
     def challenge(self, encoded_challenge: bytes) -> bool:
-        """The session is CHALLENGED once the client was told."""
+        """The session is CHALLENGED once the challenge was sent to the client."""
         if not self.egress.send_challenge(self.session, encoded_challenge):
             return False
         self.session.enter(SessionState.CHALLENGED)
         return True
 
     def reject(self) -> None:
-        """The client is told as soon as it can be reached."""
+        """The client gets the refusal as soon as it can be reached."""
         self.session.reject(cm.EventCode.AUTHENTICATION_REJECTED, "session failed authentication")

@@ -21,7 +21,7 @@ from upheaval_node.protocol.constants import CONSENSUS_PROTOCOL_VERSION
 from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, Position, TermId
 
 _TURN: Final = 2
-"""Intervals of CanvassPosition: by then whoever comes first has heard of all others, and these of its candidacy."""
+"""Intervals of CanvassPosition: by then the first in turn has heard of all others, and these of its candidacy."""
 
 
 class BallotStates(ElectionBase):
@@ -97,7 +97,7 @@ class BallotStates(ElectionBase):
         """Candidates must not meet: of those that know that their leader has left, one nominates itself at once."""
         if not self._takes_turns:
             return int(self._context.random.random() * (self._timeouts.election_ns / 2))
-        # Whoever comes first may reach nobody: the next time chance decides.
+        # The first in turn may reach no other member: the next time chance decides.
         self._takes_turns = False
         before = earlier_in_turn(self._membership.all, self._self, self._absent_leader_id)
         return before * _TURN * self._timeouts.election_status_interval_ns

@@ -102,9 +102,9 @@ class ElectionBase:
         self.leader_recording_id = NULL_VALUE
         self.log_session_id: int | None = None
         self.is_leader_startup = False
-        # A member that granted its vote in a term, or followed its leader, follows nobody of an earlier one: with two
-        # leaders alive, what it acknowledged to the earlier one would be lost to the later one. After a restart only
-        # the highest term that was persisted is known.
+        # A member that granted its vote in a term, or followed its leader, follows no leader of an earlier one: with
+        # two leaders alive, what it acknowledged to the earlier one would be lost to the later one. After a restart
+        # only the highest term that was persisted is known.
         self._promised_term_id = leadership_term_id
         if is_node_startup:
             self._promised_term_id = max(leadership_term_id, context.node_state.candidate_term_id)
@@ -237,14 +237,14 @@ class ElectionBase:
     def _quorum_position(self, now: Now) -> Position:
         # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member.
         # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
-        # new term was copied from ours. Nobody else's position says anything about our log.
+        # new term was copied from ours. No other position says anything about our log.
         terms = (self.log_leadership_term_id, self.leadership_term_id)
         position = min(self._membership.quorum_position(now, terms), self.append_position)
         if self.state is not ElectionState.LEADER_LOG_REPLICATION or position < self.append_position:
             return position
         # Differs from Aeron (docs/protocol.md, E8): Aeron commits the old log when a quorum has copies.
-        # Whoever reports the whole log under the new term has named that term. Only then does no log of a term between
-        # the last one and the new one beat it, and only then is the old log committed.
+        # A member that reports the whole log under the new term has named that term. Only then does no log of a term
+        # between the last one and the new one beat it, and only then is the old log committed.
         named = self._membership.has_quorum_at(now, self.leadership_term_id, self.append_position)
         return position if named else min(position, max(self.log_position, self._last_published_commit))
 

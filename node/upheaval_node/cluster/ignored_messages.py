@@ -1,7 +1,7 @@
-"""Messages on the consensus stream that this member ignores: counted, and told once for each peer and kind.
+"""Messages on the consensus stream that this member ignores: counted, and reported once for each peer and kind.
 
-Whoever can reach the stream can send anything on it. What no member in its right mind sends is told at once; what a
-healthy one sends when it is late, as around an election, only when there is more of it than that explains. So a flood
+Any process that reaches the stream can send anything on it. What no healthy member sends is reported at once. What a
+healthy one sends late, as around an election, is reported only when there is more of it than that explains. So a flood
 of either kind adds to a counter and fills no log. A peer is a host here: its ports change with each of its connections.
 Knows nothing of what makes a message one of these.
 """
@@ -14,14 +14,14 @@ from upheaval_node.peer_faults import host_of
 from upheaval_node.types import Now
 
 MAX_TOLD_APART: Final = 256
-"""How many peers and kinds are told apart; what is new after that is only counted."""
+"""How many peers and kinds are reported separately; what is new after that is only counted."""
 
 MAX_LATE: Final = 100
 """So many messages of a healthy peer may be late: those of a leader that does not know yet that it is none."""
 
 
 class IgnoredMessages:
-    """The count of what was ignored, and what of it was told."""
+    """The count of ignored messages, and which of them were reported."""
 
     def __init__(self, counter: Counter, report: Callable[[Now, str, str], None]) -> None:
         self._counter = counter

@@ -267,7 +267,7 @@ class IngressAdapter:
         self._report(image, f"a message of more than {limit} bytes is too long for the log")
 
     def _report(self, image: Image, text: str) -> None:
-        """A client's fault: counted, and told once a client and kind."""
+        """A client's fault: counted, and reported once for each client and kind."""
         self._context.published.errors.increment()
         self._faults.note(self._now, image.source_identity, text)
 

@@ -4,7 +4,7 @@ from upheaval_node.types import LOG_START, NEVER_NS, Now, Position
 
 
 class LeaderContact:
-    """Written as messages of a leader come in; an election and whoever waits for the leader read it."""
+    """Written as messages of a leader come in; read by an election and by the parts that wait for the leader."""
 
     def __init__(self) -> None:
         self.heard_ns = 0

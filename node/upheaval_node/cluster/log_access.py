@@ -98,7 +98,7 @@ class LogAccess(Protocol):
         """True when the image is there, recorded and joined by the services.
 
         `name_term` of the first call is called before the log's recording can grow, or for a log without a recording
-        as soon as it has one, and before anybody is told of it.
+        as soon as it has one, and before any other component knows of it.
 
         Raises when the image joined at another position than `start` or the channel failed. While no image
         is there it returns False and has no other effect than that the clock of append progress starts.

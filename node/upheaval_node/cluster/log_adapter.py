@@ -26,7 +26,7 @@ from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, NULL_POSITION
 
 
 class LogHandler(Protocol):
-    """Who is told what the log says."""
+    """Takes what the log says."""
 
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
         """The last timestamp of every session in a part of the log; negative ids are messages of services."""
@@ -89,7 +89,7 @@ class LogAdapter:
         return self._position
 
     def poll(self, now: Now, limit_position: int = MAX_POSITION) -> int:
-        """Read one block of what lies before the limit; returns how many frames."""
+        """Read one block before the limit; returns how many frames."""
         image = self._image
         if image is None or limit_position <= self._position:
             return 0

@@ -2,7 +2,7 @@
 
 Runs of client messages go in as whole blocks of frames, everything else one entry at a time. An append either happens
 whole or not at all; False and 0 mean back pressure. Knows nothing of sessions or of what is committed, except that a
-commit position never lies inside an entry.
+commit position is never inside an entry.
 """
 
 from collections import deque

@@ -44,7 +44,7 @@ class LogFormat:
 
 
 def publication_channel(log_format: LogFormat, position: int) -> Channel:
-    """A log to be published from `position` on, so far to nobody."""
+    """A log to be published from `position` on, so far without a destination."""
     return Channel(
         "tcp",
         {
@@ -183,7 +183,7 @@ class LogRecording:
         return self.stop_position
 
     def _end_start(self) -> StepGenerator[None]:
-        """End what the last start request began, also when nobody knows whether it began anything.
+        """End what the last start request began, also when it is not known whether it began anything.
 
         A request that timed out may still be served later, and would record for ever; it is before the request to
         stop in the archive's queue. Raises `PeerError` when that is not answered either: it must be tried again.

@@ -36,9 +36,9 @@ LIVE_JOIN_WINDOW: Final = 32 * 1024 * 1024
 
 
 class MemberLog:
-    """One log, whoever writes it.
+    """One log, written by this member as leader or copied from another leader.
 
-    `on_leave` is called when a term ends, `on_roll_back` when what stands after a position may become something else,
+    `on_leave` is called when a term ends, `on_roll_back` when the entries after a position may be replaced,
     `on_commit` on a leader when everything before a position stays.
     """
 
@@ -114,7 +114,7 @@ class MemberLog:
         self._context.published.commit_position.set(position)
 
     def begin_term(self, now: Now, position: Position) -> None:
-        """An election is over: whoever leads is heard at once, who follows reports in an interval."""
+        """An election is over: a leader sends its position at once, a follower after an interval."""
         self.begin_at(position)
         if self._standing.is_leader:
             self._last_commit_send_ns = LONG_AGO_NS
@@ -124,7 +124,7 @@ class MemberLog:
     # --- leaving a term ---
 
     def leave_term(self, now: Now, log_position: Position) -> Position | None:
-        """Gives up a join or truncation that is under way, whoever asked for it."""
+        """Gives up a join or truncation that is under way, whichever caller began it."""
         if self._leaving is None:
             for steps in (self._joining, self._truncating):
                 if steps is not None:
@@ -146,7 +146,7 @@ class MemberLog:
         self._on_leave(now)
         self._backtrack_reported_at = NULL_POSITION
         self.follower_log.remove_destinations()
-        # Services that were told to join a log must find one.
+        # Services that were asked to join a log must find one.
         joining_at = self._services.joining_at
         if joining_at is not None and self.follower_log.is_open:
             yield from self.recording.stop()
@@ -171,13 +171,13 @@ class MemberLog:
         return stop_position
 
     def release_abandoned(self) -> None:
-        """End what the archive still does for replays and replications that nobody reads any more."""
+        """End what the archive still does for replays and replications that are no longer read."""
         if not self._services.is_joining:
             self._replays = [each for each in self._replays if not (each.is_closed and each.release())]
             self._replications = [each for each in self._replications if not (each.is_closed and each.release())]
 
     def truncate(self, now: Now, position: Position) -> bool:
-        """The recording is stopped already: a member that is told to truncate has not joined a log."""
+        """The recording is stopped already: a member that has to truncate has not joined a log."""
         if self._truncating is None:
             self._context.report(now, "election", f"Truncating Cluster Log - to {position}")
             self._truncating = Steps(self.recording.truncate(position))
@@ -359,7 +359,7 @@ class MemberLog:
     # --- both ---
 
     def replay(self, start_position: Position, stop_position: Position) -> LogTransfer:
-        """From the member's own archive; ended by `release_abandoned` when nobody reads it any more."""
+        """From the member's own archive; ended by `release_abandoned` when it is no longer read."""
         replay = LocalLogReplay(
             self._context,
             self._standing,

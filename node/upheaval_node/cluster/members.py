@@ -25,7 +25,7 @@ class Endpoints:
 
 @dataclass(slots=True)
 class ClusterMember:
-    """One member as this node sees it. The positions and votes are what it last told us."""
+    """One member as this node sees it. The positions and votes are those that it last sent."""
 
     id: MemberId
     endpoints: Endpoints
@@ -62,7 +62,7 @@ class ClusterMember:
         return last is not None and last + timeout_ns > now_ns
 
     def encode(self) -> str:
-        """The member as it stands in a members string."""
+        """The part of a members string for this member."""
         e = self.endpoints
         return ",".join((str(self.id), e.ingress, e.consensus, e.log, e.catchup, e.archive, *self.extra_endpoints))
 
@@ -70,7 +70,7 @@ class ClusterMember:
 def parse_members(text: str) -> dict[int, ClusterMember]:
     """Parse `id,ingress,consensus,log,catchup,archive[,archiveResponse[,egressResponse]]|...` into members by id.
 
-    Raises `UsageError` for a wrong number of attributes, an id that is no number or stands twice.
+    Raises `UsageError` for a wrong number of attributes, an id that is no number or occurs twice.
     """
     members: dict[int, ClusterMember] = {}
     for part in text.split("|"):
@@ -95,7 +95,7 @@ def encode_members(members: Iterable[ClusterMember]) -> str:
 
 
 def ingress_endpoints(members: Iterable[ClusterMember]) -> str:
-    """`id=host:port,...` in member order, as sessions are told after a redirect or a new leader."""
+    """`id=host:port,...` in member order, as sessions get them with a redirect or a new leader."""
     return ",".join(f"{member.id}={member.endpoints.ingress}" for member in members)
 
 
@@ -151,7 +151,7 @@ class Membership:
 
     @property
     def all(self) -> Iterable[ClusterMember]:
-        """Whoever is configured, this one included."""
+        """All configured members, this one included."""
         return self.by_id.values()
 
     @property
@@ -221,7 +221,7 @@ def is_unanimous_leader(
 
 
 def is_quorum_leader(members: Iterable[ClusterMember], candidate_term_id: TermId) -> bool:
-    """A quorum granted its vote and nobody refused it."""
+    """A quorum granted its vote and no member refused it."""
     everyone = list(members)
     votes = [m.vote for m in everyone if m.candidate_term_id == candidate_term_id]
     return False not in votes and votes.count(True) >= quorum_threshold(len(everyone))

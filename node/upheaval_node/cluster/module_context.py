@@ -123,7 +123,7 @@ class ModuleContext:
         self.errors.report(now, kind, text)
 
     def close(self) -> None:
-        """Counters and node state are published no more; the recording log is closed by whoever writes it last."""
+        """Counters and node state are published no more; the part that writes the recording log last closes it."""
         self.published.close()
         self.latency.close()
         self.durations.close()

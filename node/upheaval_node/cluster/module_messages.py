@@ -60,7 +60,7 @@ class ConsensusMessages:
         return self._standing.leadership_term_id
 
     def _ignore(self, now: Now, kind: str, text: object, *, may_be_late: bool = False) -> None:
-        """Count the message that is being handled as one that nobody can mean, or that came too late."""
+        """Count the message that is being handled as one that no healthy member sends, or that came too late."""
         self._context.ignored.note(now, self.peer, kind, text, may_be_late=may_be_late)
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
@@ -185,7 +185,7 @@ class ConsensusMessages:
             self._ignore(now, "AppendPosition past the end of the log", message)
             return
         else:
-            # Whoever catches up reads this log, and names the term that it has come to in it.
+            # A member that catches up reads this log, and names the term that it has come to in it.
             is_own_log = message.flags == CATCHUP_FLAG and self._log.catchups.has(member.id)
             term_id = self._term_id if is_own_log else message.leadership_term_id
             member.record(term_id, message.log_position, now.ns)
@@ -272,7 +272,7 @@ class ConsensusMessages:
         self._take_request(now, message)
 
     def _take_request(self, now: Now, message: Request) -> None:
-        """Not taken in an election or before and after service: whoever asks goes on to another member."""
+        """Not taken in an election or before and after service: the process that asks goes on to another member."""
         if self._standing.election is not None or self._standing.state not in TAKES_REQUESTS:
             return
         problem = self._backups.on_request(now, self.peer, message)

@@ -70,13 +70,13 @@ class Snapshots:
         self._standing.enter(now, ModuleState.SNAPSHOT)
 
     def on_service_ack(self, now: Now, message: cm.ServiceAck) -> None:
-        """The acks of a snapshot are taken here; others are counted by whoever waits for them."""
+        """The acks of a snapshot are taken here; the parts that wait for other acks count those."""
         is_awaited = self._standing.is_taking_snapshot and self._recording is None
         if is_awaited and self._acks.has_reached(self.position):
             self._take(now, self._acks.take(), message.timestamp)
 
     def poll(self, now: Now, commit_position: Position) -> int:
-        """Go on with it; where nobody has to acknowledge it, it begins as soon as its entry is committed."""
+        """Go on with it. Without services to acknowledge it, it begins as soon as its entry is committed."""
         if self._recording is None:
             has_services = self._context.settings.service_count > 0
             if has_services or not self._standing.is_taking_snapshot or commit_position < self.position:

@@ -1,7 +1,7 @@
-"""Where a consensus module stands: its state, its role, its term and leader, and the election that runs.
+"""The standing of a consensus module: its state, its role, its term and leader, and the election that runs.
 
-Everybody reads; each has one method that writes it, publishes it and tells the trace. Knows no message and no step of
-an election.
+Every part of the module reads them. Each value has one method that writes it, publishes it and traces it. Knows no
+message and no step of an election.
 """
 
 from typing import Final

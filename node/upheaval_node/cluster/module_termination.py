@@ -4,8 +4,8 @@ Theory of operation. SHUTDOWN takes a snapshot and ends after it, ABORT ends whe
 the others the position, and its own services once it may; a follower ends when it has read that far. Services
 acknowledge their end, followers tell the leader, and the leader ends last, or when the time-out has passed. An election
 that begins before a member is TERMINATING calls the termination off there; a TERMINATING member takes part in none.
-A follower that was told to end misses a silent leader all the same, only later: what it was told may be forged, and
-must not keep it waiting for ever. Source: Aeron Cluster, termination, which keeps it over elections and misses no
+A follower that was asked to end misses a silent leader all the same, only later: the request may be forged, and must
+not keep it waiting for ever. Source: Aeron Cluster, termination, which keeps it over elections and misses no
 leader until then. Knows nothing of why an operator asks.
 """
 

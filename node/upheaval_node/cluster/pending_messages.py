@@ -2,7 +2,7 @@
 
 Every member runs the same services, which offer the same messages in the same order, and numbers them alike. The
 leader appends what it has; the others keep theirs until they read the number in the log. So each message gets into
-the log once, whoever leads. Source: Aeron Cluster, pending service messages. Knows no streams.
+the log once, whichever member leads. Source: Aeron Cluster, pending service messages. Knows no streams.
 """
 
 from collections import deque
@@ -108,7 +108,7 @@ class PendingMessages:
             self._drop_first()
 
     def restore(self, commit_position: int) -> None:
-        """An election begins: what was appended but not committed is to be appended again, by whoever leads."""
+        """An election begins: what was appended but not committed is to be appended again, by the next leader."""
         self.on_committed(commit_position)
         for message in self._messages:
             message.position = NOT_APPENDED

@@ -36,7 +36,7 @@ def is_for_all(request: cm.ClusterActionRequest) -> bool:
 class ReplicatedState:
     """Implements `log_adapter.LogHandler` and `service_proxy.ServiceHandler`.
 
-    `on_term` is told when the log has come to a new term, `on_snapshot` when it asks for a snapshot in this term.
+    `on_term` is called when the log has come to a new term, `on_snapshot` when it asks for a snapshot in this term.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class ReplicatedState:
             self._uncommitted_states.popleft()
 
     def undo(self, now: Now, position: Position) -> None:
-        """An election begins at commit position `position`: what was after it is due again, for whoever leads."""
+        """An election begins at commit position `position`: what was after it is due again, for the next leader."""
         self.sessions.leave_term(position)
         for pending in self.pending_messages:
             pending.restore(position)

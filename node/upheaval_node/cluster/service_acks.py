@@ -1,7 +1,7 @@
 """Counts the acknowledgements of the services: each service numbers its own from 0, and the module counts along.
 
 A wait for the services is a position and an ack id that the acks of all of them must bear. Source: Aeron Cluster,
-service acks. Knows nothing of why somebody waits.
+service acks. Knows nothing of why the module waits.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from upheaval_node.types import NULL_VALUE
 
 
 class ServiceAcks:
-    """The acks of each service that nobody has taken yet."""
+    """The acks of each service that were not taken yet."""
 
     def __init__(self, service_count: int) -> None:
         self.ack_id = 0

@@ -27,8 +27,8 @@ SETTLE_TIMEOUT_NS: Final = 10 * S
 class ServiceProxy:
     """The sending side, and the wait for the services to have joined a log.
 
-    At most one JoinLog is on its way. One that nobody waits for any more must still be answered before the next, or
-    acks could not be told apart; until then its stream must stay open.
+    At most one JoinLog is on its way. One that the module no longer waits for must still be answered before the next,
+    or acks could not be distinguished; until then its stream must stay open.
     """
 
     def __init__(self, context: ModuleContext, acks: ServiceAcks, *, is_standby: bool = False) -> None:
@@ -41,7 +41,7 @@ class ServiceProxy:
 
     @property
     def joining_at(self) -> int | None:
-        """Where the log begins that services were told to join, while they have not all done so."""
+        """Where the log begins that services were asked to join, while they have not all done so."""
         return self._joining_at
 
     @property
@@ -126,7 +126,7 @@ class ServiceHandler(Protocol):
 
 
 class ServiceAdapter:
-    """The receiving side. `on_ack` is told of each ack that was counted."""
+    """The receiving side. `on_ack` gets each ack that was counted."""
 
     def __init__(
         self,

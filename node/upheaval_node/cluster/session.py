@@ -22,7 +22,7 @@ from upheaval_node.types import NULL_POSITION, Position, SessionId
 
 
 class SessionState(IntEnum):
-    """Where a session stands between its connect request and its end (Aeron Cluster: ClusterSession.State)."""
+    """The states of a session, from its connect request to its end (Aeron Cluster: ClusterSession.State)."""
 
     INIT = 0
     CONNECTING = auto()
@@ -131,7 +131,7 @@ class ClusterSession:
     # --- ends ---
 
     def reject(self, code: cm.EventCode, detail: str) -> None:
-        """The session will not open; code and text are what the client is told."""
+        """The session will not open; code and text are what the client gets."""
         self.event_code = code
         self.event_detail = detail
         self.enter(SessionState.REJECTED)

@@ -117,7 +117,7 @@ class SessionManager:
             self.pending.append(session)
 
     def _is_full(self, image: Image) -> bool:
-        """Whether nobody else, or nobody else of this peer, is let in for now."""
+        """Whether no more clients, or no more of this peer, are let in for now."""
         settings = self._context.settings
         waiting = len(self.pending)
         if waiting + len(self.sessions) >= settings.max_sessions or 0 < settings.max_pending_sessions <= waiting:
@@ -395,7 +395,7 @@ class SessionManager:
         self._publish_count()
 
     def become_leader(self, now: Now, *, is_startup: bool) -> None:
-        """After a start no client is there any more; otherwise all are told who leads."""
+        """After a start no client is there any more; otherwise each is owed an event that names the leader."""
         for session in list(self.open.values()):
             if is_startup:
                 self._mark_closing(session, cm.CloseReason.TIMEOUT)

@@ -54,7 +54,7 @@ class Writable(Protocol):
 
 
 class ErrorLog:
-    """Writes an error buffer that lies in `file` from `offset` on, `length` bytes, zeros at the start."""
+    """Writes the error buffer in `file` from `offset` on: `length` bytes, zeros at the start."""
 
     def __init__(self, file: Writable, offset: int, length: int) -> None:
         self._file = file

@@ -71,7 +71,7 @@ class MarkOwner:
 
 
 def owner_of(head: bytes) -> MarkOwner:
-    """The owner by the first `OWNER_LENGTH` bytes of either kind of mark file; fewer bytes name nobody."""
+    """The owner by the first `OWNER_LENGTH` bytes of either kind of mark file; fewer bytes name no owner."""
     if len(head) < OWNER_LENGTH:
         return MarkOwner(NULL_VALUE, NULL_VALUE)
     is_legacy = any(head[:4]) and _MESSAGE_HEADER.unpack_from(head)[1] != _TEMPLATE_ID
@@ -151,7 +151,7 @@ class MarkFile(Generic[Header]):
         liveness_timeout_ms: int | None = LIVENESS_TIMEOUT_MS,
     ) -> None:
         """Make or take over the file. `header` gives identity, streams and texts; versions, times and lengths are set
-        here. Without a time-out nobody counts as active: a lock says that, and no time that was torn in a write.
+        here. Without a time-out no owner counts as active: a lock says that, not a time that a write may have torn.
 
         Raises `UsageError` when another owner is active or of another kind, `DecodeError` for a file of another major
         version. A candidate term that an earlier release left in the file is kept.
@@ -261,7 +261,7 @@ def _has_content(storage: Storage, path: str) -> bool:
 
 
 def _with_candidate_term(header: Header, old: Header | None) -> Header:
-    """New files say -1: the term lies in the node state file. What an earlier release stored here is kept."""
+    """New files say -1: the term is in the node state file. What an earlier release stored here is kept."""
     if not isinstance(header, ClusterMarkHeader):
         return header
     return with_values(

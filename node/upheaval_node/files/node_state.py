@@ -91,7 +91,7 @@ class NodeState:
             term_bytes = _TERM.pack(term)
         except struct.error as error:
             raise UsageError(f"term {term} at {log_position} does not fit the file: {error}") from error
-        # The term goes last: whoever reads the file in between sees the old term with newer details.
+        # The term goes last: a process that reads the file in between sees the old term with newer details.
         self._file.write(self._record_offset + 8, [rest])
         self._file.write(self._record_offset, [term_bytes])
         self._file.sync(self._sync_level)

@@ -234,7 +234,7 @@ class RecordingLog:
     ) -> Entry:
         """Append a SNAPSHOT, or make an invalidated entry for the same one valid again. The module's goes last.
 
-        One that there is already stays as it is: whoever has the same log has the same snapshot at the same place.
+        An entry that exists stays as it is: members with the same log have the same snapshot at the same place.
         """
         return self._append_snapshot(
             Entry(

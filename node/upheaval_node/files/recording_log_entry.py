@@ -2,10 +2,10 @@
 
 Records are multiples of 64 bytes: recordingId, leadershipTermId, termBaseLogPosition, logPosition, timestamp (int64
 each), serviceId, entryType (int32 each), and for standby snapshots length and text of an archive endpoint. Bit 31 of
-the type marks an entry as invalid; a type of -1 stands for a removed one (Aeron Cluster: recording log).
+the type marks an entry as invalid; a type of -1 means a removed one (Aeron Cluster: recording log).
 
 A record of zeros was never written: a power cut can leave the length of a file without its content. Entries after one
-are not relied on, because nobody knows what is missing between them and those before.
+are not relied on: what is missing between them and those before is not known.
 
 What Aeron leaves undefined after a snapshot of this node (bytes 48 to 63) holds the length of its recording (int64), a
 mark that says so, and a CRC-32 of both and of bytes 0 to 43: by it a recording that lost its end is recognised.
@@ -131,12 +131,12 @@ def _type_number(entry: Entry) -> int:
 
 
 def encode_type(entry: Entry) -> bytes:
-    """The entryType field as it stands at TYPE_OFFSET, with the bit of invalid entries."""
+    """The bytes of the entryType field at TYPE_OFFSET, with the bit of invalid entries."""
     return struct.pack("<I", _type_number(entry))
 
 
 def encode_position(position: Position) -> bytes:
-    """The field as it stands at TERM_BASE_OFFSET or LOG_POSITION_OFFSET."""
+    """The bytes of the field at TERM_BASE_OFFSET or LOG_POSITION_OFFSET."""
     return struct.pack("<q", position)
 
 

@@ -11,14 +11,14 @@ from typing import Final, Protocol
 from upheaval_node.ports import Agent, Buffer
 from upheaval_node.types import MAX_POSITION
 
-# What `offer` returns instead of a position (Aeron: offer results; its -3 stands for a term rotation, which happens
+# What `offer` returns instead of a position (Aeron: offer results; its -3 reports a term rotation, which happens
 # inside `offer` here).
 NOT_CONNECTED: Final = -1
 BACK_PRESSURED: Final = -2
 CLOSED: Final = -4
 MAX_POSITION_EXCEEDED: Final = -5
 
-# The longest block that `Image.next_block` hands out unless told otherwise.
+# The longest block that `Image.next_block` hands out by default.
 MAX_BLOCK_LENGTH: Final = 1024 * 1024
 
 
@@ -34,7 +34,7 @@ class Break(Exception):
 
 
 class Message:
-    """One reassembled message. `payload` may be kept: nobody changes it later."""
+    """One reassembled message. `payload` may be kept: it does not change later."""
 
     __slots__ = ("image", "payload", "position", "reserved_value")
 
@@ -256,7 +256,7 @@ class Subscription(Protocol):
         """Receive nothing through this channel any more; one that was not added is passed over."""
 
     def close(self) -> None:
-        """End all images and let go of the address; handlers are not told."""
+        """End all images and let go of the address, without calls to the handlers."""
 
 
 class Media(Agent, Protocol):
@@ -267,7 +267,7 @@ class Media(Agent, Protocol):
         """Closed here, or the driver is gone: nothing can be added or sent any more."""
 
     def next_correlation_id(self) -> int:
-        """A positive number that nobody else in the cluster is likely to use (also as a response token)."""
+        """A positive number that nothing else in the cluster is likely to use (also as a response token)."""
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> Publication:
         """A new stream with its own session id, random where none is given.
@@ -284,7 +284,7 @@ class Media(Agent, Protocol):
     ) -> Subscription:
         """Interest in a stream.
 
-        The handlers are told of images that come and go. Raises `UsageError` for an unusable channel."""
+        The handlers receive images that come and go. Raises `UsageError` for an unusable channel."""
 
     def close(self) -> None:
         """Send what connections take at once, and end every stream without end of stream."""

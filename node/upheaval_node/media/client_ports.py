@@ -171,11 +171,11 @@ class PublicationPort(ClientPort):
         return self._driver_connected and self._outlet.is_active and not self.is_done
 
     def add_destination(self, channel: str) -> None:
-        """Told to the driver, as soon as it is there."""
+        """Send the command to the driver, as soon as it is connected."""
         self._destination(commands.ADD_DESTINATION, channel)
 
     def remove_destination(self, channel: str) -> None:
-        """Told to the driver, as soon as it is there."""
+        """Send the command to the driver, as soon as it is connected."""
         self._destination(commands.REMOVE_DESTINATION, channel)
 
     def _destination(self, name: str, channel: str) -> None:
@@ -288,7 +288,7 @@ class ArrivingStream:
 
     @property
     def active_transport_count(self) -> int:
-        """The driver's count, as it last told it."""
+        """The count that the driver last reported."""
         return self.transports
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
@@ -325,11 +325,11 @@ class SubscriptionPort(ClientPort):
     # --- subscription.SubscriptionOwner ---
 
     def add_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:  # noqa: ARG002
-        """Told to the driver, as soon as it is there."""
+        """Send the command to the driver, as soon as it is connected."""
         self._destination(commands.ADD_DESTINATION, channel)
 
     def remove_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:  # noqa: ARG002
-        """Told to the driver, as soon as it is there."""
+        """Send the command to the driver, as soon as it is connected."""
         self._destination(commands.REMOVE_DESTINATION, channel)
 
     def _destination(self, name: str, channel: str) -> None:

@@ -296,7 +296,7 @@ class ClientSession:
                 commands.encode(commands.UNAVAILABLE, session_id=image.session_id, end=image.end_of_stream_position)
             )
 
-    # --- what clients are told ---
+    # --- reports to clients ---
 
     def _tell_connected(self) -> None:
         if self._stream is not None and self._was_connected != self._stream.is_connected:

@@ -12,7 +12,7 @@ from upheaval_node.types import NEVER_NS, Now
 
 
 class ComponentMedia:
-    """Implements `api.Media` on a driver that somebody else turns and closes."""
+    """Implements `api.Media` on a driver that its owner runs and closes."""
 
     def __init__(self, driver: MediaDriver) -> None:
         self.bell = Bell()

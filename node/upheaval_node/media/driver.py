@@ -210,7 +210,7 @@ class MediaDriver:
         self._refresh_listening(subscription)
 
     def _refresh_listening(self, subscription: StreamSubscription) -> None:
-        """Show the bound address (that of a port 0 before others, as nobody can know it) or why there is none."""
+        """Show the bound address (that of a port 0 before others, as it is unknown before) or why there is none."""
         subscription.error = None
         subscription.ring()
         sources = self._sources[subscription.registration_id].values()
@@ -252,7 +252,7 @@ class MediaDriver:
         self._changed()
 
     def close_subscription(self, subscription: StreamSubscription) -> None:
-        """End its images; streams that nobody receives any more end, and so do unused listeners."""
+        """End its images; streams that have lost their last subscriber end, and so do unused listeners."""
         for stream in self._streams():
             if any(image.stream is stream.buffer for image in subscription.stream_images):
                 stream.images.reap()
@@ -279,8 +279,8 @@ class MediaDriver:
         self.endpoints.on_connected(link)
         self.tick_soon()
 
-    def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - streams on it were told
-        """Forget the connection; its streams were told by the link."""
+    def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - its streams know
+        """Forget the connection; the link has informed its streams."""
         self.endpoints.forget(link)
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
@@ -443,7 +443,7 @@ class MediaDriver:
             return False
         if stream.buffer.ended and not _takes_ended(subscription, stream):
             return False
-        # One stream a session: the replay of a stream to somebody else bears the same ids as the stream itself.
+        # One stream a session: the replay of a stream to another subscriber has the same ids as the stream itself.
         if subscription.image(params.session_id) is not None:
             return False
         if subscription.parsed_channel.is_spy:
@@ -563,9 +563,9 @@ class MediaDriver:
 
 
 def _takes_ended(subscription: StreamSubscription, stream: LocalStream) -> bool:
-    """Whether a subscription may come late to a stream that ended while somebody else still reads it.
+    """Whether a subscription may come late to a stream that ended while another one still reads it.
 
-    Whoever asks for this very session of a local publication may: a short replay may be over before its last reader
+    A subscription to this very session of a local publication may: a short replay may be over before its last reader
     is there. A spy may not: a stream from another host that ended may come again with the same session.
     """
     channel = subscription.parsed_channel

@@ -151,7 +151,7 @@ class Endpoints:
             self._tell_dialled(pack_token(token, stream_id))
 
     def withdraw(self, token: int) -> None:
-        """One user of a token less; without users the hosts that we dialled are told."""
+        """Drop one user of a token; after the last one the hosts that we dialled learn that it is withdrawn."""
         stream_id, users = self._own_tokens.pop(token, (0, 0))
         if users > 1:
             self._own_tokens[token] = (stream_id, users - 1)

@@ -236,7 +236,7 @@ class StreamFeed:
             self.detach(transport)
 
     def end(self, reason: str) -> None:
-        """End the stream without end-of-stream, and tell the publishers that nobody listens here."""
+        """End the stream without end-of-stream, and tell the publishers that it has no receiver here."""
         self.end_reason = self.end_reason or reason
         for transport in list(self.transports):
             self.detach(transport)

@@ -24,7 +24,7 @@ MALFORMED: Final = 2
 def scan_run(
     words: memoryview, index: int, limit: int, stream: tuple[int, int, int], term_offset: int, term_length: int
 ) -> tuple[int, int, int]:
-    """Walk the DATA frames of one stream and term from word `index`, where the first lies at `term_offset`.
+    """Walk the DATA frames of one stream and term from word `index`, where the first is at `term_offset`.
 
     `stream` is (session id, stream id, term id). Stops before anything else: another stream's frame, a control
     frame, a padding frame, a heartbeat, the end of the term or a frame that is not whole yet.
@@ -96,9 +96,9 @@ def patch_run(words: memoryview, stream: tuple[int, int, int], term_offset: int,
 
 
 def cut_run(data: memoryview, offset: int, max_end: int) -> tuple[int, int]:
-    """How much of a block from `offset` lies before `max_end`: (byte offset, position offset) of the cut.
+    """How much of a block from `offset` is before `max_end`: (byte offset, position offset) of the cut.
 
-    Both count from the start of the block; they differ when the cut lies past a padding frame.
+    Both count from the start of the block; they differ when the cut is past a padding frame.
     """
     words = data.cast("i")
     index = offset >> 2

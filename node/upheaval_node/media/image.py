@@ -1,7 +1,7 @@
 """The receiving end of a stream for one subscription: messages or blocks from a stream buffer.
 
-Whoever fills the buffer (a local publication, or transports) is the owner's business. This module knows no
-connection and no time.
+The owner decides what fills the buffer (a local publication, or transports). This module knows no connection and
+no time.
 """
 
 from typing import Protocol
@@ -15,7 +15,7 @@ from upheaval_node.types import MAX_POSITION
 
 
 class ImageSource(Protocol):
-    """What an image asks of whoever fills its stream."""
+    """What an image asks of the source that fills its stream."""
 
     @property
     def source_identity(self) -> str:

@@ -30,7 +30,7 @@ class InboundStream:
         return self.feed.active_transport_count
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
-        """The subscription does not get the stream again; the publisher is told when nobody receives it."""
+        """The subscription does not get the stream again. Without subscribers it ends, and its publisher learns it."""
         self.rejected_by += [subscription.registration_id for subscription in self.images.drop(image)]
         if not self.images.has_subscribers:
             self.feed.end(f"rejected: {reason}")
@@ -41,7 +41,7 @@ class InboundStream:
         return self.buffer.ended and not len(self.images)
 
     def flush(self) -> None:
-        """After something arrived or was consumed; a stream that nobody receives ends."""
+        """After something arrived or was consumed; a stream without subscribers ends."""
         feed = self.feed
         feed.flush()
         if feed.has_lost_transport:

@@ -81,10 +81,10 @@ class LinkOwner(Protocol):
         """The link has something to send."""
 
     def on_link_connected(self, link: "FrameLink") -> None:
-        """The connection stands; frames may be queued."""
+        """The connection is established; frames may be queued."""
 
     def on_link_closed(self, link: "FrameLink", reason: str) -> None:
-        """The connection is gone, after its streams were told."""
+        """The connection is gone, and its streams know it already."""
 
     def on_setup(self, link: "FrameLink", setup: Setup, token: int | None) -> None:
         """A SETUP frame; `token` is that of the RSP_SETUP just before it, if it answers on this connection."""
@@ -352,7 +352,7 @@ class FrameLink:
             self.connection.pause_reading(paused)
 
     def close(self, reason: str) -> None:
-        """Close from this side; streams and owner are told."""
+        """Close from this side, and inform streams and owner."""
         if not self.is_closed:
             connection = self.connection
             self._shut(reason)

@@ -26,7 +26,7 @@ class LocalStream(Protocol):
 
 
 class ImageTable:
-    """The images of one stream, by the registration id of their subscription. Nobody joins a stream twice."""
+    """The images of one stream, by the registration id of their subscription. A subscription joins at most once."""
 
     def __init__(self) -> None:
         self._images: dict[int, tuple[StreamSubscription, StreamImage]] = {}

@@ -1,4 +1,4 @@
-"""Media that shows every whole message that passes to an observer, and otherwise is the media that it stands before.
+"""Media that wraps another one: it shows an observer every whole message that passes, and changes nothing else.
 
 A member is built on it when its protocol shall be traced, so that tracing costs nothing where it is off and no
 component knows of it. Messages are seen where they are whole: taken by a publication, delivered by a poll, or consumed
@@ -46,19 +46,19 @@ class ObservedMedia:
 
     @property
     def is_closed(self) -> bool:
-        """As the media that it stands before."""
+        """As the wrapped media."""
         return self._media.is_closed
 
     def do_work(self, now: Now) -> int:
-        """A duty cycle of the media that it stands before."""
+        """A duty cycle of the wrapped media."""
         return self._media.do_work(now)
 
     def next_deadline_ns(self) -> int:
-        """That of the media that it stands before."""
+        """That of the wrapped media."""
         return self._media.next_deadline_ns()
 
     def next_correlation_id(self) -> int:
-        """From the count of the media that it stands before."""
+        """From the count of the wrapped media."""
         return self._media.next_correlation_id()
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> Publication:
@@ -91,7 +91,7 @@ class ObservedMedia:
         return cast(Subscription, _ObservedSubscription(inner, show, images))
 
     def close(self) -> None:
-        """Close the media that it stands before."""
+        """Close the wrapped media."""
         self._media.close()
 
 
@@ -156,7 +156,7 @@ class _Images:
         self._known: dict[int, Image] = {}
 
     def of(self, image: Image) -> Image:
-        # The key is of an object that the value holds, so that it is nobody else's meanwhile.
+        # The value holds the object that the key identifies, so that no other object gets this key meanwhile.
         known = self._known.get(id(image))
         if known is None:
             known = self._known[id(image)] = cast(Image, _ObservedImage(image, self._show))

@@ -211,7 +211,7 @@ class OutboundStream:
             self._source.tick_soon()
 
     def remove_destination(self, channel: str) -> None:
-        """The receiver misses the stream from here on; it is told no end of it."""
+        """The receiver misses the stream from here on, and receives no end of it."""
         destination = self._destinations.pop(str(Channel.parse(channel)), None)
         if destination is not None:
             destination.close("destination removed")

@@ -216,7 +216,7 @@ class Outlet:
             self._owner.on_outlet_changed(self)
 
     def _setup(self) -> bytes:
-        """Where a new receiver joins: where this outlet began while nobody ever joined, afterwards at the tail."""
+        """Where a new receiver joins: where this outlet began until the first has joined, afterwards at the tail."""
         stream = self.stream
         params = stream.params
         fresh = not self._has_joined and not stream.is_lost(self.cursor)

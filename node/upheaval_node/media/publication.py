@@ -22,7 +22,7 @@ _ZEROS: Final = [bytes(count) for count in range(32)]
 
 
 class PublicationOwner(Protocol):
-    """What a publication asks of whoever carries its stream away."""
+    """What a publication asks of the owner that sends its stream."""
 
     def limit_position(self) -> int:
         """A message may start before this position; or NOT_CONNECTED."""

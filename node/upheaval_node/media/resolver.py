@@ -12,7 +12,7 @@ class Resolver(Protocol):
     def resolve(self, endpoint: str, stream_id: int) -> str:
         """The `host:port` to dial for `endpoint`; the stream id allows another path for each kind of stream.
 
-        With `name@` before it nobody but who is named so may answer there. Raises `NetworkError` when the name is
+        With `name@` before it only the process of that name may answer there. Raises `NetworkError` when the name is
         unknown.
         """
 

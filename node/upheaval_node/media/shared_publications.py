@@ -48,7 +48,7 @@ class SharedPublications:
 
     @property
     def connected(self) -> tuple[bool, ...]:
-        """Which of the streams somebody receives, in the order in which they were added."""
+        """Which of the streams have a receiver, in the order in which they were added."""
         return tuple(each.publication.is_connected for each in self._streams.values())
 
     def release(self, key: tuple[str, int], stream: _Stream) -> None:
@@ -70,7 +70,7 @@ class SharedPublication:
 
     @property
     def is_connected(self) -> bool:
-        """Whether somebody receives the stream; never once closed here."""
+        """Whether the stream has a receiver; never once closed here."""
         return self._stream is not None and self._stream.publication.is_connected
 
     @property

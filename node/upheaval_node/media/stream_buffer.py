@@ -1,7 +1,7 @@
 """A stream held in memory: a position-addressed sequence of blocks with one writer and many reading cursors.
 
 Publications, images, spies and relays are all views of this one structure. Blocks never change once sealed, so
-readers get them without a copy. What no blocking cursor needs any more and what lies outside the retention is
+readers get them without a copy. What no blocking cursor needs any more and what is outside the retention is
 forgotten. This module knows no network, no time and no message.
 """
 
@@ -37,7 +37,7 @@ class StreamParams:
         return position_bits_to_shift(self.term_length)
 
     def term_id_at(self, position: int) -> int:
-        """The id of the term in which the position lies."""
+        """The id of the term that contains the position."""
         return term_id_at(position, self.shift, self.initial_term_id)
 
 
@@ -45,7 +45,7 @@ class Cursor:
     """Where one reader is.
 
     `position` is what it has acknowledged: a blocking cursor holds everything from there on. `read_position` is what
-    it takes next, and lies in the block that `number` counts, or at the tail.
+    it takes next, which is in the block that `number` counts, or at the tail.
     """
 
     __slots__ = ("blocking", "number", "position", "read_position")
@@ -193,7 +193,7 @@ class StreamBuffer:
         return low
 
     def block_at(self, cursor: Cursor) -> Block | None:
-        """The block that holds the cursor's read position; None at the tail. Whoever reads seals the open block."""
+        """The block that holds the cursor's read position; None at the tail. A read seals the open block."""
         if self.open:
             self.seal()
         index = cursor.number - self._first_number
@@ -238,7 +238,7 @@ class StreamBuffer:
         return self.slowest(self.tail if self._was_consumed else self.base)
 
     def consumed_position(self) -> int:
-        """Up to where nobody holds the writer back. What nobody ever read waits for a first reader."""
+        """Up to where no reader holds the writer back. A stream that was never read waits for its first reader."""
         return self.slowest(self.tail if self._was_consumed or self.retention else self.base)
 
     def trim(self) -> int:

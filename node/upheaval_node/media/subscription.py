@@ -12,7 +12,7 @@ from upheaval_node.protocol.channel import Channel
 
 
 class SubscriptionOwner(Protocol):
-    """What a subscription asks of whoever brings its streams."""
+    """What a subscription asks of the owner that brings its streams."""
 
     def add_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None:
         """Also receive from this channel. Raises `UsageError` where that is not allowed."""
@@ -21,7 +21,7 @@ class SubscriptionOwner(Protocol):
         """Receive nothing through this channel any more."""
 
     def close_subscription(self, subscription: "StreamSubscription") -> None:
-        """Nobody reads any more: let go of images and address."""
+        """The subscription has no reader any more: let go of images and address."""
 
 
 class StreamSubscription:

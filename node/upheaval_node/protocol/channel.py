@@ -1,6 +1,6 @@
 """Channel URIs: `[aeron-spy:]aeron:<media>[?<key>=<value>[|<key>=<value>]*]` (Aeron channel URI grammar).
 
-Only the text, and what of it a client may decide: what a key means is decided by whoever uses the channel. Channels
+Only the text, and what of it a client may decide: the user of a channel decides what a key means. Channels
 also come from peers (a client's response channel); there the caller turns the `UsageError` of a bad URI into an answer
 to that peer.
 """
@@ -135,7 +135,7 @@ class Channel:
         return default if value is None else value == "true"
 
     def with_(self, params: Mapping[str, str | int | None] | None = None, **named: str | int | None) -> Self:
-        """A copy with parameters set, or removed where the value is None. `_` in a keyword stands for `-`."""
+        """A copy with parameters set, or removed where the value is None. `_` in a keyword means `-`."""
         changed = dict(self.params)
         updates = {**(params or {}), **{key.replace("_", "-"): value for key, value in named.items()}}
         for key, value in updates.items():

@@ -409,7 +409,7 @@ class MessageSchema:
         return message, end
 
     def decode_body(self, cls: type[_M], buffer: Buffer, offset: int = 0, version: int | None = None) -> _M:
-        """A record that lies without a message header at `offset`, as a writer of `version` (ours if None) laid it out.
+        """A record without a message header at `offset`, as a writer of `version` (ours if None) laid it out.
 
         Raises `DecodeError`.
         """

@@ -16,7 +16,7 @@ Plain = int | str | bool | None | list["Plain"] | dict[str, "Plain"]
 UNKNOWN: Final = "?"
 """The name of what no schema explains."""
 BYTES_SHOWN: Final = 64
-"""Of a field of bytes; the rest is told by its length."""
+"""Bytes shown of a field; a longer one shows its length, too."""
 
 _SCHEMA_ID_OFFSET: Final = 4
 _SCHEMAS: Final = {

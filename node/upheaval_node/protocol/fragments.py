@@ -113,7 +113,7 @@ class FragmentAssembler:
         self._expected = -1
 
     def on_fragment(self, flags: int, payload: Buffer, position: int, end_position: int) -> Buffer | None:
-        """Take the data frame that lies at `position` and return the message that it completes, if any.
+        """Take the data frame at `position` and return the message that it completes, if any.
 
         `end_position` is that of the next frame. The payload of an unfragmented message is handed back as it is,
         that of others as new bytes.

@@ -1,4 +1,4 @@
-"""The tables of the SBE schemas: which field of which message lies where, since which version.
+"""The tables of the SBE schemas: which field of which message is where, since which version.
 
 The tables are the JSON files next to this module; they describe Aeron's schemas field by field. This module reads
 them into frozen values. It knows nothing of bytes: `codec` turns tables into encoders and decoders.
@@ -81,7 +81,7 @@ class MessageTable:
 
 @dataclass(frozen=True, slots=True)
 class EnumTable:
-    """An enum of int32 values; `null_value` stands for no value."""
+    """An enum of int32 values; `null_value` means no value."""
 
     name: str
     null_value: int

@@ -17,7 +17,7 @@ LEADERSHIP_TERM_ID_OFFSET: Final = 8
 CLUSTER_SESSION_ID_OFFSET: Final = 16
 TIMESTAMP_OFFSET: Final = 24
 
-# The same as seen from the start of an unfragmented frame, for whoever reads blocks as 64-bit words.
+# The same as seen from the start of an unfragmented frame, for readers of blocks as 64-bit words.
 SHORTEST_FRAME: Final = FRAME_HEADER_LENGTH + LENGTH
 HEADER_LONG: Final = FRAME_HEADER_LENGTH // 8
 TERM_LONG: Final = HEADER_LONG + LEADERSHIP_TERM_ID_OFFSET // 8

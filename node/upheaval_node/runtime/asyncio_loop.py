@@ -17,7 +17,7 @@ class AsyncioLoop:
     """Implements `loop.EventSource`.
 
     `on_event` is called after every callback, because agents have to look at what it brought. What a callback raises
-    goes to `on_error`: on an event loop nobody else would hear of it.
+    goes to `on_error`: on an event loop no caller would receive it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class AsyncioLoop:
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
         """Nothing happens when the event loop is closed already."""
-        # The event loop may be closed by the time that the thread has its answer; then nobody wants it.
+        # The event loop may be closed by the time that the thread has its answer, which is then not needed.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._run, callback)
 
@@ -79,6 +79,6 @@ class AsyncioLoop:
     def _run(self, callback: Callable[[], None]) -> None:
         try:
             callback()
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for what it prevented
+        except Exception as error:  # noqa: BLE001 - whatever it is, callers wait for what it prevented
             self._on_error(error)
         self._on_event()

@@ -1,7 +1,7 @@
 """Reads credentials from where a configuration says they are: a file, or a variable of the environment (`env:NAME`).
 
-Variables keep a secret off the disk; in a file it may be read by its owner only, as far as the file's mode goes. What
-is read stands in `upheaval_node.credentials`.
+Variables keep a secret off the disk; in a file it may be read by its owner only, as far as the file's mode goes.
+`upheaval_node.credentials` describes the contents.
 """
 
 import os

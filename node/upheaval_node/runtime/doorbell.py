@@ -1,8 +1,8 @@
 """Doorbells: how a process of a split member tells the others that a shared counter moved.
 
-Counters lie in shared memory and nothing wakes up whoever waits for one. After a duty cycle that moved a counter a
+Counters are in shared memory, which wakes up no process that waits for one. After a duty cycle that moved a counter a
 process sends one byte to the Unix datagram socket of every other process of the member. A bell that is missing or
-full needs no ring: nobody is there, or a wake-up is pending already.
+full needs no ring: the process does not run, or a wake-up is pending already.
 """
 
 import contextlib

@@ -27,15 +27,15 @@ class Clock(Protocol):
 
 
 class DutyCycle:
-    """Runs agents on a loop until told to stop.
+    """Runs agents on a loop until a stop is requested.
 
     `after_work` is called after every cycle, before the next wait: input and completed syncs change things, too, of
     which no agent knows. `on_stall` gets the length of every stall of 50 ms or more, while it can still be written
     down; `longest_stall_ns` keeps the longest. A stall is the time in which the process could not have reacted: its
     work in one cycle, and the time by which it woke up too late (a stopped or starved process). An agent that ends in
-    an orderly way (an expected `TerminationError`) gets no more turns, and `on_ended` is told; everything else that
-    an agent raises ends the run. Where the member's other processes write what agents read, nobody rings:
-    `heeds_bells` is false. What tools write into the counters is seen at an agent's next deadline.
+    an orderly way (an expected `TerminationError`) gets no more turns, and `on_ended` is called; everything else that
+    an agent raises ends the run. `heeds_bells` is false where the member's other processes write what agents read,
+    as those ring no bell. What tools write into the counters is seen at an agent's next deadline.
     """
 
     def __init__(

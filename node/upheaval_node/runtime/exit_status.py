@@ -7,9 +7,9 @@ class ExitStatus(IntEnum):
     """What the exit status of a process of the node means."""
 
     OK = 0
-    """Ended because it was told to (SIGTERM, SIGINT, or the cluster's own shutdown)."""
+    """Ended on request (SIGTERM, SIGINT, or the cluster's own shutdown)."""
     INTERNAL_ERROR = 1
-    """An assertion or an error that nobody foresaw: a bug of the node. The traceback is on stderr."""
+    """An assertion or an unforeseen error: a bug of the node. The traceback is on stderr."""
     USAGE = 2
     """The configuration makes no sense."""
     ADDRESS_UNAVAILABLE = 3

@@ -1,8 +1,8 @@
 """A small HTTP server on the loop of a process: a few paths to read, one request a connection.
 
-It is open to whoever reaches its port and runs in the loop that serves the cluster, so everything is bounded: the
-length of a request, the number of connections, and the time that each may take. A new connection pushes out the oldest
-one, so that clients which hold theirs keep nobody out. Knows nothing of what the paths answer.
+It is open to any host that reaches its port and runs in the loop that serves the cluster, so everything is bounded:
+the length of a request, the number of connections, and the time that each may take. A new connection pushes out the
+oldest one, so that clients which hold theirs keep no other out. Knows nothing of what the paths answer.
 """
 
 import time

@@ -54,7 +54,7 @@ def write_line(level: str, event: str, epoch_ms: int, fields: Mapping[str, objec
         sys.stderr.write(json.dumps({**head, **fields, **head}, default=str) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        # A full disk, a pipe that nobody reads, a closed stream.
+        # A full disk, a pipe without a reader, a closed stream.
         return
 
 

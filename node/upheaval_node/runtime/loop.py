@@ -76,7 +76,7 @@ class Timer:
 
 
 class Loop:
-    """Waits for input with `run_once`, and calls back whoever the input is for. An `EventSource`."""
+    """Waits for input with `run_once`, and calls the callbacks registered for it. An `EventSource`."""
 
     def __init__(self) -> None:
         self._readiness = best_readiness()
@@ -132,7 +132,7 @@ class Loop:
 
     def wake(self) -> None:
         """Make a waiting `run_once` return. Safe in other threads and in signal handlers."""
-        # A full buffer means that a wake-up is pending already; a closed one, that nobody waits any more.
+        # A full buffer means that a wake-up is pending already; a closed socket, that no wait follows.
         with contextlib.suppress(OSError):
             self._wake_sender.send(b"\0")
 
@@ -157,7 +157,7 @@ class Loop:
         return done
 
     def take_told(self) -> bool:
-        """Whether anything has happened since the last call for which nobody rings, or a wait ended without input."""
+        """Whether anything that rings no bell has happened since the last call, or a wait ended without input."""
         is_told, self._is_told = self._is_told, False
         return is_told
 

@@ -97,7 +97,7 @@ class SocketNetwork:
     def dial(self, address: str, handler: ConnectionHandler) -> SelectorConnection:
         """Start to connect. An address that cannot be used ends in `on_closed`, like a refused one.
 
-        Over TLS nobody but `name` may answer at `name@host:port`; otherwise a name before the address means nothing.
+        Over TLS only `name` may answer at `name@host:port`; otherwise a name before the address means nothing.
         """
         name, address = split_name(address) if not address.startswith(UNIX_PREFIX) else ("", address)
         if self.tls is None or address.startswith(UNIX_PREFIX):
@@ -121,7 +121,7 @@ class SocketNetwork:
         return connection
 
     def has_room_for_handshake(self, peer: str) -> bool:
-        """Handshakes that do not go on are bounded, in all and of each host: nobody knows yet who costs the memory."""
+        """Handshakes that do not go on are bounded, in all and of each host: their peers are not authenticated yet."""
         handshakes = self.tls.handshakes if self.tls is not None else ()
         of_host = sum(host_of(each.peer) == host_of(peer) for each in handshakes)
         return len(handshakes) < MAX_HANDSHAKES and of_host < MAX_HANDSHAKES_OF_HOST

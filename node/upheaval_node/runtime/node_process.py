@@ -142,6 +142,6 @@ class NodeProcess:
 
 
 def close_in_turn(agents: Sequence[ClosableAgent]) -> None:
-    """End the last one first: each still has what it stands on."""
+    """End the last one first: each still has the agents that it depends on."""
     for agent in reversed(agents):
         agent.close()

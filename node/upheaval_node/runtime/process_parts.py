@@ -1,6 +1,6 @@
 """The real parts of one process: loop, clock, sockets, files, trace, errors and TLS.
 
-What every process of the node does with them stands here, too. They are made in the folder of the node, which is the
+What every process of the node does with them is here, too. They are made in the folder of the node, which is the
 working directory because paths of Unix sockets must be short. Knows no component and no agent.
 """
 
@@ -42,7 +42,7 @@ LAST_WORDS_NS: Final = 100 * MS
 
 
 class _Nobody:
-    """Answers whoever dials in the moment in which an address is tried."""
+    """Closes connections that come in the moment in which an address is tried."""
 
     def on_connected(self, connection: Connection) -> None:
         connection.close()
@@ -75,7 +75,7 @@ class ProcessParts:
     ) -> None:
         """`who` begins lines on stderr, `name` is that of the certificate; `tls` is None for a process without streams.
 
-        Raises `AlreadyRunning` for a mark file that somebody holds, `UsageError` for files of TLS that are no good.
+        Raises `AlreadyRunning` for a mark file that another process holds, `UsageError` for unusable files of TLS.
         """
         self._member_id = member_id
         self._component = component
@@ -97,7 +97,7 @@ class ProcessParts:
         return self.clock.now()
 
     def check_address(self, address: str) -> None:
-        """Fail with one line now, instead of trying for ever to bind an address that somebody else holds.
+        """Fail with one line now, instead of trying for ever to bind an address that another process holds.
 
         Raises `NetworkError`. Port 0 is always free.
         """

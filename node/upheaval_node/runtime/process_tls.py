@@ -1,4 +1,4 @@
-"""The TLS of one process: who it is, who may dial it, what is told of its connections, and how files are read again.
+"""The TLS of one process: who it is, who may dial it, what it reports of its connections, and how it reads files again.
 
 Without files everything here does nothing, and connections are plain.
 """
@@ -34,7 +34,7 @@ class ProcessTls:
         errors: ErrorSink,
         now: Callable[[], Now],
     ) -> None:
-        """Raises `UsageError` for files that cannot be used, and for somebody else's certificate."""
+        """Raises `UsageError` for files that cannot be used, and for a certificate of another name."""
         self._tracer = tracer
         self._errors = errors
         self._now = now

@@ -1,6 +1,6 @@
 """What the programs of the node share: configuration files, signals, and the end as a numbered exit status.
 
-Knows no component. A program is a process that is made, run once, and told how it ended.
+Knows no component. A program is a process that is made, runs once, and records how it ended.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def read_json_object(path: str) -> Mapping[str, object]:
 
 
 def parse_json_object(text: str, name: str) -> Mapping[str, object]:
-    """Raises `UsageError` for a text that is no JSON object; `name` says where it stands."""
+    """Raises `UsageError` for a text that is no JSON object; `name` says where it comes from."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -115,7 +115,7 @@ def parse_json_object(text: str, name: str) -> Mapping[str, object]:
 
 
 def status_of(error: Exception) -> ExitStatus:
-    """The exit status that stands for an error which ended the process."""
+    """The exit status for an error which ended the process."""
     match error:
         case AlreadyRunning():
             return ExitStatus.ALREADY_RUNNING

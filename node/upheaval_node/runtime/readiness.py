@@ -77,7 +77,7 @@ class EpollReadiness:
         return (self._in if events & READABLE else 0) | (self._out if events & WRITABLE else 0)
 
     def _events_of(self, mask: int) -> int:
-        """An error or a hang-up makes both: whoever reads or writes is told by the system what it is."""
+        """An error or a hang-up makes both: the next read or write gets the cause from the system."""
         if mask == self._in:
             return READABLE
         return (WRITABLE if mask & ~self._in else 0) | (READABLE if mask & ~self._out else 0)

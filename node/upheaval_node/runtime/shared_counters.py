@@ -1,7 +1,7 @@
 """`cnc.dat` as shared memory: the counters of a member, seen by all its processes and by tools.
 
-The process that owns the media driver makes the file and holds a lock on it, so that whoever opens a file that a dead
-driver left can tell. The file appears under its name only when it is complete. Every process writes only the
+The process that owns the media driver makes the file and holds a lock on it: a process that opens the file of a dead
+driver finds it unlocked. The file appears under its name only when it is complete. Every process writes only the
 counters of its own range of ids.
 """
 

@@ -94,7 +94,7 @@ class SiblingHub:
         self._missing.discard(component)
 
     def on_link_closed(self, link: "_HubLink", *, has_said_bye: bool) -> None:
-        """A process is gone; one that had not named itself is nobody's loss."""
+        """A process is gone; the loss of one that had not named itself is ignored."""
         self._links.discard(link)
         if self._is_closed or not link.component:
             return

@@ -1,4 +1,4 @@
-"""The HTTP endpoint of a member: `/metrics` for Prometheus, `/health` for whoever has to know whether it lives.
+"""The HTTP endpoint of a member: `/metrics` for Prometheus, `/health` for monitors that ask whether it lives.
 
 It belongs to the process that hosts the media driver and answers from the counters, which all processes of the member
 share. Knows no component.

@@ -89,7 +89,7 @@ class TlsRules:
 
 
 class TlsIdentity:
-    """One's own certificate and authority, for every connection that is made from now on.
+    """The process's certificate and authority, for every connection that is made from now on.
 
     `on_secured(peer)` and `on_refused(refusal, address)` hear what came of each connection.
     """
@@ -118,7 +118,7 @@ class TlsIdentity:
         return context.wrap_bio(incoming, outgoing, server_side=is_server)
 
     def secured(self, peer: Peer) -> None:
-        """A connection stands: both ends know each other's names."""
+        """A connection is established: both ends know each other's names."""
         if self.on_secured is not None:
             self.on_secured(peer)
 

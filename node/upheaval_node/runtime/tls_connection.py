@@ -168,7 +168,7 @@ class TlsConnection(SelectorConnection):
             self._deliver()
 
     def _refuse(self, refusal: Refusal) -> None:
-        """End the connection; the other end is told why, as far as TLS has a word for it."""
+        """End the connection; the other end receives the reason, as far as TLS has an alert for it."""
         if self._is_closed:
             return
         self._identity.refused(refusal, self._peer)

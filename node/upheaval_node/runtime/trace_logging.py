@@ -26,7 +26,7 @@ class TraceHandler(logging.Handler):
         self._level = logging.NOTSET
 
     def begin(self) -> None:
-        """From `INFO` on. Warnings go to stderr as they do where nobody configures logging."""
+        """From `INFO` on. Warnings go to stderr as they do where logging is not configured."""
         root = logging.getLogger()
         self._level = root.level
         if not root.handlers and logging.lastResort is not None:

@@ -1,4 +1,4 @@
-"""How one value of fixed length lies in a buffer: numbers, text, arrays, enums, sets, composites, constants.
+"""How one value of fixed length is laid out in a buffer: numbers, text, arrays, enums, sets, composites, constants.
 
 An encoding reads a value at an offset where its `size` bytes are known to be, and writes one there. What it cannot
 write raises `UsageError` without the name of the field, which its caller adds.
@@ -59,7 +59,7 @@ class Primitive:
 
     @property
     def default_null(self) -> int | float:
-        """What stands for no value, unless the schema names another one (SBE 1.0, table 4)."""
+        """The value that means no value, unless the schema names another one (SBE 1.0, table 4)."""
         if self.name in FLOATS:
             return float("nan")
         bits = 8 * self.size

@@ -36,7 +36,7 @@ class ClusterView:
 
     @property
     def client_sessions(self) -> Mapping[int, ClientSession]:
-        """The open sessions by id, as a view that nobody can change."""
+        """The open sessions by id, as a read-only view."""
         return MappingProxyType(self.sessions)
 
     def client_session(self, session_id: int) -> ClientSession | None:

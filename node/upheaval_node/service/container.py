@@ -42,7 +42,7 @@ LIVENESS_CHECK_INTERVAL_NS: Final = S
 RETRY_INTERVAL_NS: Final = 10 * MS
 """When to send again what the transport did not take, or to work in the background, if nothing else comes before."""
 TERMINATION_ACK_TIMEOUT_NS: Final = S
-"""Stands for the five attempts of Aeron's agent: a module that is gone takes no ack."""
+"""In place of the five attempts of Aeron's agent: a module that is gone takes no ack."""
 
 UNREADABLE_STATE: Final = -2
 """In the first ack: the state in the snapshot is damaged (`DecodeError`). Any other failure is -1."""
@@ -54,8 +54,8 @@ _CLUSTER_ID_OFFSET: Final = 24
 class ServiceContainer:
     """One service of one member. Implements `ports.Agent`.
 
-    `do_work` raises `TerminationError` when the container has ended by itself: told to by the module, because the
-    module is gone, or by a failure that it cannot go on after. Errors that it can live with go to `errors`.
+    `do_work` raises `TerminationError` when the container has ended by itself: the module asked for it, the module is
+    gone, or a failure leaves no way to go on. Other errors go to `errors`.
     """
 
     def __init__(
@@ -128,12 +128,12 @@ class ServiceContainer:
 
     @property
     def state(self) -> ContainerState:
-        """Where the container stands in its life, see `states`."""
+        """The state of the container, see `states`."""
         return self._states.current
 
     @property
     def log_state(self) -> LogState:
-        """What it does with the log that its module told it to read, see `states`."""
+        """What it does with the log that its module named in JoinLog, see `states`."""
         return self._log_states.current
 
     # --- duty cycle ---
@@ -180,7 +180,7 @@ class ServiceContainer:
         return self._check_deadline_ns
 
     def close(self) -> None:
-        """End without having been told to: the service still hears `on_terminate` if it was started."""
+        """End without a request of the module: the service still gets `on_terminate` if it was started."""
         if self._states.current is ContainerState.CLOSED:
             return
         was_active = self._states.current is ContainerState.ACTIVE
@@ -264,7 +264,7 @@ class ServiceContainer:
         try:
             with self.view.during("on_start"):
                 self._service.on_start(self.view, image)
-        except Exception as error:  # noqa: BLE001 - the module is told that the service could not start
+        except Exception as error:  # noqa: BLE001 - the module learns that the service could not start
             self._start_error = error
             if not isinstance(error, DecodeError | TerminationError | StorageError):
                 self._on_raised(error)

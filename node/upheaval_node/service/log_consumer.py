@@ -32,7 +32,7 @@ EntryHandler = Callable[[Message, int], None]
 """Takes a decoded entry that is no client message, and the position after it."""
 
 CallbackErrorHandler = Callable[[Exception], None]
-"""Told of an exception that left a callback of the service, or of an entry that is broken. May raise to stop."""
+"""Takes an exception that left a callback of the service, or one about a broken entry. May raise to stop."""
 
 
 class LogConsumer:

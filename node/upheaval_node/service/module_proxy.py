@@ -44,7 +44,7 @@ class ModuleProxy:
         return sent
 
     def ack(self, *, log_position: int, timestamp: int, ack_id: int, relevant_id: int) -> bool:
-        """ServiceAck: the service stands at `log_position`, and everything that it said before was sent."""
+        """ServiceAck: the service is at `log_position`, and everything that it said before was sent."""
         message = cm.ServiceAck(
             log_position=Position(log_position),
             timestamp=timestamp,

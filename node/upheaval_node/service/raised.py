@@ -15,7 +15,7 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 PLACES_MAX: Final = 50
-"""So many places are told apart in one process; all others count as one more."""
+"""So many places are counted separately in one process; all others count as one more."""
 FRAMES_MAX: Final = 20
 """The innermost frames of each exception of a chain."""
 MESSAGE_MAX: Final = 500

@@ -65,7 +65,7 @@ class SnapshotTaker:
                 self._service.on_take_snapshot(state)
         except (TerminationError, StorageError):
             raise
-        except Exception as error:  # noqa: BLE001 - the service's failure is reported, and the module told
+        except Exception as error:  # noqa: BLE001 - the service's failure is reported, to the module too
             self._on_raised(error)
             self._fail(error)
             return

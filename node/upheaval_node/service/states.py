@@ -17,7 +17,7 @@ from typing import Final
 
 
 class ContainerState(IntEnum):
-    """Where a container stands in its life; the codes are not in the order of it."""
+    """The states of a container; the codes do not follow the order of its life."""
 
     AWAIT_COMMIT_COUNTER = 0
     AWAIT_RECOVERY_STATE = 1

@@ -1,4 +1,4 @@
-"""What a standby is configured with: a backup's fields, its services, and what a consensus module is told.
+"""The configuration of a standby: a backup's fields, its services, and the fields of a consensus module.
 
 Values only: this module reads no files and no environment. Paths are relative to the standby's folder, except the
 folder itself.

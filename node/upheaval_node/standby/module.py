@@ -1,4 +1,4 @@
-"""What stands in the place of a consensus module on a standby: it reads a log that others agree on, and never writes.
+"""What a standby has in place of a consensus module: it reads a log that others agree on, and never writes.
 
 Theory of operation. The backup agent beside it copies the committed log into a recording of the own archive; this
 module replays that recording as it grows, to itself and to the services, with the same code as a member that reads its
@@ -56,7 +56,7 @@ STEP_INTERVAL_NS: Final = 10 * MS
 
 WAIT_INTERVAL_NS: Final = 100 * MS
 ASK_INTERVAL_NS: Final = 1000 * MS
-"""Pause before the archive is asked again for a recording that nobody extends."""
+"""Pause before the archive is asked again for a recording that does not grow."""
 
 
 def standby_members(consensus: str, catchup: str, archive: str) -> str:
@@ -351,7 +351,7 @@ class StandbyModule:
     # --- end ---
 
     def close(self) -> None:
-        """End in good order: the services are told."""
+        """End in good order: the services hear of the end."""
         if self.state is not ModuleState.CLOSED:
             message = cm.ServiceTerminationPosition(log_position=self.commit_position, ack_required=False)
             self._services.send(message)

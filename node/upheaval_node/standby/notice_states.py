@@ -17,7 +17,7 @@ class NoticeState(Enum):
     """It is asked whether it takes requests: one that elects does not, and says nothing of what it leaves out."""
 
     TOLD = auto()
-    """It was told, and is asked again: an answer says that it took what came before."""
+    """It was sent the notice, and is asked again: an answer says that it took what came before."""
 
 
 N = NoticeState

@@ -1,9 +1,9 @@
 """Tells every member of the snapshots that this standby took: StandbySnapshot, between two heartbeats.
 
 Theory of operation. No member says that it took a notice, and one that cannot take requests drops it. So each is asked
-for a heartbeat first, told when it has answered, and asked again: the second answer says that it was still taking
-requests after the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot twice,
-which changes nothing there. A newer snapshot takes the place of one that is still to be told.
+for a heartbeat first, sent the notice when it has answered, and asked again: the second answer says that it was still
+taking requests after the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot
+twice, which changes nothing there. A newer snapshot takes the place of one that was not announced yet.
 
 Source of the messages: Aeron Cluster, standby snapshot notification. Knows nothing of how snapshots are taken.
 """
@@ -33,7 +33,7 @@ Report = Callable[[Now, str, str], None]
 
 
 class _Peer:
-    """One member: how far it was told. `heartbeat_id` is that of the heartbeat that it owes, -1 while none is sent.
+    """One member: how far its notice is. `heartbeat_id` is that of the heartbeat that it owes, -1 while none is sent.
 
     `challenged` are the ids that it may not challenge any more: an answer takes work.
     """
@@ -100,7 +100,7 @@ class SnapshotNotices:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a member is still to be told."""
+        """Whether a notice to a member is still due."""
         return any(peer.state is not NoticeState.IDLE for peer in self._peers)
 
     def tell(self, snapshot: Snapshot) -> None:
@@ -120,7 +120,7 @@ class SnapshotNotices:
         if self.is_busy:
             self._close_at_ns = now.ns + self._timeout_ns
         elif now.ns >= self._close_at_ns:
-            # What nobody needs before the next snapshot. Until now a member may have had a challenge for its notice.
+            # Not needed before the next snapshot. Until now a member may have had a challenge for its notice.
             self._close_at_ns = NEVER_NS
             for peer in self._peers:
                 peer.close()
@@ -247,7 +247,7 @@ class SnapshotNotices:
             peer.notice_id = answer_id
 
     def _on_refusal(self, event: cm.SessionEvent) -> None:
-        """A member that does not want to hear of it is not told again, before the next snapshot."""
+        """A member that refuses the notice gets no other one before the next snapshot."""
         peer = self._peer_of(event.correlation_id)
         if peer is None:
             return

@@ -22,7 +22,7 @@ MAX_TIMEOUT_S = 100_000.0
 
 @dataclass(slots=True)
 class Options:
-    """What stands on the command line. `problem` is what is wrong with it."""
+    """The command line. `problem` is what is wrong with it."""
 
     words: list[str] = field(default_factory=list)
     as_json: bool = False
@@ -112,7 +112,7 @@ def finish(options: Options, work: Callable[[], Answer], program: str) -> int:
     try:
         show(options, answer, program)
     except BrokenPipeError:
-        # Whoever reads has seen enough. What is left in the buffer must not fail again at the end.
+        # The reader has closed the pipe. What is left in the buffer must not fail again at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return answer.status & 0xFF
 

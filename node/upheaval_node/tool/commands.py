@@ -15,7 +15,7 @@ USAGE: Final = "Usage: <cluster-dir> <command> [options]"
 class Command:
     """`run(node, arguments, timeout_ms)`. `least` is how many arguments it needs; more are not looked at.
 
-    `changes` tells commands that must not be repeated when nobody knows whether they were carried out.
+    `changes` marks commands that must not be repeated while it is unknown whether they were carried out.
     """
 
     help: str

@@ -1,7 +1,7 @@
 """A node whose files are on this machine, running or not. The one module of the tool with files, sockets and clocks.
 
-Whether something runs is told by its locks, as the node's processes do; where there are none, which is so with Aeron's
-own nodes, by the activity of the mark file.
+Locks say whether a process runs, as they do between the node's processes. Aeron's own nodes have no locks: there the
+activity in the mark file says so.
 """
 
 import contextlib
@@ -132,7 +132,7 @@ class DiskNode:
             _sync_directory(path)
 
     def archive(self) -> Folder | None:
-        """The folder that the tool was told, else the one beside the cluster's, if it has a catalog."""
+        """The folder that the tool was given, else the one beside the cluster's, if it has a catalog."""
         if self._archive_dir is not None:
             return PathFolder(Path(self._archive_dir))
         beside = f"{self.cluster_dir}/../{layout.ARCHIVE_DIRECTORY}"
@@ -141,7 +141,7 @@ class DiskNode:
     # --- life
 
     def is_in_use(self, path: str, header: ClusterMarkHeader) -> bool:
-        """Told by the lock of the mark file, else by a living process whose mark is young."""
+        """Whether the mark file is locked, or names a living process and is recent."""
         with _storage_errors(path):
             return is_locked(path) or (_is_process(header.pid) and is_active(header, self.now_ms()))
 

@@ -1,4 +1,4 @@
-"""The recording log as a file in memory: read once, changed there, and written back by whoever wants to.
+"""The recording log as a file in memory: read once, changed there, and written back by the caller.
 
 The node's own code for recording logs then works for the tool, which must not touch a file before it knows that it can
 be read. Implements the parts of `ports.Storage` and `ports.File` for one file.
@@ -48,7 +48,7 @@ class MemoryFile:
         done(None)
 
     def close(self) -> None:
-        """Nothing to do: the content stays for whoever writes it back."""
+        """Nothing to do: the content stays for the caller to write back."""
 
 
 class OneFile:

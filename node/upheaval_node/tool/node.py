@@ -20,7 +20,7 @@ MembersAnswer = ClusterMembersExtendedResponse | ClusterMembersResponse
 
 
 class Node(Protocol):
-    """`cluster_dir` is the folder that the tool was told."""
+    """`cluster_dir` is the folder that the tool was given."""
 
     @property
     def cluster_dir(self) -> str:

@@ -1,7 +1,7 @@
 """ClusterMembersQuery: the one question that is asked of the module itself (Aeron Cluster: ClusterTool query).
 
 Sent on the stream from services to module, answered on the one from module to services, among what is meant for the
-services and is ignored here, as services ignore the answer. Sans-IO: whoever owns the media turns it.
+services and is ignored here, as services ignore the answer. Sans-IO: the owner of the media turns it.
 """
 
 from typing import Final
@@ -41,7 +41,7 @@ class MembersQuery:
         return int(self._is_sent)
 
     def next_deadline_ns(self) -> int:
-        """Never: whoever waits for the answer has the deadline."""
+        """Never: the caller that waits for the answer has the deadline."""
         return NEVER_NS
 
     def close(self) -> None:

@@ -66,8 +66,8 @@ def an_answer_comes_after_more_than_a_change_of_leader(run: Path) -> None:
 
 
 def _silence(run: Path, seconds: float, complete_ns: int | None) -> None:
-    """Nobody is answered for that time, longer than the time-outs of these members allow. `complete_ns` is when they
-    are after all, counted from its end; None for never.
+    """No client has an answer for that time, longer than the time-outs of these members allow. `complete_ns` is when
+    the answers come after all, counted from its end; None for never.
     """
     _set_timeout(run, leader_heartbeat_ns=200_000_000, election_ns=20_000_000)
     path = run / "history.jsonl"
@@ -134,7 +134,7 @@ def nobody_is_answered_by_a_leader_whose_module_takes_nothing(run: Path) -> None
 
 
 def nobody_comes_to_the_leader_any_more(run: Path) -> None:
-    """Whoever asks has no session: its clients take the one that is over for open."""
+    """The clients that ask have no session: they take the one that is over for open."""
     _set_timeout(run, leader_heartbeat_ns=200_000_000, election_ns=20_000_000, session_ns=1_000_000)
     path = run / "history.jsonl"
     lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]

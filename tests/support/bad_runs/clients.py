@@ -59,7 +59,7 @@ def a_session_is_out_of_order(run: Path) -> None:
 
 
 def a_session_has_a_gap(run: Path) -> None:
-    """Somebody sent one more operation, which is not in the log."""
+    """A client sent one more operation, which is not in the log."""
 
     def change(lines: list[dict[str, Any]]) -> None:
         line = _answered(lines)

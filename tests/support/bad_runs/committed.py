@@ -1,4 +1,4 @@
-"""Bad runs in which answers came before their commit or of nobody, and traces that lack what is sent to commit.
+"""Bad runs in which answers came before their commit or of no member, and traces that lack what is sent to commit.
 
 In `leader-killed` member 0 leads term 0 and is killed, then member 2 leads term 1.
 """

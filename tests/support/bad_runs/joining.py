@@ -22,7 +22,7 @@ def _returned(run: Path) -> tuple[Path, list[dict[str, Any]], int]:
 
 
 def _later(run: Path) -> None:
-    """From the moment on at which there is a leader again, all is told twenty seconds later."""
+    """From the moment on at which there is a leader again, every event is twenty seconds later."""
     traces = {
         trace: [json.loads(line) for line in trace.read_text().splitlines()]
         for trace in run.glob("member-*/trace.jsonl")

@@ -1,4 +1,4 @@
-"""Runs whose logs, traces or manifest were cut so that less was committed than clients were told."""
+"""Runs whose logs, traces or manifest were cut so that less was committed than was acknowledged to clients."""
 
 import json
 import struct
@@ -74,7 +74,7 @@ def traces_without_the_end(run: Path) -> None:
 
 
 def committed_on_one_member(run: Path) -> None:
-    """By the word of its leader, and nobody acknowledged it."""
+    """By the word of its leader, and no follower acknowledged it."""
     end = final_position(run)
     with (run / "member-2" / "trace.jsonl").open("a") as trace:
         fields = {"ts": 10**15, "event": "send", "message": "CommitPosition", "leadership_term_id": 1}

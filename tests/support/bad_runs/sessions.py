@@ -152,7 +152,7 @@ def one_session_alone_is_written_down(run: Path) -> None:
     _ends(run, change)
 
 
-# --- answers that nobody waits for ---
+# --- answers that no client waits for ---
 
 
 def an_operation_is_answered_again(run: Path) -> None:

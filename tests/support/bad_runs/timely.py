@@ -112,7 +112,7 @@ def a_follower_hears_its_leader_right_before_it_gives_it_up(run: Path) -> None:
 
 
 def a_follower_calls_a_leader_disconnected_that_it_has_just_heard(run: Path) -> None:
-    """Members were told to do without a connection for 400 ms."""
+    """Members were configured to do without a connection for 400 ms."""
     a_follower_hears_its_leader_right_before_it_gives_it_up(run)
     manifest, trace = run / "manifest.json", run / "member-2" / "trace.jsonl"
     timeouts = {"leader_disconnect_ns": 400_000_000}

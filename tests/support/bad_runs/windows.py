@@ -1,4 +1,4 @@
-"""Runs of which somebody wrote down that a fault was there at another time than it was, or at another member."""
+"""Runs whose records have a fault at another time than it was there, or at another member."""
 
 import json
 from collections.abc import Callable

@@ -7,7 +7,7 @@ from upheaval import ClusteredService
 
 
 class Accounts(ClusteredService):
-    """Right. A deposit is answered, told to the subscriber, settled by an own message and taxed by a timer."""
+    """Right. A deposit is answered, sent to the subscriber, settled by an own message and taxed by a timer."""
 
     def __init__(self):
         self.cluster = None

@@ -69,7 +69,7 @@ class LostUpdate(Fenced):
 
 
 class StaleRead(Fenced):
-    """Tells the holder that it told first."""
+    """Answers with the holder of its first answer."""
 
     def holder(self, lock: str) -> str | None:
         return self.shown.setdefault(lock, super().holder(lock))

@@ -1,6 +1,6 @@
 """The bank of `examples/bank`, except that the leader's service ends its member when it is asked to.
 
-Nobody else does, and nobody does so in a replay: the state of all members stays the same. A copy of the bank lies
+No other service does, and none does so in a replay: the state of all members stays the same. A copy of the bank is
 beside this file where it runs.
 """
 

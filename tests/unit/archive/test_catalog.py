@@ -200,7 +200,7 @@ def test_ids_are_not_given_twice_when_the_header_is_behind() -> None:
 
 
 def test_the_next_entry_takes_the_place_of_one_that_the_end_of_the_process_tore() -> None:
-    """Found by seed 13208 of the campaign: two entries had one id, and whoever read the file found the torn one."""
+    """Found by seed 13208 of the campaign: two entries had one id, and readers of the file found the torn one."""
     storage = MemoryStorage()
     made = catalog(storage)
     made.add(entry())

@@ -1,4 +1,4 @@
-"""Whoever wants recordings of another archive follows their copying: one, and several after each other."""
+"""A requester of recordings of another archive follows their copying: of one, and of several after each other."""
 
 from collections.abc import Callable
 

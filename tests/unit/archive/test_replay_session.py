@@ -1,4 +1,4 @@
-"""One replay against a publication that takes a block, holds it back or has nobody to send it to, as the test says."""
+"""One replay against a publication that takes a block, holds it back or has no receiver, as the test says."""
 
 from typing import cast
 

@@ -180,7 +180,7 @@ def test_a_copy_survives_cut_connections(cuts: list[int], lose: bool) -> None:
     world.settle()
     copied = read_recordings(target.storage)
     if not copied or frames(target, 0) != frames(source, 0):
-        # The stream was lost with its connection: the requester was told and can go on where the copy ends.
+        # The stream was lost with its connection: the requester knows, and can go on where the copy ends.
         signals = list(target.client.signals)
         assert R.SYNC not in [signal.signal for signal in signals]
         destination = copied[0].recording_id if copied else -1

@@ -1,4 +1,4 @@
-"""What each signal of the own archive means to whoever follows the copying of a recording."""
+"""What each signal of the own archive means to a requester that follows the copying of a recording."""
 
 import pytest
 

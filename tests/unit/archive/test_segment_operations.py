@@ -53,7 +53,7 @@ class Recorded:
         return self.client.take_signals()[-1].recording_id
 
     def numbers(self, recording_id: int) -> list[int]:
-        """What the recording holds, as a replay sends it and as it lies on disk."""
+        """What the recording holds, as a replay sends it and as it is on disk."""
         replayed = [int.from_bytes(each[:4], "little") for _, each in replay_all(self.world, self.member, recording_id)]
         found = next(each for each in read_recordings(self.storage) if each.recording_id == recording_id)
         assert found.problem is None

@@ -200,7 +200,7 @@ def test_a_tail_that_is_cut_anywhere_is_recovered_to_a_whole_frame(
     entry = recording(96, segment_length)
     written = frames_between(96, 96 + 2 * TERM, Random(seed))
     end = write(storage, entry, written)
-    # A write stops at a sector: what lies past it never reached the disk.
+    # A write stops at a sector: what is past it never reached the disk.
     cut = data.draw(st.integers(0, end // 512)) * 512
     boundaries = [96, *(boundary for _, boundary in written)]
     is_of_full_one = min(b for b in boundaries if b >= cut) % segment_length == 0
@@ -258,7 +258,7 @@ def lose_from(storage: MemoryStorage, entry: RecordingEntry, position: int, *, i
 
 
 def check_tail_is_clean(storage: MemoryStorage, entry: RecordingEntry, end: int) -> None:
-    """Nothing lies past the recovered end."""
+    """Nothing is past the recovered end."""
     for base in segment_bases(storage, "archive", entry.recording_id):
         content = storage.content(f"archive/{segment_file_name(entry.recording_id, base)}")
         assert len(content) == entry.segment_length

@@ -201,7 +201,7 @@ def test_a_power_cut_keeps_what_was_reported(
 
 
 def test_a_killed_process_loses_nothing_that_was_written() -> None:
-    """Also not a frame that ends in zeros, which looks torn to whoever has no proof."""
+    """Also not a frame that ends in zeros, which looks torn to a reader without proof."""
     for level in (0, 1, 2):
         world = ArchiveWorld()
         storage = MemoryStorage()

@@ -1,4 +1,4 @@
-"""Truncation leaves what lies before the position and nothing past it."""
+"""Truncation leaves what is before the position and nothing past it."""
 
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -1,4 +1,4 @@
-"""Messages as a recording of their own, written from a process that is told later than others what the driver did."""
+"""Messages as a recording of their own, written from a process that learns later than others what the driver did."""
 
 from random import Random
 
@@ -41,7 +41,7 @@ class Writer:
         return 0
 
     def to_publication(self) -> MemoryConnection:
-        """The driver's end of the connection that stands for the publication."""
+        """The driver's end of the connection that carries the publication."""
         new: list[MemoryConnection] = []
         while not new:
             self.world.turn()

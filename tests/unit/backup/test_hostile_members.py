@@ -88,7 +88,7 @@ def test_a_flood_of_answers_that_nobody_asked_for_is_not_kept() -> None:
 def test_an_answer_to_no_query_at_all_is_no_answer() -> None:
     bench = BackupBench()
     member = bench.members[0]
-    # Nobody is there to be asked, so that no query is outstanding.
+    # No member is there to be asked, so that no query is outstanding.
     member._subscription.close()
     for correlation_id in (-1, NULL_INT64):
         member.say(member.offer(cm.BackupQuery(), correlation_id=correlation_id))

@@ -331,7 +331,7 @@ Text = Callable[[], PingText]
 
 @pytest.fixture
 def member(wire: Wire) -> Iterator[Wire]:
-    """Somebody answers heartbeats."""
+    """A receiver answers heartbeats."""
     thread = threading.Thread(target=wire.receiver.answer_heartbeats)
     thread.start()
     yield wire

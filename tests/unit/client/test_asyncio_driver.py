@@ -15,7 +15,7 @@ from upheaval_node.types import S
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """In an event loop that complains about everything; what nobody heard of fails the test, too."""
+    """In an event loop in debug mode; an exception that no task has handled fails the test, too."""
     unheard: list[dict[str, Any]] = []
 
     async def watched() -> None:
@@ -275,7 +275,7 @@ def test_nobody_there_is_a_time_out_and_a_cancelled_connect_leaves_nothing() -> 
 
 def test_names_of_hosts_are_looked_up(member: Member) -> None:
     async def main() -> None:
-        # No numeric address to the sockets, but one to whoever looks names up.
+        # No numeric address to the sockets, but one to a look-up of names.
         async with AsyncClient({0: member.endpoint.replace("127.0.0.1", "127.1")}) as client:
             assert await client.echo(b"x") == b"x"
 

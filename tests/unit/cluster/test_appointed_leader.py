@@ -1,4 +1,4 @@
-"""An appointed leader, a means of tests: nobody else nominates itself, everybody votes."""
+"""An appointed leader, a means of tests: no other member nominates itself, every member votes."""
 
 from dataclasses import replace
 

@@ -176,7 +176,7 @@ def test_a_response_channel_of_no_use_costs_nothing(channel: str) -> None:
 
 
 class LateName:
-    """A `Resolver` that does not know any name until it is told to."""
+    """A `Resolver` that does not know any name until `is_known` is set."""
 
     def __init__(self) -> None:
         self.is_known = False

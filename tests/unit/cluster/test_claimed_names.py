@@ -63,7 +63,7 @@ def test_without_certificates_nothing_is_known_and_nothing_refused() -> None:
 
 
 def certified(world: ClusterWorld, member: Member, name: str) -> Party:
-    """Somebody on the network whose connections to the member have a certificate with this name."""
+    """A party on the network whose connections to the member have a certificate with this name."""
     listener = world.network.listeners[f"m{member.id}:2"]
     accept = listener.accept
 

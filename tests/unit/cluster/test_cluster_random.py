@@ -1,4 +1,4 @@
-"""Random faults against a small cluster: logs agree, and nothing that a client was told is lost or applied twice."""
+"""Random faults against a small cluster: logs agree, and nothing acknowledged to a client is lost or applied twice."""
 
 from collections.abc import Callable
 from random import Random

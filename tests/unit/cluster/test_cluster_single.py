@@ -64,7 +64,7 @@ def test_a_restart_replays_the_log_into_the_service() -> None:
     again = world.await_leader()
     world.until(lambda: again.service.messages == before)
     assert again.module.leadership_term_id == 1
-    # Nobody of before is there: the new leader closes the sessions that the log left open.
+    # No client of before is there: the new leader closes the sessions that the log left open.
     world.until(lambda: again.service.closed == [(1, "TIMEOUT")])
 
 

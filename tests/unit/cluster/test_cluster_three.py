@@ -157,7 +157,7 @@ def test_all_members_restart_and_keep_the_log() -> None:
     world.await_all()
     world.until(lambda: same_everywhere(world))
     assert next(iter(world.members.values())).service.messages == before
-    # Nobody is there any more: sessions of the time before are closed by the new leader.
+    # No client is there any more: the new leader closes the sessions of the time before.
     world.until(lambda: all(is_without_sessions(m) for m in world.members.values()))
 
 
@@ -193,7 +193,7 @@ def test_a_longer_log_of_an_earlier_term_commits_nothing_of_a_later_one() -> Non
     first = world.await_all()
     client = world.client()
     world.echo(client, numbered("a", 5))
-    # The first leader, alone, writes a long tail that nobody else has.
+    # The first leader, alone, writes a long tail that no other member has.
     for member in world.followers():
         member.network.cut_off()
     world.send(client, numbered("lost", 200))
@@ -289,7 +289,7 @@ def test_a_message_of_which_only_a_part_was_recorded_reaches_the_service_after_a
 
 
 def test_a_recording_that_starts_after_its_request_timed_out_does_not_shut_the_member_out() -> None:
-    """The archive stands still while the log joins a new term, longer than its requests may take."""
+    """The archive does no work while the log joins a new term, longer than its requests may take."""
     world = ClusterWorld(3)
     world.start_all()
     old = world.await_all()

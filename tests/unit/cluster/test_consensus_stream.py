@@ -1,4 +1,4 @@
-"""The consensus stream: every message reaches the handler of its name; bytes that are none harm nobody else."""
+"""The consensus stream: every message reaches the handler of its name; bytes that are none harm no other message."""
 
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -175,7 +175,7 @@ def test_a_credentials_file_is_read_again_and_a_bad_one_changes_nothing() -> Non
 
 
 class Undecided(AcceptEveryone):
-    """Keeps everybody waiting until it is told to let them in."""
+    """Keeps every client waiting until `is_open` is set."""
 
     is_open = False
 

@@ -83,7 +83,7 @@ def test_a_term_without_entries_does_not_beat_a_longer_log_that_was_applied() ->
 
 def test_a_leader_commits_the_old_log_once_a_quorum_has_named_its_term() -> None:
     script = ElectionScript(LEADER_LOG_REPLICATION)
-    # Both others have all of the log, but have not named the term: they could still follow somebody else.
+    # Both others have all of the log, but have not named the term: they could still follow another leader.
     script.say("0 canvasses term=0 at=1024\n 1 canvasses term=0 at=1024\n wait 1000\n is LEADER_LOG_REPLICATION")
     assert all(m.log_position <= 512 for _, m in script.sent("CommitPosition") if isinstance(m, cm.CommitPosition))
     assert script.terms[-1] == (1, 1024, -1)
@@ -92,7 +92,7 @@ def test_a_leader_commits_the_old_log_once_a_quorum_has_named_its_term() -> None
 
 @pytest.mark.parametrize("message", ["committed term=2 at=1024", "leads term=2 base=1024", "canvasses term=2 at=1024"])
 def test_a_leader_that_waits_for_a_quorum_in_vain_makes_way_for_a_later_one(message: str) -> None:
-    """Found by the simulation: who was cut off in this state led nobody for ever, for nobody canvassed any more."""
+    """Found by the simulation: cut off in this state, a member led without followers for ever: none canvassed."""
     for begin in (LEADER_LOG_REPLICATION, LEADER_READY):
         script = ElectionScript(f"{begin}\n wait 0\n 0 {message}\n is INIT\n wait 0\n is CANVASS")
         script.say("1 leads term=2 log-term=1 base=1024\n wait 40\n is CLOSED")

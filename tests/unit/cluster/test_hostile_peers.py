@@ -26,7 +26,7 @@ Running = tuple[ClusterWorld, Member, Member, Party]
 
 
 def running(seed: int = 1) -> Running:
-    """World, leader, a follower, and somebody else on the network."""
+    """World, leader, a follower, and a stranger on the network."""
     world = ClusterWorld(3, seed=seed)
     world.start_all()
     leader = world.await_all()

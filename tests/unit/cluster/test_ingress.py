@@ -44,7 +44,7 @@ sent_messages = st.builds(
 
 
 def expected(sent: list[Sent]) -> list[tuple[str, int, bytes]]:
-    """What stands in the log afterwards, by the rules for single messages."""
+    """What is in the log afterwards, by the rules for single messages."""
     is_open = {1, 2}
     entries: list[tuple[str, int, bytes]] = []
     for each in sent:

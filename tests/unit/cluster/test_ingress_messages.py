@@ -43,7 +43,7 @@ class Heard:
         self.messages.append(request)
 
     def on_image_lost(self, image: Image) -> None:
-        """Nobody is there to be told."""
+        """No session is there to be closed."""
 
 
 CONNECT = cm.SessionConnectRequest(

@@ -12,7 +12,7 @@ from upheaval_node.types import Now
 
 
 class Reader:
-    """A `LogHandler` that keeps what it is told."""
+    """A `LogHandler` that keeps what it receives."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[Message, int]] = []
@@ -155,7 +155,7 @@ def test_an_append_under_back_pressure_leaves_nothing() -> None:
 
 
 class CountingReader(Reader):
-    """Also counts how often it is told of messages."""
+    """Also counts how often it receives messages."""
 
     def __init__(self) -> None:
         super().__init__()

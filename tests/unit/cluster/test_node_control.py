@@ -55,7 +55,7 @@ def test_snapshots_that_the_archive_does_not_have_become_invalid(is_leader: bool
     restart(world)
     again = world.members[member.id]
     assert keeping(again).started_with == 2
-    # The entry that asked for the lost one lies after the other: it is taken again.
+    # The entry that asked for the lost one is after the other snapshot: the lost one is taken again.
     assert keeping(again).snapshots == [lost]
     assert all(entry.is_valid for entry in snapshots(again))
 

@@ -1,4 +1,4 @@
-"""Terms that peers make up: nobody but a member moves the term, and no member moves it out of reach."""
+"""Terms that peers make up: only a member moves the term, and no member moves it out of reach."""
 
 from random import Random
 

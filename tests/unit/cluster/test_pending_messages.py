@@ -1,4 +1,4 @@
-"""Messages of services: numbered alike on every member, once in the log whoever leads, and kept in snapshots."""
+"""Messages of services: numbered alike on every member, once in the log under any leader, and kept in snapshots."""
 
 import pytest
 

@@ -38,7 +38,7 @@ def started() -> ClusterWorld:
 
 
 def take_slowly(world: ClusterWorld, slow: Member, ms: int) -> None:
-    """A snapshot for which one member's archive stands still for a while."""
+    """A snapshot for which one member's archive does no work for a while."""
     counts = {member.id: snapshot_count(member) for member in world.members.values()}
     services = [each for each in slow.services if isinstance(each, KeepingService)]
     taken = len(services[0].snapshots)

@@ -24,7 +24,7 @@ def forget_own(member: Member) -> None:
 
 
 def standby_with(world: ClusterWorld, member: Member, name: str = "standby") -> ArchivedParty:
-    """A standby that has the same snapshots as the member has now, and has told it so."""
+    """A standby that has the same snapshots as the member has now, and has notified the member."""
     standby = ArchivedParty(world, name)
     entries = member.module.recording_log.latest_snapshot_set()
     recordings = standby.fetch(member, entries)
@@ -101,7 +101,7 @@ def test_a_start_fetches_it_before_anything_else() -> None:
     forget_own(leader)
     again = restart(world)
     assert keeping(again).started_with == 2
-    # The entry of the log that asked for it lies before it: it is not taken again.
+    # The entry of the log that asked for it is before it: it is not taken again.
     assert keeping(again).snapshots == []
     assert len(own_snapshots(again)) == 2
 

@@ -285,7 +285,7 @@ def test_each_bridge_takes_answers_at_a_place_that_no_other_has() -> None:
     assert again.endpoint == places[0]
     again.give_back()
     second.give_back()
-    # A bridge may have outlived whoever had started it.
+    # A bridge may have outlived the process that had started it.
     host, _, port = places[0].rpartition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as orphaned:
         orphaned.bind((host, int(port)))

@@ -132,7 +132,7 @@ def test_a_member_in_a_container_is_told_all_by_its_environment() -> None:
     told = system.environment(MemberPlan(AERON, 1, endpoints, f"0.0.0.0:{system.metrics_port}", str(system.folder)))
     assert (told["UPHEAVAL_RUN_ID"], told["UPHEAVAL_MEMBER"]) == ("7f", "1")
     lines = told["UPHEAVAL_CONFIG"].splitlines()
-    # An address that others reach: of all addresses nobody could be told.
+    # An address that others reach: the wildcard address is of no use to them.
     assert "replication.endpoint=member-1\\:9006" in lines
     assert "folder=/var/lib/upheaval" in lines
 

@@ -20,7 +20,7 @@ LINE = "currentTimeNs=12, leaderMemberId=-1, x=1.5, activeMembers=[ClusterMember
 
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What stands in place of Java."""
+    """What runs in place of Java."""
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)

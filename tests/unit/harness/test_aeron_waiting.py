@@ -15,7 +15,7 @@ from upheaval_node.errors import TimeoutExpired
 ENDPOINTS = "0=a:1"
 CONNECT, OFFER = "CO"
 SHORT_S = 2.0
-"""What nobody answers takes so long."""
+"""What has no answer takes so long."""
 
 Answers = Callable[[int, bytes], list[tuple[str, bytes]]]
 """What the bridge says to a message, by its number from 1 on."""

@@ -1,4 +1,4 @@
-"""Causes and explanations as values: what Spark keeps of one, and what people are told."""
+"""Causes and explanations as values: what Spark keeps of one, and what users read."""
 
 import json
 from dataclasses import asdict

@@ -79,7 +79,7 @@ def test_processes_of_a_harness_that_is_gone_are_ended(capsys: pytest.CaptureFix
                 line = f"process {first.pid} (a companion of run clean-gone)"
                 planned = cleaned(capsys, "--dry-run")
                 if first.poll() is not None:
-                    continue  # a cluster that somebody else starts now ends it, too
+                    continue  # a cluster that another test starts now ends it, too
                 assert f"would end {line}" in planned
                 lines = cleaned(capsys)
                 assert first.wait(10) == -signal.SIGKILL

@@ -155,7 +155,7 @@ def test_a_log_without_entries_of_a_term_has_no_line() -> None:
         (op(2, 1, 11, None, UNKNOWN), (3, 4), False),
         (op(2, 1, 11, None, UNKNOWN, session=8), (3, 3), False),
         (op(2, 1, 11, 12, FAIL), (3, 3), False),
-        # Of two that were invoked at one moment nobody knows the order.
+        # The order of two that were invoked at one moment is not known.
         (op(2, 1, 10, None, UNKNOWN), (3, 3), False),
         (op(2, 1, 12, None, UNKNOWN), (3, 3), False),
         (op(2, 1, 13, None, UNKNOWN), (3, 3), False),

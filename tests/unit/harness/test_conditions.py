@@ -49,7 +49,7 @@ class Looks(Conditions):
         return self._seen.pop(0) if len(self._seen) > 1 else self._seen[0]
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
-        """Nobody does."""
+        """No member ends."""
 
 
 def run_folder(path: Path) -> RunFolder:

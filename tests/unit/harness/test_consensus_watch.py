@@ -159,7 +159,7 @@ def test_what_was_not_seen_is_told_at_the_end(lost: str, is_whole: bool, forward
 def test_what_is_lost_on_its_way_is_known_until_there_is_too_much_of_it(
     losses: int, is_whole: bool, forwarded: Forwarded
 ) -> None:
-    """Of a hole that was given up nobody knows that what is sent again in it is new to the target."""
+    """What is sent again in a hole that was given up cannot be known to be new to the target."""
     for number in range(losses):
         forwarded.carry(0, cm.CommitPosition(1, 64 * number, 0))
         forwarded.carry(0, cm.CommitPosition(1, 64 * number + 32, 0), is_lost=True)

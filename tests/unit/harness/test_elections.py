@@ -64,7 +64,7 @@ def traces(tmp_path: Path) -> Traces:
 
 @pytest.fixture
 def run(traces: Traces) -> RunFolder:
-    """Member 0 stands for term 1, in vain; member 1 for term 2, which it wins; member 3 dies as a candidate."""
+    """Member 0 runs for term 1, in vain; member 1 for term 2, which it wins; member 3 dies as a candidate."""
     for member_id, reason in ((0, "leader heartbeat timeout"), (1, "node started"), (2, "node started")):
         traces.state(1, member_id, "INIT", 0, reason)
         traces.state(2, member_id, "CANVASS", 0)

@@ -407,7 +407,7 @@ def test_the_first_entry_is_named_at_which_a_member_left_the_others(times: int, 
 
 def test_no_entry_is_blamed_for_a_record_that_none_touched(tmp_path: Path) -> None:
     log = workbench_log()
-    log.add(struct.pack("<HHHH", 0, 9999, 111, 17))  # of a template that nobody knows
+    log.add(struct.pack("<HHHH", 0, 9999, 111, 17))  # of an unknown template
     log.ask(Function.WRITE, "other", 2)
     log.snapshot()
     snapshot = log.snapshots[1][-1]

@@ -41,7 +41,7 @@ BROKEN = {
     "campaign": f"$upheaval {PLANTED_SEED} >&$gone",
     "replay": f"$upheaval {PLANTED_SEED} --dir seed >&$gone; $upheaval replay seed --dir again >&$gone",
 }
-"""A broken promise for each command that judges, with nobody at the other end of the pipe."""
+"""A broken promise for each command that judges, with no reader at the other end of the pipe."""
 ELSEWHERE = {
     "demo": "tests/integration/test_demo.py",
     "load": "tests/load/test_load.py",

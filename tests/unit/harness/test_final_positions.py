@@ -48,7 +48,7 @@ def add_line(run: Path, member_id: int, line: str) -> None:
 
 
 def appended(term: int, position: int) -> str:
-    """What member 1 told the leader of a term."""
+    """What member 1 reported to the leader of a term."""
     fields = {"ts": 1, "event": "send", "message": "AppendPosition", "leadership_term_id": term}
     return json.dumps({**fields, "log_position": position, "follower_member_id": 1, "flags": 0})
 
@@ -78,7 +78,7 @@ def half_told(run: Path, *, whole_logs: int = 3) -> tuple[BuiltRun, int]:
 
 
 def test_what_only_one_log_has_past_the_commit_position_proves_nothing(tmp_path: Path) -> None:
-    """Neither an operation that nobody sent nor one that is there again."""
+    """Neither an operation that no client sent nor one that is there again."""
     half_told(tmp_path, whole_logs=1)
     report = verify_run(tmp_path)
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}, report.findings
@@ -194,7 +194,7 @@ def test_logs_that_differ_past_the_final_positions_are_unknown(tmp_path: Path) -
 
 
 def test_of_a_single_member_all_that_it_recorded_is_committed(tmp_path: Path) -> None:
-    """Nobody is told so: the history goes on after the converge phase."""
+    """No message says so: the history goes on after the converge phase."""
     built = good_run()
     built.traces[0] = built.traces[0][:1]
     built.write(tmp_path)

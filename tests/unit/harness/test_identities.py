@@ -1,4 +1,4 @@
-"""Promises of a cluster that asks who somebody is, on run folders made by hand: good ones, and each way to be bad."""
+"""Promises of a cluster with authentication, on run folders made by hand: good ones, and each way to be bad."""
 
 import json
 from collections.abc import Callable

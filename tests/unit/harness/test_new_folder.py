@@ -1,4 +1,4 @@
-"""The folder of a run that nobody named one for."""
+"""The folder of a run without a named one."""
 
 import shutil
 from pathlib import Path

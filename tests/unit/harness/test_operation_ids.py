@@ -1,4 +1,4 @@
-"""Gaps in the ids of a history are found where whoever gives ids out writes each one down, and nowhere else."""
+"""Gaps in the ids of a history are found where the process that gives ids out records each one, and nowhere else."""
 
 from collections.abc import Iterable, Mapping
 

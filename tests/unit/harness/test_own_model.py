@@ -117,7 +117,7 @@ def test_a_call_without_an_answer_may_be_in_the_log_or_not() -> None:
 
 
 def test_one_that_has_no_answer_does_not_take_the_place_of_one_that_has() -> None:
-    """In one session, without and with an answer, and one of them in the log: which one cannot be told."""
+    """In one session, without and with an answer, and one of them in the log: which one cannot be determined."""
     run = locks_run()
     run.operations.append(call(CALLS, asked(CALLS), None))
     run.operations.append(call(CALLS + 1, asked(CALLS), '{"ok": true, "token": 41}'))
@@ -168,7 +168,7 @@ class Lenient(Counting):
 
 
 class OfSessions(Model):
-    """Gives what a session held to nobody when the log closes it, or a timer fires."""
+    """Takes from a session what it held when the log closes it, or a timer fires."""
 
     def __init__(self) -> None:
         self.held = 0

@@ -1,4 +1,4 @@
-"""Who made something: told to be gone only when that is certain."""
+"""Who made something: an owner is gone only when that is certain."""
 
 import os
 import subprocess

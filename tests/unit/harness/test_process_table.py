@@ -23,7 +23,7 @@ from upheaval.system.process_table import (
 from upheaval.waits import wait_until
 
 Start = Callable[[str], subprocess.Popen[bytes]]
-# The main thread waits without a turn; another one takes some, until it is told to end.
+# The main thread waits without a turn; another one takes some, until the process ends.
 _OTHER_THREAD_WORKS = """
     import sys, threading, time
     def work():

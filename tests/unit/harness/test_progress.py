@@ -31,7 +31,7 @@ def test_a_terminal_sees_one_line_that_covers_the_last_one(monkeypatch: pytest.M
         line.end()
         line.end()
     seen = b""
-    # Reading what nobody can write any more is an error of a terminal.
+    # Reading a terminal whose other end is closed is an error.
     with contextlib.suppress(OSError):
         while True:
             seen += os.read(ours, 1000)

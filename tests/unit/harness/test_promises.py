@@ -28,7 +28,7 @@ def test_each_promise_has_a_rule_and_tests_that_name_it() -> None:
 
 
 def test_a_rule_survives_and_changed_facts_do_not() -> None:
-    assert current(TEXT.replace("- Checker: ", "- Checker: old ")) == TEXT
+    assert current(TEXT.replace("Checker: ", "Checker: old ")) == TEXT
     changed = TEXT.replace("At least 100 operations", "At least 101 operations")
     assert current(changed) == changed != TEXT
     with pytest.raises(SystemExit, match="no marks"):

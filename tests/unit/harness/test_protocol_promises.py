@@ -46,7 +46,7 @@ FORGOTTEN: list[Line] = [{**ENTERED, "leadership_term_id": 2}, START, {**ENTERED
 
 
 def run_of(path: Path, *told: list[Line], sealed: bool = True) -> RunFolder:
-    """A run of three members, each with a start and then what it is told here."""
+    """A run of three members, each of whose traces has a start and then the lines given here."""
     run = RunFolder(path)
     run.create(Manifest("run-1", "process", 3, "test", 0))
     if sealed:

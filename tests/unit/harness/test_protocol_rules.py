@@ -284,7 +284,7 @@ def test_a_member_that_starts_again_may_have_read_less() -> None:
 @pytest.mark.parametrize("is_forgetful", [True, False])
 @pytest.mark.parametrize("is_told_late", [True, False])
 def test_no_term_begins_below_what_an_earlier_one_committed(is_told_late: bool, is_forgetful: bool) -> None:
-    """Traces are read one after the other: the later term may be told first."""
+    """Traces are read one after the other: the later term may come first."""
     story = Story(CommitRules(3, SILENCE_NS, is_forgetful))
 
     def earlier() -> None:

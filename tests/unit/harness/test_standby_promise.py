@@ -65,7 +65,7 @@ def test_a_standby_whose_snapshot_is_another_is_found(
 
 
 def test_snapshots_of_a_standby_alone_are_judged(tmp_path: Path) -> None:
-    """As when members left one to it: the log asks with a flag, and nobody else has it."""
+    """As when members left one to it: the log asks with a flag, and no member has it."""
     run = with_standby(tmp_path, timers_log, loses_state)
     for member_id in range(3):
         file = run / f"member-{member_id}" / "cluster" / "recording.log"

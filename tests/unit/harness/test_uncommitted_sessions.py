@@ -1,4 +1,4 @@
-"""Sessions that clients knew and the log does not have: a deposed leader had told of an opening that it lost."""
+"""Sessions that clients knew and the log does not have: a deposed leader had announced an opening that it lost."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which ends of processes that nobody told are explained, and by what."""
+"""Which ends of processes without an order are explained, and by what."""
 
 import json
 from dataclasses import replace

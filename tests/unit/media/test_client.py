@@ -314,7 +314,7 @@ def test_nothing_is_lost_on_the_way_through_the_driver(
 
 
 def test_a_client_that_asks_late_for_a_session_gets_what_another_has_not_read_yet() -> None:
-    """As a service does for a short replay of the log, that ended before the service was told of it."""
+    """As a service does for a short replay of the log, that ended before the service knew of it."""
     world = SplitWorld()
     module, service = world.client(), world.client()
     replay = world.main.add_publication("aeron:ipc", 103)

@@ -16,7 +16,7 @@ Two = tuple[World, Subscription, SharedPublications, SharedPublication, SharedPu
 
 
 def two_users(are_shared: Callable[[str], bool] = lambda _: True) -> Two:
-    """Of one channel and stream, which somebody receives."""
+    """Of one channel and stream, which has a subscription."""
     world = World()
     driver = world.driver()
     subscription = driver.add_subscription(CHANNEL, 10)

@@ -1,4 +1,4 @@
-"""The configuration of a member: what a JSON object may state, and what it is told when it is wrong."""
+"""The configuration of a member: what a JSON object may state, and the error for each wrong one."""
 
 import pytest
 

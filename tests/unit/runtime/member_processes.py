@@ -36,7 +36,7 @@ def wait_until(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody else on this machine starts a cluster on meanwhile."""
+    """Ports on which no other process of this machine starts a cluster meanwhile."""
     members = -(-count // ENDPOINTS_A_MEMBER)
     base_port = ports.choose_base_port(members)
     return [port for member_id in range(members) for port in ports.member_ports(base_port, member_id)][:count]

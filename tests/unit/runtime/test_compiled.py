@@ -23,7 +23,7 @@ from upheaval_node.compiled import INDEX, VARIABLE, CompiledModules, Form, diges
 
 PACKAGE = "two_forms"
 LEAF, SUFFIX = "_json", EXTENSION_SUFFIXES[0]
-"""The name of an extension module of Python itself, which stands for one of ours."""
+"""The name of an extension module of Python itself, used in place of one of ours."""
 SOURCE = "FORM = 'source'\n"
 
 

@@ -137,7 +137,7 @@ class Belled(Worker):
 
 
 class Knocker:
-    """A descriptor of a loop with input, which rings bells when it is told to."""
+    """A descriptor of a loop with input, which rings bells on request."""
 
     def __init__(self, loop: Loop, *, rings: bool) -> None:
         self.rung: Bell | None = None

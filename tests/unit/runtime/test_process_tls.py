@@ -1,4 +1,4 @@
-"""A member's process with certificates that are no good ends at its start; faults of peers are told once."""
+"""A member's process with certificates that are no good ends at its start; faults of peers are reported once."""
 
 import json
 import subprocess

@@ -58,7 +58,7 @@ def total(service: Ledger) -> int:
 
 
 def test_what_another_service_of_the_member_offers_is_left_alone(ledger: Ledger, log: Log) -> None:
-    """Also bytes in which the code of a CREDIT stands where a request has its own."""
+    """Also bytes in which the code of a CREDIT is where a request has its own."""
     transfer(ledger, 1, "a", "b", 10)
     before = total(ledger)
     deliver(ledger, bytes([0] * 8 + [Operation.CREDIT] + [0] * 3))

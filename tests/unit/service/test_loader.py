@@ -1,4 +1,4 @@
-"""A service is found by its name, and a wrong name is told from a broken service."""
+"""A service is found by its name, and a wrong name is distinguished from a broken service."""
 
 import pytest
 

@@ -206,7 +206,7 @@ def test_a_killed_one_starts_from_what_it_has_before_it_hears_of_the_cluster(ord
 
 
 def test_a_snapshot_of_a_later_term_has_the_base_of_that_term() -> None:
-    """Also while nobody has named the term in the recording log, as with a copy that begins in an earlier one."""
+    """Also while the recording log does not have the term, as with a copy that begins in an earlier one."""
     world, leader = started(3, Busy)
     client = world.client()
     world.send(client, [b"before"])

@@ -54,7 +54,7 @@ def members(leader: int = 2, member_id: int = 2) -> cm.ClusterMembersExtendedRes
 
 @dataclass
 class Operated(DiskNode):
-    """A node whose files are real, and whose counters are in this process. `takes` says what becomes of a toggle."""
+    """A node whose files are real, and whose counters are in this process. `takes`: a toggle has an effect."""
 
     folder: Path
     values: Counters | None = field(default_factory=lambda: Counters.in_memory(64))

@@ -149,7 +149,7 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
         if final.leadership_term_id not in facts.entered:
             detail = f"{facts.name} tells nothing of term {final.leadership_term_id}: {last}"
             raise _missing(detail, final.member_id, position=final.commit_position)
-        # A lone member sends nobody its positions.
+        # A lone member sends its positions to no one, so its trace has none.
         if manifest.members > 1 and facts.position < final.commit_position:
             detail = f"{facts.name} ends at position {facts.position}: {last}"
             raise _missing(detail, final.member_id, position=final.commit_position)
@@ -228,7 +228,7 @@ def _named_terms(run: RunFolder, manifest: Manifest, end: int) -> Iterator[tuple
     counts: Counter[tuple[int, int]] = Counter()
     for member_id in range(manifest.members):
         entries = term_entries(run.member(member_id).recording_log)
-        # A term that ends where it begins may be one that nobody ever led.
+        # A term that ends where it begins may never have had a leader.
         counts.update({(term, base) for term, base, term_end in entries if base != term_end})
     for (term, base), count in counts.items():
         if 2 * count > manifest.members and start <= base < end:
@@ -303,7 +303,7 @@ def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
 
 
 def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
-    """Positions of those that were seen on the member, each with where it stands."""
+    """Positions of the snapshots that commands saw on the member, each with the file and line that names it."""
     found = {}
     for number, control in enumerate(run.read_controls(), 1):
         seen = control.members.get(str(member_id))
@@ -317,9 +317,10 @@ def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
 class TakenSnapshots:
     """At which positions a recording log names a snapshot, of a member or a standby.
 
-    What was restored reaches up to `start`. What the log asks for beyond `sure_from` some member must have taken: one
-    that never ended takes all, one that was started again what lies beyond its newest: it replays the log from there.
-    No position lies beyond it where every member may have lost, or failed at, what it took.
+    What was restored reaches up to `start`. Some member must have taken each snapshot that the log asks for beyond
+    `sure_from`: a member that never ended takes all of them, and a member that was started again takes those beyond its
+    newest one, from which it replays the log. A position is not beyond `sure_from` if every member may have lost its
+    snapshot there, or failed to take it.
     """
 
     positions: tuple[int, ...]

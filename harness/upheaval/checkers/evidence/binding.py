@@ -72,7 +72,7 @@ _OF_A_LIFE: Final = (
     TraceKind.ELECTION_STATE,
     TraceKind.LEADERSHIP_TERM,
 )
-"""What only a process that has told of its start traces."""
+"""What a process traces only after the event of its start."""
 
 
 @dataclass(slots=True)
@@ -305,7 +305,7 @@ def _mark(folder: MemberFolder, path: Path, kind: type[mark_file.Header]) -> mar
 
 
 def _require_started(folder: MemberFolder, path: Path, component: str, pid: int, told: _Told | None) -> None:
-    """The last owner of a mark file told in the trace of its start."""
+    """The trace has the start of the last owner of a mark file."""
     if told is None:
         return
     started = told.started.get(component, set()) | told.started.get(_WHOLE_MEMBER, set())
@@ -457,7 +457,7 @@ def _check_snapshots(
     snapshots: Sequence[RecordingLogEntry],
     terms: Sequence[RecordingLogEntry],
 ) -> None:
-    """Each one lies in its term, where an entry of the log ends. The last term may have gone on after its end."""
+    """Each one is in its term, where an entry of the log ends. The last term may have gone on after its end."""
     path = folder.recording_log
     by_id = {term.term_id: term for term in terms}
     for snapshot in snapshots:

@@ -154,7 +154,7 @@ def _shown(evidence: Evidence) -> Shown:
     manifest, positions = evidence.manifest, evidence.positions
     replaced = losses_of(evidence.run, manifest).replaced
     traces = [facts for facts in evidence.traces if facts.is_there and facts.member_id not in replaced]
-    # A lone member sends nobody its positions, and one of Aeron traces none.
+    # A lone member sends its positions to no one, and a member of Aeron traces none.
     tells = manifest.members > 1 and manifest.system == OWN_SYSTEM and positions.is_whole
     then = None
     if tells and not positions.replaced and not positions.is_lossy:

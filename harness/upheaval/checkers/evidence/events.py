@@ -1,6 +1,6 @@
 """What the log says beside the operations of clients: sessions, timers, messages of services, snapshots.
 
-Gathered by whoever reads the log, judged by `sessions`, `timers`, `ledger` and `snapshots`. Pure data.
+Readers of the log collect it; `sessions`, `timers`, `ledger` and `snapshots` judge it. Pure data.
 """
 
 from collections.abc import Sequence
@@ -200,7 +200,7 @@ class LogEvents:
     requests: int = 0
     """How many messages of clients."""
     strange: list[StrangeEntry] = field(default_factory=list)
-    """The first entry that is none of a log, and the first one that nobody knows."""
+    """The first entry that does not belong in a log, and the first one of an unknown kind."""
     suspensions: int = 0
     """How often the log suspends the cluster."""
     while_suspended: dict[EntryKind, SuspendedEntry] = field(default_factory=dict)
@@ -265,7 +265,9 @@ def units_of_ms(time_unit: int) -> int:
 
 
 class Clock:
-    """How long the log went on after a place of it. Pauses longer than GAP_MS count as that: nobody may have led.
+    """How long the log went on after one of its positions.
+
+    A pause longer than GAP_MS counts as GAP_MS, since the cluster may have had no leader.
 
     Made of (position, timestamp) in log order; timestamps are of the cluster's time, in `time_unit`.
     """
@@ -279,7 +281,7 @@ class Clock:
             self._left[index] = self._left[index + 1] + max(0, min(gap, GAP_MS * self.unit))
 
     def ms_after(self, position: int, time: int) -> int:
-        """Milliseconds of log after the first entry that lies past `position` and is later than `time`."""
+        """Milliseconds of log after the first entry that is past `position` and later than `time`."""
         low = _first_past(self._moments, position)
         for index in range(low, len(self._moments)):
             if self._moments[index][1] > time:

@@ -34,7 +34,7 @@ SILENT_NS: Final = 2 * S
 """A process of a cluster that is not alone writes a line more often than that: it sends or hears heartbeats."""
 
 STILL_NS: Final = 50 * MS
-"""By so much the lines of a process that stands still may: they have the time at which its turn began."""
+"""By so much the lines of a process that is paused may differ: they have the time at which its turn began."""
 _PATIENCE_NS: Final = 2 * S
 """What takes longer to end than that may have been killed."""
 _INCARNATION: Final = re.compile(r"\bmember-(\d+)/\d+\b")

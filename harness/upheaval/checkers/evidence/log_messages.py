@@ -1,4 +1,4 @@
-"""Which messages of a log or a snapshot can be read, whoever wrote them.
+"""Which messages of a log or a snapshot can be read, whatever release wrote them.
 
 The version of the schema differs between releases of Aeron, and the layout of what is read here does not, from
 `OLDEST_VERSION` on. This module knows nothing of recordings.

@@ -284,7 +284,7 @@ def header_facts(length: int, flags: int, kind: int, stream_id: int, term_id: in
 
 
 def frame_facts(segment: Segment, offset: int) -> dict[str, Json]:
-    """Of the frame that lies at an offset; nothing where none does."""
+    """Of the frame at an offset; nothing where no frame begins."""
     if offset not in segment.offsets:
         return {}
     length, kind, _, _, stream_id, term_id, reserved = _FRAME_HEADER.unpack_from(segment.data, offset)
@@ -326,7 +326,7 @@ def _shown(value: object) -> str:
 
 
 def frame_at(segment: Segment, offset: int) -> Frame:
-    """What lies at an offset."""
+    """The entry or call whose frame begins at an offset, or what is there in its place."""
     if offset not in segment.offsets:
         return NO_FRAME
     found = WitnessLog()

@@ -1,7 +1,7 @@
 """Up to where the log was committed, by what traces and recordings say; the manifest's final positions are held to it.
 
-What a leader told the others to be committed stays committed, so the furthest CommitPosition of any trace bounds the
-log that is judged, whatever the manifest says. This module knows traces and where recordings end; it reads no log.
+What a leader announced as committed stays committed, so the furthest CommitPosition of any trace bounds the log that is
+judged, whatever the manifest says. This module knows traces and where recordings end; it reads no log.
 """
 
 from bisect import bisect_right
@@ -33,16 +33,16 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class TracedPositions:
-    """What the traces tell of positions, and whose files are not those that told it."""
+    """The positions that the traces report, and the members that lost the files to which the reports refer."""
 
     is_whole: bool = False
     """Every member has a trace."""
     committed: Told | None = None
-    """The furthest position that a leader told to be committed."""
+    """The furthest position that a leader announced as committed."""
     committed_in_run: Told | None = None
-    """The same of what was told before the last look of the converge phase at the members."""
+    """The furthest one announced before the last look of the converge phase at the members."""
     appended: tuple[Told, ...] = ()
-    """How far the members said that they had recorded the last term's log, replaced ones apart."""
+    """How far each member reported that it had recorded the last term's log, without the replaced members."""
     replaced: tuple[int, ...] = ()
     """Members with another host than at first: what the old one had recorded is not there."""
     is_lossy: bool = False
@@ -51,7 +51,7 @@ class TracedPositions:
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Between what a log is proof: positions past `commit_position` prove nothing. None: nobody knows.
+    """How far a log is proof: positions past `commit_position` prove nothing. None: not known.
 
     `recorded` is the furthest position that the recordings of a quorum reach.
     """
@@ -166,7 +166,7 @@ def _position_of(event: TraceEvent) -> int | None:
 def bounds_of(
     finals: Sequence[FinalPosition], traced: TracedPositions | None, ends: Mapping[int, int], members: int
 ) -> LogBounds:
-    """From the final positions, the traces (None: nobody asks), and where the recordings of the members end.
+    """From the final positions, the traces (None: do not bound the log), and where the members' recordings end.
 
     Without final positions, and of a single member, what a quorum has recorded may be committed, too.
     """
@@ -181,7 +181,7 @@ def bounds_of(
 
 
 def _quorum_end(ends: Mapping[int, int], members: int, replaced: Collection[int]) -> int | None:
-    """Whoever's recording is not there, or not the one that it had at first, may have had it all."""
+    """A member whose recording is missing, or is not the one that it had at first, may have recorded everything."""
     known = sorted((end for member_id, end in ends.items() if member_id not in replaced), reverse=True)
     needed = quorum_of(members) - (members - len(known))
     return known[needed - 1] if needed > 0 else None

@@ -16,7 +16,7 @@ from upheaval.records.jsonfields import integer
 OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
 DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"})
-"""The kinds of faults after which nothing is left of the processes that they hit, and none of them told its end."""
+"""The kinds of faults after which nothing is left of the processes that they hit, and none of them traced its end."""
 
 
 class Place:
@@ -56,7 +56,7 @@ class MemberEvent:
     def invalid(
         self, detail: str, *others: int, position: int | None = None, signature: Signature | None = None
     ) -> "NotTold":
-        """That this event breaks a rule, by what was told before; `others` are members that it is about, too."""
+        """That this event breaks a rule, by the events before it; `others` are members that it is about, too."""
         members = tuple(dict.fromkeys((self.member_id, *others)))
         text = f"{detail} ({self.place})"
         return NotTold(Verdict.INVALID, text, members=members, position=position, signature=signature)
@@ -72,7 +72,7 @@ class Rules(Protocol):
     promise: Promise
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next event of a member. Raises `Broken`; after one that is unknown the rules can be told more."""
+        """The next event of a member. Raises `Broken`; after one that is unknown the rules take further events."""
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
         """All events of all members were given: what one heard, and whose trace does not say it."""

@@ -284,7 +284,7 @@ def length_fault(position: int, length: int, term_length: int | None) -> str:
 
 
 def _sparse_content(path: Path) -> bytearray:
-    """A file as it is, holes as zeros that nobody has touched: a segment may be long and hold little.
+    """The content of a file. Holes are zeros of memory that was never touched: a segment may be long and hold little.
 
     Raises `LogMissing` when it cannot be read.
     """
@@ -379,7 +379,7 @@ class SnapshotRecord:
     """One snapshot in a recording log, valid or not: of the member itself, or one that a standby has."""
 
     recording_id: int
-    """In the archive of whoever has it."""
+    """In the archive of the member or standby that has it."""
     term_id: int
     term_base: int
     position: int

@@ -17,7 +17,7 @@ _MEMBER: Final = re.compile(r"member-(\d+)/")
 
 
 def check_seal(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """One finding: valid for a run that was not sealed, which nobody says it was."""
+    """One finding. It is valid for a run that was never sealed: neither a seal nor the manifest says that it was."""
     try:
         detail = _compared(run, manifest)
     except Broken as broken:

@@ -26,7 +26,7 @@ class Span:
     begin_ns: int
     end_ns: int = NEVER_NS
     is_in_order: bool = False
-    """Whether it ended because the process was told to end, and did."""
+    """Whether it ended because the process was ordered to end, and did."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class MemberSpans:
     elections: list[Span] = field(default_factory=list)
     """Those that follow each other without an end between them are one."""
     led: list[Span] = field(default_factory=list)
-    """Of a process that was killed up to its next start: nobody told when."""
+    """Of a process that was killed up to its next start: no trace says when it died."""
     there: list[Span] = field(default_factory=list)
     """Since it was in a term for the first time after a start; up to the next start, too."""
     last_ns: int = 0

@@ -1,7 +1,7 @@
 """The stalls that a run's members recorded: what came too late by less than the longest is not held against them.
 
 A member traces each time in which the loop of one of its processes could not have reacted (`loop-stall`): its work in
-one cycle, and the time by which it woke up too late, because the machine starved it or somebody had stopped it.
+one cycle, and the time by which it woke up too late, because the machine starved it or a signal had stopped it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,7 @@ def longest_stall(run: RunFolder, members: int) -> Stall | None:
 
 
 def stalls_since(run: RunFolder, members: int, since_ns: int) -> list[Stall]:
-    """Of each member the longest one that ended at or after that moment, if it told of any."""
+    """Of each member the longest one that ended at or after that moment, if its trace has any."""
     longest = (_longest(_stalls_of(run, member_id, since_ns)) for member_id in range(members))
     return [stall for stall in longest if stall is not None]
 

@@ -30,7 +30,7 @@ _ENDS_WITH_CLUSTER: Final = (TraceKind.CLUSTER_END, TraceKind.SERVICE_TERMINATE)
 _TAKING: Final = "SNAPSHOT"
 _TERMINATING: Final = "TERMINATING"
 _NO_POSITION: Final = 1 << 62
-"""From here on a number stands for no position."""
+"""From here on a number means that there is no position."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class TracedError:
 
 @dataclass(frozen=True, slots=True)
 class RaisedException:
-    """What a service raised at one place of its code, as one process told it last."""
+    """What a service raised at one place of its code, as one process traced it last."""
 
     line: int
     """Of the event with the traceback."""
@@ -84,7 +84,7 @@ class RaisedException:
     position: int
     """Of the log, when it was raised first."""
     count: int
-    """At least so often: a count is told when it has doubled."""
+    """At least so often: a process traces the count only when it has doubled."""
     traceback: str
 
 
@@ -106,7 +106,7 @@ class TraceFacts:
     is_there: bool
     lives: list[ProcessLife] = field(default_factory=list)
     unstarted: TraceEvent | None = None
-    """The first event of a process of whose start nothing is told."""
+    """The first event of a process whose start is not in the trace."""
     entered: set[int] = field(default_factory=set)
     """The terms that it says the member has entered."""
     position: int = -1
@@ -118,7 +118,7 @@ class TraceFacts:
     lost: TraceEvent | None = None
     """The first event before which others were lost."""
     stalls: list[tuple[int, int]] = field(default_factory=list)
-    """From when to when each stall that was told lasted."""
+    """From when to when each traced stall lasted."""
     folder: str = ""
     terms: dict[int, TermFacts] = field(default_factory=dict)
     """By leadership term, when it led, and the positions that it sent and heard."""
@@ -136,7 +136,7 @@ class TraceFacts:
 
     @property
     def name(self) -> str:
-        """For people: where it lies."""
+        """The trace's path in the run folder, for messages."""
         return f"{self.folder}/trace.jsonl"
 
     @property
@@ -274,7 +274,7 @@ class _SnapshotsTold:
     """Where the services took theirs."""
     ended: TraceEvent | None = None
     has_failed: bool = False
-    """Only the first failure of a process is told: what is told later may have failed, too."""
+    """A process traces only its first failure: a snapshot that it traces later may have failed, too."""
 
     def add(self, event: TraceEvent) -> None:
         fields = event.fields

@@ -43,7 +43,7 @@ class Clients:
     elsewhere: tuple[Operation, LogEntry] | None = None
     """An operation, and its entry in another session."""
     overtaken: tuple[Operation, Operation, int] | None = None
-    """An operation, and one that its session took later and that lies before it in the log; its position."""
+    """An operation, one that its session took later but that precedes it in the log, and the operation's position."""
     skipped: tuple[Operation, LogEntry, LogEntry] | None = None
     """An operation that is not in the log, and the entries of its session around it, which are of one term."""
     afterwards: tuple[Operation, SessionEnd] | None = None
@@ -119,8 +119,8 @@ def _elsewhere_and_overtaken(
 def _again_and_skipped(
     placed: PlacedHistory,
 ) -> tuple[tuple[Operation, Operation] | None, tuple[Operation, LogEntry, LogEntry] | None]:
-    """Of the first the first pair, by the line of the second one; of the second the one before the entry that lies
-    first.
+    """The first of the pairs that `Clients.again` is about, by the line of its second operation, and the first of the
+    gaps that `Clients.skipped` is about, by the position of the entry after the gap.
 
     A leader takes what one session sends as it was sent: Aeron's `AeronCluster` and its consensus module give up a
     session rather than go on after a gap (since 1.49; pull request 1788). Between terms anything may be missing.
@@ -161,7 +161,7 @@ def _again_and_skipped(
 
 
 def _is_outstanding(history: History, row: int, time_ns: int) -> bool:
-    """Whether its slot still waited for it then. Nobody knows when one that failed was given up."""
+    """Whether its slot still waited for it then. The history does not have the time when a failed one was given up."""
     if IS_FAIL[history.kinds[row]]:
         return False
     return history.completed[row] == ABSENT or time_ns < history.completed[row]

@@ -175,7 +175,7 @@ class History:
 
 
 def _packed(values: Sequence[int | None]) -> list[int]:
-    """Raises `OverflowError` for the one number that stands for None."""
+    """Raises `OverflowError` for the one number that represents None."""
     if ABSENT in values:
         raise OverflowError
     return [ABSENT if value is None else value for value in values]

@@ -25,7 +25,7 @@ class PlacedCalls:
 
     by_position: dict[int, Operation] = field(default_factory=dict)
     untold: Operation | None = None
-    """The first acknowledged call of which it cannot be told where it lies."""
+    """The first acknowledged call whose position in the log cannot be determined."""
     broken: list[Finding] = field(default_factory=list)
 
 
@@ -80,7 +80,7 @@ def _lost(key: _Key, acknowledged: Sequence[Operation], there: int) -> Finding:
 def _duplicates(
     sent: Mapping[_Key, Sequence[Operation]], in_log: Mapping[_Key, Sequence[int]], entries: Sequence[CallEntry]
 ) -> list[Finding]:
-    """One of a session of which the history has a call that lies after it: up to there the history is whole.
+    """Duplicates in sessions of which the history has a later call in the log: up to that call the history is whole.
 
     The end of a history may be missing, where a process of users was killed.
     """

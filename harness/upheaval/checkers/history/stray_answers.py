@@ -49,7 +49,7 @@ def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
         return Broken(verdict, f"{where} an answer to {asked}{what}", position=position, operation=stray.operation)
 
     if operation is None:
-        # The log knows it: somebody asked for it, and the history is not whole.
+        # An operation that is in the log was sent by a client: then the history is not whole.
         raise broken(", which the history does not know", Verdict.INVALID if logged is None else Verdict.UNKNOWN)
     if operation.outcome is Outcome.FAIL:
         raise broken(", which was never sent")

@@ -183,7 +183,7 @@ def wrong_result(operation: Operation, position: int, expected: Json) -> Finding
 
 
 def _overtaken(operation: Operation, position: int, later_id: int) -> Finding:
-    """The finding on an operation that lies after one in the log which was invoked only after it had completed."""
+    """The finding on an operation that follows one in the log which was invoked only after it had completed."""
     detail = (
         f"{operation} at position {position} had completed before operation id={later_id} "
         "was invoked, which lies before it in the log"

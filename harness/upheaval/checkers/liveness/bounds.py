@@ -1,8 +1,7 @@
-"""The promise about time-outs: a leader lets itself be heard, and nobody is given up before it was silent for long.
-
+"""The promise about time-outs: a leader lets itself be heard, and no member is given up before a long silence.
 Judged by the members' traces, whose monotonic times the processes of a host share, and by what the members were
 configured with. A bound counts only where nothing explains that it was missed: a quorum of members ran all the time,
-was in a term, had no fault, and nobody gave an admin command. This module knows nothing of logs.
+was in a term, had no fault, and received no admin command. This module knows nothing of logs.
 """
 
 from collections.abc import Iterator, Sequence

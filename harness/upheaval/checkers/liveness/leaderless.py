@@ -1,8 +1,8 @@
 """The promise that a quorum finds a leader: members that are well are not without one for long.
 
 By the members' traces, whose monotonic times the processes of a host share, and by what was done to them. A leader that
-dies is missed after the leader heartbeat time-out; one that is told to end says so by the end of its log, and the next
-one is elected without that time-out. This module reads no log and no messages.
+dies is missed after the leader heartbeat time-out; one that is ordered to end says so by the end of its log, and the
+next one is elected without that time-out. This module reads no log and no messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, NEVER_NS
 
 _DEATHS: Final = frozenset({"kill", "power-cut"})
-"""Those that strike when they are put in; of others nobody knows when, or whether, they ended a leader."""
+"""Those that strike when they are put in; others may end a leader at an unknown time, or not at all."""
 _PAUSE: Final = "pause"
 
 
@@ -82,7 +82,7 @@ def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int
 
 
 def _between(leads: Sequence[tuple[int, int]], until_ns: int) -> Iterator[tuple[int, int]]:
-    """When nobody led, from the first leader on."""
+    """The times without a leader, from the first leader on."""
     covered_ns = leads[0][1]
     for begin_ns, end_ns in [*leads[1:], (until_ns, NEVER_NS)]:
         if begin_ns > covered_ns:

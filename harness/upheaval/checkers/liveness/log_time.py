@@ -1,8 +1,8 @@
 """The promise about the cluster's time: entries of a leadership term have times that their leader's clock showed.
 
 Every line of a member's trace has the member's wall clock beside the monotonic one. So the trace says from when to when
-a member led, by the clock that it writes into the log, and by how much somebody moved that clock meanwhile. No other
-clock is asked: members' clocks may differ, and cluster time may do anything from one leader to the next.
+a member led, by the clock that it writes into the log, and by how much that clock was moved meanwhile. No other clock
+is asked: members' clocks may differ, and cluster time may do anything from one leader to the next.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The promise of progress: while a leader and a quorum with it are well, somebody who asks is answered in time.
+"""The promise of progress: while a leader and a quorum with it are well, clients have their answers in time.
 
 From the history, the members' traces and what was done to them. Members that had a fault are left out, and the others
 must do without them. A custom service answers when it likes: a call waits until the log has it.
@@ -252,7 +252,7 @@ class _Judge:
                 self._require_trouble(Rule.IDLE_LEADER, leader, since_ns, end_ns, self.allowed_ns)
 
     def look_at_lost_clients(self, begin_ns: int, asked_ns: int) -> None:
-        """Keep each leader that nobody came to of those who asked, longer than clients need to find one."""
+        """Keep each leader that no client reached, though clients asked for longer than they need to find a leader."""
         quiet_ns = max(
             (trouble.end_ns + self.allowed_ns for trouble in self._troubles if trouble.begin_ns < asked_ns), default=0
         )

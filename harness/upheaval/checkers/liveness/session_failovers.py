@@ -94,7 +94,7 @@ class _Judge:
         if facts.last is not None and facts.last[0] == clock.leadership_term_id:
             said_ns = max(said_ns, self._ns(facts.last[1], clock))
         known = self._known
-        # Nobody has a connection to a new leader who does not look for one.
+        # A client that does not look for a new leader has no connection to it.
         due_ns = known.session_ns if end.cause is SessionCause.SILENT else known.liveness_ns
         early_ns = due_ns - (closed_ns - said_ns) - self._slack_ns(clock)
         if early_ns <= 0 or self._is_troubled(clock, clock.ready_ns, closed_ns):

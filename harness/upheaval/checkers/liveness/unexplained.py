@@ -1,7 +1,7 @@
 """The promise that no process ended and no error was reported that nothing done to the cluster explains.
 
-From the traces, the faults and commands of the run, and what the members' processes printed. Errors are told apart by
-their kinds, never by their words. This module knows no cluster.
+From the traces, the faults and commands of the run, and what the members' processes printed. Errors are distinguished
+by their kinds, never by their words. This module knows no cluster.
 """
 
 import re
@@ -29,7 +29,7 @@ _SIMULATED: Final = "simulated"
 _FAILED: Final = 1
 """With which a simulated process ends by whatever failure, and a real one by a defect."""
 _IN_ORDER: Final = frozenset({0, 8})
-"""Told to end; 8 took too long and was cut short."""
+"""Ended by an order; with 8 the end took too long and was cut short."""
 _ORDERS: Final = frozenset({"stop", "restart"})
 """The kinds of faults that tell processes to end."""
 _OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})
@@ -202,9 +202,9 @@ def _unexplained_end(
 def _unordered_end(
     life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, orders: Iterable[_Window]
 ) -> Broken | None:
-    """One that ended as if it had been told to, before the run did.
+    """The finding on a process that ended as if by an order, without one, before the run did.
 
-    Who ends a whole cluster writes nothing down, and a campaign writes down only those ends that all members came to.
+    A user who ends a whole cluster leaves no record, and a campaign records only the ends that all members came to.
     """
     end_ns = completed_ns(manifest)
     is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 
 class Cause(StrEnum):
-    """Its value stands in JSON; `changed` is what a replay has otherwise, `guess` what then is the likely mistake."""
+    """JSON has its value. `changed` is what a replay has otherwise, `guess` the likely mistake if it then differs."""
 
     changed: str
     guess: str

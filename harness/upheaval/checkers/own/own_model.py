@@ -156,7 +156,7 @@ def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry],
 
 
 def _overtaken(placed: PlacedCalls, entries: Iterable[CallEntry]) -> Finding | None:
-    """The first call in the log that had completed before one that lies before it was invoked."""
+    """The first call in the log that had completed before one that precedes it there was invoked."""
     latest: Operation | None = None
     for entry in entries:
         call = placed.by_position.get(entry.position)

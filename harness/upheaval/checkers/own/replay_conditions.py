@@ -28,7 +28,7 @@ _KEPT: Final = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
 """Of the environment variables, what programs need to be found and to run."""
 _TICK_NS: Final = 1_000_000
 _CLOCKS: Final = {False: (1_000_000_000, 1_000), True: (946_684_680, 9_000_000)}
-"""Seconds of the epoch, and of the monotonic clock: years in which nobody runs anything."""
+"""Seconds of the epoch, and of the monotonic clock: years in which no run takes place."""
 _HASH_SEEDS: Final = {False: "1", True: "4711"}
 _PLACES: Final = {
     False: {"TZ": "UTC0", "LC_ALL": "C.UTF-8"},
@@ -230,7 +230,7 @@ def _put(place: object, name: str, value: object) -> None:
 
 
 def _holes() -> list[bytes]:
-    """Fill the heap with objects of every length, and free half of them: what is made next lies anywhere between."""
+    """Fill the heap with objects of every length, and free half of them: later objects have arbitrary addresses."""
     shuffled = random.Random(int.from_bytes(hashlib.sha256(b"holes").digest()))
     every = [bytes(length) for length in range(1, _HOLES_LENGTH - 32, 16) for _ in range(_HOLES)]
     shuffled.shuffle(every)

@@ -1,4 +1,4 @@
-"""Commit positions: a leader commits what a quorum reported to it, nobody goes back, and later leaders have it.
+"""Commit positions: a leader commits what a quorum reported to it, no member goes back, and later leaders have it.
 
 From the events of members: positions that followers reported, that leaders called committed, that elections and terms
 began at. A leader counts what it heard under its own term, and while it has not opened that term also what was
@@ -47,7 +47,7 @@ class _Member:
     """By follower and term: the highest position that it reported since the canvass."""
     latest: dict[int, _Report] = field(default_factory=dict)
     heard: dict[tuple[int, int], Mark] = field(default_factory=dict)
-    """By leader and term: the highest position that it was told is committed."""
+    """By leader and term: the highest position that it received as committed."""
     reported: dict[int, Mark] = field(default_factory=dict)
     """By term: the highest position that it reported in this start."""
 
@@ -146,7 +146,7 @@ class CommitRules:
                 self._note(self._heard_reports, (follower, term), position, event.place)
                 self._on_report(member, event, follower, _Report(term, position, event.ns))
                 if event.integer("flags") == _CATCHUP_FLAG and term < member.led_term_id:
-                    # Whoever catches up reads this log, and names the term that it has come to in it.
+                    # A follower that catches up reads this log, and names the term that it has come to in it.
                     self._raise_highest(member, follower, member.led_term_id, position)
             case "CanvassPosition" | "Vote":
                 follower, position = event.integer("follower_member_id"), event.integer("log_position")

@@ -1,4 +1,4 @@
-"""Leader completeness: what was committed in a term lies below where every later term begins.
+"""Leader completeness: no term begins below a position that was committed in an earlier one.
 
 Of whatever tells of it, members' traces or messages between them; findings are raised as `Broken`. Knows no files.
 """
@@ -12,7 +12,7 @@ from upheaval.checkers.verdict import Broken, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A position that somebody named, and where."""
+    """A position that a member named, and where."""
 
     position: int
     place: Place
@@ -53,9 +53,9 @@ class TermLogs:
                 self._require_complete(term, mark, later, base)
 
     def has_committed_before_it(self, position: int, term: int) -> bool:
-        """Whether a later term than that has committed what lies before its begin up to there: the log is of the term,
-        and who committed it need not be. Terms between them may have begun further back, and come to nothing: one that
-        has committed more than it began with took the place of that log.
+        """Whether a term after `term` that begins at `position` or beyond has committed up to there: the log there is
+        of `term`, and the leader that committed it need not be. Terms between the two may have begun further back, and
+        come to nothing. One that has committed more than it began with replaced that log.
         """
         for later in sorted(self.bases.keys() & self.committed.keys()):
             base, committed = self.bases[later].position, self.committed[later].position

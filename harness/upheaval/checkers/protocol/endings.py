@@ -1,4 +1,4 @@
-"""The promise that a cluster which was told to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
+"""The promise that a cluster which was ordered to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
 
 From what the members left: their traces (`cluster-end`, `service-terminate`, `process-end`), their recording logs, the
 recordings of those that were not started again, the first election of those that were, the commands of the run, and its
@@ -37,8 +37,9 @@ class Life:
     """What a member's trace tells of one start of it. `position` is -1 when that did not come to the orderly end.
 
     `term_id` is the term that the member was in, `requested_term_id` the one in which a leader named the end;
-    `services` is how many services had to end, `ends` where each of them was when it was told, by its id. `ended_ns` is
-    when it came to the end, `next_ns` when the member was started again, `next_append` up to where its log was then.
+    `services` is how many services had to end, `ends` by service id where each of them was when it received the order.
+    `ended_ns` is when it came to the end, `next_ns` when the member was started again, `next_append` up to where its
+    log was then.
     """
 
     member_id: int
@@ -214,7 +215,7 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
 
 
 def _require_began_there(life: Life, system: str) -> None:
-    """Whoever ended its cluster and was started again begins with the log that it had at its end."""
+    """A member that ended with its cluster and was started again begins with the log that it had at its end."""
     if system == OWN_SYSTEM and life.next_append not in (None, life.position):
         raise life.broken(f"was started again at {(life.next_ns or 0) // MS} ms with a log up to {life.next_append}")
 

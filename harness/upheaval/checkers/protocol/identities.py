@@ -1,4 +1,4 @@
-"""The promises of a cluster that asks who somebody is: whom it served, and with whom it had connections.
+"""The promises of a cluster with authentication: whom it served, and with whom it had connections.
 
 `security.json` of the run folder says who was to be let in; the log says who was, `attempts.jsonl` what came of wrong
 credentials, and each member's trace with whom it had connections. This module knows no cluster.

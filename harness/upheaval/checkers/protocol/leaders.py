@@ -12,7 +12,7 @@ from upheaval.checkers.verdict import Finding, Verdict
 
 @dataclass(frozen=True, slots=True)
 class LeaderClaim:
-    """Somebody's word that a member led a term. `source` says where it stands."""
+    """A record that a member led a term. `source` says where the record is."""
 
     leadership_term_id: int
     leader_member_id: int

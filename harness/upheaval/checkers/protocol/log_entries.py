@@ -44,7 +44,7 @@ def judge_kinds(
 
 
 def judge_suspensions(events: LogEvents, kinds: Sequence[EntryKind]) -> list[Result]:
-    """One result: no entry of these kinds lies after one that suspends the cluster, and before one that resumes it."""
+    """One result: no entry of these kinds is between one that suspends the cluster and the one that resumes it."""
     promise = Promise.SUSPENDED_TAKES_NOTHING
     if not events.suspensions:
         return [NotApplicable(promise, "the log does not suspend the cluster")]

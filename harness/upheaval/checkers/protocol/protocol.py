@@ -153,7 +153,7 @@ class _Hearing:
     rules: Sequence[Rules]
     worst: dict[AnyPromise, Finding] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
-    """Members that lost lines of their trace or other files, and what shows it: what is not told may have happened."""
+    """Members that lost lines of their trace or other files, and what shows it: untraced events may have happened."""
 
     def note(self, found: Finding) -> None:
         """The first one of the worst stays."""

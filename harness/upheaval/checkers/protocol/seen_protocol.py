@@ -1,7 +1,7 @@
 """Votes and commit positions of members that trace no messages, from what forwarders saw between them.
 
-`send` is what a member said, in its order to each of the others alone; `receive` is what may have reached it: whether
-it was read, nobody knows. So nothing here rests on what a member heard, only on what it cannot have heard, and on no
+`send` is what a member said, in its order to each of the others alone; `receive` is what may have reached it: no record
+says whether it was read. So nothing here rests on what a member heard, only on what it cannot have heard, and on no
 times. Of what a member did with a message its trace has only the commit position that its elections begin and end with.
 Knows nothing of files.
 """
@@ -174,7 +174,7 @@ def _term_of(ballot: Ballot) -> int:
 class SeenCommits:
     """Implements `Rules`. With `is_forgetful` some member may have lost what it had reported.
 
-    Told of elections, too, which members trace with the term of their log and their own commit position.
+    It receives elections, too, which members trace with the term of their log and their own commit position.
     """
 
     promise = Promise.COMMITS_KEPT
@@ -206,7 +206,7 @@ class SeenCommits:
                 term, position = event.integer("leadership_term_id"), event.integer("log_position")
                 self._on_report(event, term, position)
                 if event.integer("flags") == _CATCHUP_FLAG:
-                    # Whoever catches up reads the leader's log, and names the term that it has come to in it.
+                    # A follower that catches up reads the leader's log, and names the term that it has come to in it.
                     self._on_report(event, self._led_by(event.member_id), position)
             case TraceKind.ELECTION_STATE, _ if event.integer("leadership_term_id") != _NONE:
                 term, mark = event.integer("leadership_term_id"), Mark(event.integer("log_position"), event.place)

@@ -20,7 +20,7 @@ SERVICE_ERROR: Final = re.compile(r"service-\d+-service")
 
 @dataclass(frozen=True, slots=True)
 class RaisedBy:
-    """An exception, and in which trace it stands."""
+    """An exception, and the facts of the trace that has it."""
 
     facts: TraceFacts
     raised: RaisedException

@@ -1,6 +1,6 @@
 """How a promise is judged that ties the requests of clients to events that the service made of them.
 
-The walk through both in log order, what an answer must be, and the finding at the end; what is promised stands in
+It has the walk through both in log order, what an answer must be, and the finding at the end. The promises are those of
 `timers` and `ledger`. This module knows neither of them, and no files.
 """
 
@@ -36,7 +36,7 @@ class Judge(Protocol[E_contra]):
     """What follows the log for one promise. All but `shown` raise `Broken`."""
 
     def request(self, entry: LogEntry) -> None:
-        """A request of a client, in its place of the log, with what its client was told."""
+        """A request of a client, in its place of the log, with the answer that its client received."""
 
     def event(self, event: E_contra) -> None:
         """An event, in its place of the log."""

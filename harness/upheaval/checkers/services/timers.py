@@ -3,7 +3,7 @@
 Judged by the log alone: what was scheduled and cancelled by requests to the service `timers`, what expired by the
 timer events. What the service answered is then compared with what these give. An expiry may be on its way into the log
 when the cancellation is applied: it does not count as fired, and breaks nothing. It is on its way no more when an entry
-lies before it that a client sent only after the cancellation had been answered. This module knows nothing of files.
+precedes it that a client sent only after the cancellation had been answered. This module knows nothing of files.
 
 A new leader of Aeron Cluster sets its wheel of timers to the time of its election, past the ticks of what was due then
 (ConsensusModuleAgent.electionComplete, DeadlineTimerWheel.currentTickTime): that fires when the wheel comes round.
@@ -161,7 +161,10 @@ class _Judge:
         self._missed.append(Broken(Verdict.INVALID, detail, position=position, operation=timer_id, late_ms=late_ms))
 
     def _look_whether_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
-        """Pauses of the log count little: nobody may have led. Nothing counts before the request was surely applied."""
+        """Pauses of the log count little: the cluster may have had no leader.
+
+        Nothing counts before the request was surely applied.
+        """
         known = self._known_at(timer_id)
         ms = 0 if known is None else clock.ms_between(known.position - 1, timer.deadline, timer.fired_position)
         if ms > LATE_MS and ms > LATE_MS + self._turn_ms(timer):

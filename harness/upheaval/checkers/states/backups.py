@@ -72,7 +72,7 @@ _POSITION_OF: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """What a backup is compared with. `commit_position` -1: the run did not converge, nobody knows it.
+    """What a backup is compared with. `commit_position` is -1, not known, if the run did not converge.
 
     `witness_id` is the member with the longest log, -1 when there is no readable one.
     """
@@ -151,7 +151,7 @@ class _Copy:
 
 
 def _judge_backup(folder: Path, noted: int, members: _Members, operations: Iterable[Operation]) -> str:
-    """What is good about it, in one line; raises `Broken`. `noted`: where it said that it was, -1 if nobody asked."""
+    """What is good about it, in one line; raises `Broken`. `noted`: the position that it reported, -1 without one."""
     copy = _read(MemberFolder(folder, -1, folder.name), noted)
     _require_operations(copy, operations)
     compared = _compare(copy, members)
@@ -204,7 +204,7 @@ def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
 
 
 def _compare(copy: _Copy, members: _Members) -> str:
-    """With the longest log of a member up to the commit position; a majority has what lies past that."""
+    """With the longest log of a member up to the commit position; a majority has what is past that."""
     if members.witness_id < 0:
         raise Broken(Verdict.UNKNOWN, f"no readable log of a member to compare {copy.name} with")
     is_known = members.commit_position >= 0

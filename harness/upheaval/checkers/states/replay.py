@@ -104,7 +104,7 @@ class _Session:
     is_closing: bool = False
     is_connected: bool = False
     heard: list[bytes] | None = None
-    """What it was answered, where somebody wants to know."""
+    """The answers that it received; None when the replay does not keep them."""
     record: _Record | None = None
 
     def offer(self, *parts: Buffer) -> int:
@@ -193,7 +193,7 @@ class StateImage:
 
 
 def can_replay(service: str) -> bool:
-    """Only the shipped services: nobody's code is run to judge what it left."""
+    """Only the shipped services: no user's code runs to judge what it left."""
     return service in SHORT_NAMES
 
 
@@ -272,7 +272,7 @@ class Replay:
         return session_id in self._cluster.sessions
 
     def heard(self, session_id: int) -> list[bytes]:
-        """What a session was told since this was asked last."""
+        """The answers that a session received since the last call."""
         session = self._cluster.sessions.get(session_id)
         if not isinstance(session, _Session) or session.heard is None:
             return []

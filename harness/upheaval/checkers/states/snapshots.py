@@ -174,7 +174,7 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
 
 
 def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
-    """Whoever took snapshots: the members, and the standbys beside them."""
+    """The folders of all that take snapshots: the members, and the standbys beside them."""
     standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
     return [run.member(each) for each in range(members)] + [MemberFolder(path, -1, path.name) for path in standbys]
 

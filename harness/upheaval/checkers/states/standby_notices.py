@@ -71,7 +71,7 @@ def judge_notices(
     services: int,
     restored: int = -1,
 ) -> Result:
-    """`asked` are the positions at which the log asks standbys alone; what lies up to `restored` came with the run."""
+    """`asked` are the positions at which the log asks standbys alone; what is up to `restored` came with the run."""
     if not orders and not standbys and not any(member.records or member.noted for member in members):
         return NotApplicable(Promise.STANDBYS_KNOWN, "there was no standby")
     try:

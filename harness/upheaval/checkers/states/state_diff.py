@@ -1,4 +1,4 @@
-"""Says in a few words where two states of a service differ: the first byte, and what JSON or text it lies in.
+"""Says in a few words where two states of a service differ: the first byte, and the JSON or text that it is part of.
 
 A state is the messages that a service wrote. This module knows nothing of members and logs.
 """
@@ -97,7 +97,7 @@ def _by_json(one: bytes, other: bytes, names: tuple[str, str]) -> str:
 
 
 def _first(one: Json, other: Json, path: _Path = ()) -> tuple[_Path, Json, Json] | None:
-    """The first part that differs, as small as it can be told."""
+    """The smallest part that differs, the first one of several."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in {**one, **other}:
             if key not in one or key not in other:
@@ -135,7 +135,7 @@ def _value(value: Json) -> str:
 
 
 def _shown(content: bytes, offset: int) -> str:
-    """What lies around there, as text if it is one."""
+    """The bytes around an offset, as text if they are text."""
     part = content[max(offset - _AROUND, 0) : offset + _AROUND]
     try:
         text = part.decode()

@@ -392,7 +392,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             yield
         except BaseException:
             try:
-                # What failed is told, and not what this runs into.
+                # The error to report is what failed, not what this runs into.
                 with contextlib.suppress(HarnessError):
                     self._kill_all_but(before)
                 with contextlib.suppress(HarnessError):

@@ -8,7 +8,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import engine_errors
 from upheaval_chaos.programs import printed
 
-# Ended by us: told to, or killed.
+# Ended by us: asked to end, or killed.
 _OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 

@@ -26,7 +26,7 @@ _PREFIX_LENGTH: Final = 28
 _ATTEMPTS: Final = 50
 _PIDS_LIMIT: Final = 256
 NO_HEALTH_CHECK: Final[Mapping[str, Sequence[str]]] = {"test": ["NONE"]}
-"""Nobody reads the engine's checks of these containers, and each costs a process beside the members."""
+"""The harness does not read the engine's checks of these containers, and each costs a process beside the members."""
 ALL: Final = "all"
 """The component of a container that holds a whole member."""
 MEMBER_USER: Final = 10001
@@ -81,7 +81,7 @@ def network_name(run_id: str) -> str:
 def free_subnets(client: Client, within: str, count: int) -> list[str]:
     """Small subnets of a large one that no network of the engine has, drawn so that others rarely draw the same.
 
-    Somebody may still take one before it is used, and the engine refuses what the host itself uses.
+    Another process may still take one before it is used, and the engine refuses what the host itself uses.
     Raises `EnvironmentFault` when there are not so many.
     """
     with engine_errors("looking for free subnets"):
@@ -188,7 +188,7 @@ def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:
 
 
 def put_copies(container: Any, certificates: str, name: str, credentials: str, folder: PurePosixPath) -> None:
-    """Copy somebody's certificates and credentials file, if any, into the folder of a container, running or not."""
+    """Copy the certificates of `name` and the credentials file, if any, into a container's folder, running or not."""
     if not certificates and not credentials:
         return
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as packed:

@@ -108,7 +108,7 @@ def connected() -> Iterator[Client]:
 
 @contextlib.contextmanager
 def closed_on_failure(client: Client) -> Iterator[None]:
-    """For whoever makes something that shall own the client: when that fails, nobody else will close it."""
+    """For code that makes the owner of the client: when that fails, nothing else will close the client."""
     try:
         yield
     except BaseException:
@@ -120,7 +120,7 @@ def closed_on_failure(client: Client) -> Iterator[None]:
 def answers_closed(client: Client) -> Iterator[None]:
     """What the engine answers to this thread inside is closed at the end, even if it was read half.
 
-    The SDK hands out streams without their connection, so nobody else can close one that was given up.
+    The SDK hands out streams without their connection, so no other code can close one that was given up.
     """
     answers: list[Any] = []
     thread = threading.get_ident()

@@ -1,7 +1,7 @@
 """Runs a command in a container that runs, and gets what it printed, although the engine may lose that.
 
-The engine loses the output of a short command now and then: nothing has come, and yet the command succeeded. Whoever
-asks a command that always prints something asks again. This module knows no members.
+The engine loses the output of a short command now and then: nothing has come, and yet the command succeeded. A caller
+whose command always prints something runs it again. This module knows no members.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Who owns what in an engine: labels on containers, networks and volumes, and the removal of what nobody owns any more.
+"""Who owns what in an engine: labels on containers, networks and volumes, and the removal of what has no owner left.
 
 A harness that was killed removes nothing. Its labels say which process it was, so that the next start removes what is
 left of it, and nothing of a harness that lives (see `owner`). This module knows nothing of members.
@@ -54,7 +54,7 @@ def remove_abandoned(client: Client) -> int:
 
 
 def remove_run(client: Client, run_id: str) -> int:
-    """Remove everything of one run, whoever made it; how much that was."""
+    """Remove everything of one run, whichever process made it; how much that was."""
     return _remove(client, f"{RUN_ID}={run_id}", is_wanted=lambda _: True)
 
 
@@ -93,7 +93,7 @@ def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str
 
 @contextlib.contextmanager
 def _gone_is_fine() -> Iterator[None]:
-    """Somebody else may remove the same thing at the same time."""
+    """Another process may remove the same thing at the same time."""
     import docker
 
     try:

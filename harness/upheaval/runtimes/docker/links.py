@@ -1,6 +1,6 @@
 """Proxied links of a cluster of containers: each end has a Toxiproxy of its own, through which it dials all members.
 
-Each member is alone with the Toxiproxies in a network of its own, so that nobody reaches it but through one of them.
+Each member is alone with the Toxiproxies in a network of its own, so every connection to it goes through one of them.
 Clients come in through the Toxiproxy of the clients, whose ports are published in the place of the members'.
 
 One Toxiproxy for each end, because then the kernel of a receiver can tell by the address who a connection is from: it

@@ -62,7 +62,7 @@ class DockerNode:
         return sum(usage["cpu_stats"]["cpu_usage"]["total_usage"] for usage in usages)
 
     def exit_status(self, incarnation: str) -> int | None:
-        """With which status what had that name ended; None while it runs, or when nobody knows."""
+        """The status that the life of that name ended with; None while it runs, or when that is unknown."""
         for container in self.there():
             if incarnation_of(container) == incarnation:
                 state = container.attrs["State"]

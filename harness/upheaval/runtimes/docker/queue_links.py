@@ -3,7 +3,7 @@
 The helper of each member runs an agent, with a proxy for whatever is dialled at the member and for each place where the
 member dials clients. Members keep their addresses, and nothing is configured in them. The injector sets toxics over
 Toxiproxy's API; what is seen of links is seen by filters that count, and by datagrams. Agents also keep what passes
-between consensus modules for whoever asks.
+between consensus modules, for callers that ask.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -33,7 +33,7 @@ def run_tool(run: Path, name: str, options: Options) -> Answer:
         container = _container(cluster, name)
         system = cluster.system
         if container is None:
-            # Nothing of it is in the engine: what there is lies in the run folder.
+            # Nothing of it is in the engine: what there is, is in the run folder.
             return execute(options)
         if is_running(container):
             return _inside(container, name, system, options)

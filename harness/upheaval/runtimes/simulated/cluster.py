@@ -222,7 +222,7 @@ class SimulatedMember(Machine):
         process = self.process
         if process is None or not process.alive:
             return "the member is not running"
-        # No input: who sets the toggle wakes nobody, the next turn finds it.
+        # No input: setting the toggle wakes no process, the next turn finds it.
         return give_command(self.counters, command)
 
 
@@ -291,9 +291,9 @@ class SimulatedCluster:
         self.planted = planted
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
-        """Told after every cycle of a member that starts from now on."""
+        """Called after every cycle of a member that starts from now on."""
         self.on_operation: Callable[[Operation], None] | None = None
-        """Told of every operation of the load as soon as its outcome is settled."""
+        """Called with every operation of the load as soon as its outcome is settled."""
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
@@ -463,7 +463,7 @@ class SimulatedCluster:
             self.on_operation(operation)
 
     def start_stranger(self) -> None:
-        """A host of its own from which somebody tries to get in who may not."""
+        """Start a host of its own from which a client with wrong credentials tries to connect."""
         host = "stranger-1"
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
         random = self.world.stream(host)

@@ -11,7 +11,7 @@ Names: a new file's name becomes durable with the first completed sync of that f
 A disk can be full (what needs room fails), slow (syncs take longer), hold other bytes than were written, or end its
 process at a coming change of files, in the middle of a write if it is one.
 
-This module knows nothing of members; it is told who owns a handle only to deliver completions in that loop.
+This module knows nothing of members; it knows the owner of a handle only to deliver completions in that loop.
 """
 
 from collections import deque
@@ -92,7 +92,7 @@ class Inode:
         """Fill up with zeros to the length `end`, for what is to be written at `offset`."""
         held = len(self.data)
         if offset - held > max(HOLE, held):
-            # New memory is zeros that nobody has touched.
+            # New memory is zeros that nothing has touched.
             reaching = bytearray(end)
             reaching[:held] = self.data
             self.data = reaching
@@ -149,7 +149,7 @@ class Inode:
         del self.data[size:]
         self.size = size
         self.generations = [_Generation()]
-        # Nobody knows when what is left was written.
+        # It is unknown when what is left was written.
         self.written_ns = 0
 
     def _put_page(self, index: int, content: bytes) -> None:
@@ -240,7 +240,7 @@ class Disk:
         self._changed.append((inode, offset, right, wrong))
 
     def restore_bytes(self) -> None:
-        """Put back what was changed, where nobody has written since."""
+        """Put back what was changed, where no write has replaced it since."""
         for inode, offset, right, wrong in self._changed:
             if inode.read(offset, len(wrong)) == wrong:
                 inode.data[offset : offset + len(right)] = right
@@ -376,7 +376,7 @@ class Disk:
 
 
 def _nothing() -> None:
-    """Nobody wants the process to die."""
+    """No change of files ends the process."""
 
 
 def _clean(path: str) -> str:

@@ -41,8 +41,8 @@ class LinkTraffic:
 
     @property
     def was_used(self) -> bool:
-        """Whether bytes came out just before, and nobody else has watched this link or a part of it since: who watches
-        does something to it.
+        """Whether bytes came out just before, and no other watch of this link or a part of it has begun since: who
+        watches does something to it.
         """
         return self._was_used and self._is_alone
 

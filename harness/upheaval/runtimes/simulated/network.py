@@ -5,9 +5,9 @@ that are drawn too, so that frames arrive in parts. As with TCP:
 
 * a cut link is a black hole: what is sent waits, and arrives some time after the link heals (retransmission), or ends
   the connection when it is not acknowledged within the user time-out;
-* dialling a port where nobody listens is refused; dialling through a cut or to a dead host is tried again for a while;
+* dialling a port without a listener is refused; dialling through a cut or to a dead host is tried again for a while;
 * a process that dies loses its sockets: peers see the end of the stream, or a reset when it had not read everything;
-* a host that loses power says nothing; whoever sends to it after it came back gets a reset.
+* a host that loses power says nothing; a peer that sends to it after it came back gets a reset.
 
 `unix:` addresses and a host's own names stay inside the host: such streams are never cut.
 This module knows nothing of what the bytes mean.
@@ -332,7 +332,7 @@ class ProcessNetwork:
         return self._fabric.listen(self._owner, address, accept)
 
     def dial(self, address: str, handler: ConnectionHandler) -> StreamEnd:
-        """Never fails at once: what becomes of it the handler hears."""
+        """Never fails at once: the handler receives the outcome."""
         return self._fabric.dial(self._owner, address, handler)
 
 
@@ -351,7 +351,7 @@ class _Dial:
 class _Host:
     off_since_ns: int | None = None
     boots: int = 1
-    # Ends that died with the power; whoever sends to them is answered once the host is back.
+    # Ends that died with the power; a peer that sends to them is answered once the host is back.
     ghosts: list[StreamEnd] = field(default_factory=list)
 
 
@@ -542,7 +542,7 @@ class Fabric:
                 self.reset_peer(end)
 
     def power_off(self, host: str) -> None:
-        """The host is gone without a word; whoever dials it or sends to it waits."""
+        """The host is gone without a word; a peer that dials it or sends to it waits."""
         state = self._host(host)
         state.off_since_ns = self.world.now_ns
         for end in [end for end in self._ends if end.owner.host == host]:

@@ -40,12 +40,12 @@ class SimulatedProcess:
         self.name = name
         self._on_exit = on_exit
         self.on_ended: Callable[[Agent, TerminationError], None] | None = None
-        """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends. To be
-        set before agents begin."""
+        """Called with an agent that ended in an orderly way, which gets no more turns; without it the process ends. To
+        be set before agents begin."""
         self.on_failing: Callable[[], None] | None = None
-        """Told of an agent's end that is none in order, before the process ends by it."""
+        """Called when an agent ended by an error of the node, before the process ends by it."""
         self.on_cycle: Callable[[], None] | None = None
-        """Told after every cycle, also one in which it died; what it raises ends the simulation."""
+        """Called after every cycle, also one in which it died; what it raises ends the simulation."""
         self.listener: Listener | None = None
         self._random = world.stream(f"schedule/{name}").random
         self._turns = Turns(())

@@ -1,6 +1,6 @@
-"""A client that does what it is told, one thing at a time: open a session, one request, close.
+"""A client that carries out commands, one at a time: open a session, one request, close.
 
-Its operations stand in the history like those of a load. Knows nothing of who tells it.
+The history holds its operations like those of a load. Knows nothing of who commands it.
 """
 
 from collections.abc import Callable, Iterator

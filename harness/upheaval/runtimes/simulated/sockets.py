@@ -7,7 +7,7 @@ from upheaval.runtimes.simulated.world import Action
 
 
 class EndReason(StrEnum):
-    """Why a connection is over, as its handler is told."""
+    """Why a connection is over, for its handler."""
 
     CLOSED = "closed by peer"
     REFUSED = "connection refused"

@@ -35,7 +35,7 @@ class ProtocolTraces:
 
 
 class Listener(Protocol):
-    """Told of every event of a member as it comes."""
+    """Called with every event of a member as it comes."""
 
     def __call__(self, member_id: int, line: int, ns: int, event: str, fields: dict[str, TraceValue]) -> None:
         """The how-manyth line of the member it is, counted from 1; the fields of the event, and its component."""

@@ -22,7 +22,7 @@ class Echo(OperationService):
         self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
     ) -> None:
         """Answers from the bytes where the request has its usual form; does nothing where no client is connected."""
-        # Without a state to change, a message that nobody here answers needs no work at all.
+        # Without a state to change, a message that this member does not answer needs no work at all.
         if session is not None and session.is_connected:
             answer = echo_response(payload, position)
             if answer is not None:

@@ -1,7 +1,7 @@
-"""The tally service: a count and a checksum of what the log tells it, and messages of its own; it answers nobody.
+"""The tally service: a count and a checksum of what the log tells it, and messages of its own; it answers no client.
 
-It stands beside another service of a member: that one answers clients, this one has a state, snapshots and messages
-for the log like any other.
+A member runs it beside another service: that one answers clients, this one has a state, snapshots and messages for the
+log like any other.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """The timers service: clients schedule and cancel timers, and read which have fired, when and how often.
 
 A timer has the operation id of the request that scheduled it, and that request's key as its group. Its delay counts
-from the request's entry in the log, in cluster time. A timer that fires twice, or that nobody scheduled, is seen as
+from the request's entry in the log, in cluster time. A timer that fires twice, or that no client scheduled, is seen as
 that. The expiry of a timer may be on its way into the log when the timer is cancelled: one that comes after that does
 not count.
 """
@@ -64,7 +64,7 @@ class Timers(OperationService):
         super().on_start(cluster, snapshot_image)
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
-        """Counts the expiry, also of a timer that nobody scheduled; one after its cancellation does not count."""
+        """Counts the expiry, also of a timer that no client scheduled; one after its cancellation does not count."""
         timer = self.timers.setdefault(correlation_id, _Timer(deadline=-1))
         if timer.is_cancelled:
             return

@@ -39,7 +39,7 @@ class Documents(Model):
 
 
 class Seats(Model):
-    """Of `stale_cache` and `answers_early`: who reads is told who took the seat last."""
+    """Of `stale_cache` and `answers_early`: a read returns who took the seat last."""
 
     taken_by = None
 

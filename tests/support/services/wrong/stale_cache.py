@@ -1,4 +1,4 @@
-"""Answers from a cache that nobody empties."""
+"""Answers from a cache that is never emptied."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A lock that is acquired and released, whoever holds it."""
+"""A lock that is acquired and released. The model does not know its holder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
