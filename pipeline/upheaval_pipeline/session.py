@@ -1,5 +1,6 @@
 """Starts Spark, or says in one line what is missing. Nothing else of the pipeline knows how Spark is set up."""
 
+import logging
 import os
 import re
 import shutil
@@ -70,7 +71,7 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
 
     from upheaval_pipeline import sources
 
-    with owned_folder("spark") as scratch:
+    with owned_folder("spark") as scratch, _quiet_py4j():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         spark = _start(scratch, master, settings or {})
         try:
@@ -85,6 +86,21 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
             raise EnvironmentFault(f"Spark failed with master {master!r}: {_cause(error)}") from error
         finally:
             _stop(spark)
+
+
+@contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """py4j logs errors that it also raises, by the root logger, which prints tracebacks where it has no handler."""
+    root = logging.getLogger()
+    root.addFilter(_is_not_of_py4j)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _is_alive(spark: Any) -> bool:

@@ -1,14 +1,15 @@
-"""Words that pages and help texts do not use: each has a plainer one."""
+"""Words that pages, help texts, docstrings and comments do not use: each has a plainer one."""
 
 import argparse
-import inspect
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
-import upheaval
 from support.pages import PAGES, ROOT
 from upheaval.cli.main import make_parser
 
@@ -17,6 +18,7 @@ BANNED: Final = re.compile(
 )
 NAMES_OF_OTHERS: Final = frozenset({"docs/parity.md"})
 """Pages that quote names of other people's tests."""
+PACKAGES: Final = ("harness", "node", "chaos", "pipeline", "tools", "bench", "examples")
 CODE: Final = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
@@ -44,18 +46,27 @@ def test_help_uses_the_words_of_the_field(parser: argparse.ArgumentParser) -> No
     assert banned_in(" ".join(parser.format_help().split())) == []
 
 
-def docstrings(name: str) -> Iterator[str]:
-    """Of a public name, and of its public methods and properties if it is a class."""
-    value = getattr(upheaval, name)
-    members = [member for key, member in inspect.getmembers(value) if not key.startswith("_")]
-    for documented in (value, *(members if inspect.isclass(value) else [])):
-        if inspect.isroutine(documented) or inspect.isclass(documented) or isinstance(documented, property):
-            yield inspect.getdoc(documented) or ""
+def docstrings_and_comments(source: str) -> Iterator[str]:
+    """Texts for readers of a module, without the code that they quote."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(ast.Constant(str(text))):
+                yield CODE.sub("", " ".join(text.split()))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield CODE.sub("", token.string)
 
 
-@pytest.mark.parametrize("name", upheaval.__all__)
-def test_public_docstrings_use_the_words_of_the_field(name: str) -> None:
-    assert banned_in(" ".join(" ".join(docstrings(name)).split())) == []
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_and_comments_use_the_words_of_the_field(package: str) -> None:
+    modules = sorted((ROOT / package).rglob("*.py"))
+    assert modules
+    assert [
+        (str(module.relative_to(ROOT)), text)
+        for module in modules
+        for text in docstrings_and_comments(module.read_text(encoding="utf-8"))
+        if banned_in(text)
+    ] == []
 
 
 def test_banned_words_are_found_in_prose_alone() -> None:

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.execution.run import read_origin
+from upheaval.records import RunFolder
 
 pytestmark = pytest.mark.heavy
 
@@ -22,16 +25,31 @@ def run(folder: Path, *options: str) -> int:
     )
 
 
+def is_starved(out: Path) -> bool:
+    """Whether the seed showed nothing because a member got no processor: a stall excuses what came too late."""
+    line = json.loads((out / "seeds.jsonl").read_text())
+    folder = RunFolder(out / f"seed-{SEED}")
+    return (
+        (line["verdict"], line["promise"]) == ("unknown", Promise.BOUNDS_KEPT)
+        and len(line["findings"]) == 1
+        and any(facts.stalls for facts in facts_of_members(folder, folder.read_manifest().members))
+    )
+
+
 def test_a_valid_seed_leaves_its_line_and_no_run_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path) == 0
-    summary = json.loads(capsys.readouterr().out)
+    for out in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
+        status = run(out)
+        summary = json.loads(capsys.readouterr().out)
+        if status == 0 or not is_starved(out):
+            break
+    assert status == 0
     assert (summary["seeds"], summary["valid"], summary["invalid"]) == (1, [SEED], [])
     assert summary["faults"] == {"pause": {"planned": 2, "proved": 2, "unseen": 0, "left_out": 0}}
-    line = json.loads((tmp_path / "seeds.jsonl").read_text())
+    line = json.loads((out / "seeds.jsonl").read_text())
     assert (line["seed"], line["verdict"], line["findings"], line["folder"]) == (SEED, "valid", [], "")
     assert line["operations"] >= 50 + 199 + 104 + 50
-    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
-    assert run(tmp_path) == 2
+    assert [each.name for each in out.iterdir() if each.is_dir()] == []
+    assert run(out) == 2
     assert "holds runs of a campaign already: give another --out" in capsys.readouterr().err
 
 

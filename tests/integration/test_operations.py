@@ -15,8 +15,8 @@ from upheaval.system.process_table import processes_of
 pytestmark = pytest.mark.heavy
 
 PAGE = "operations.md"
-KINDS = {"sh", "sh nightly", "sh docker", "json", "text", "text top"}
-"""`text` is output of the commands of the page; `top` draws until it is ended, so no block runs it."""
+KINDS = {"sh", "sh nightly", "sh docker", "sh no-run", "json", "text", "text top"}
+"""`text` is output of the commands of the page; `top` and `ui` go on until they are ended, so no block runs them."""
 
 
 def test_every_block_of_the_page_is_run_by_a_test() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,10 @@ _HERE: Final = Path(__file__).parent
 _STATIC: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
     "page.css": ("text/css", lambda: STYLE),
     **{
-        file.name: ("text/css" if file.suffix == ".css" else "text/javascript", file.read_text)
+        file.name: (
+            "text/css" if file.suffix == ".css" else "text/javascript",
+            partial(file.read_text, encoding="utf-8"),
+        )
         for file in (_HERE / "browser").iterdir()
     },
 }
