@@ -92,7 +92,8 @@ def ingest(options: IngestOptions) -> int:
     campaigns = [file for file in files.values() if file is not None]
     runs = require_different_runs(folders)
     if has_all(folders, options.lake) and has_all_campaigns(campaigns, options.lake):
-        _say("all of it is in the lake as it is")
+        unused = "; its runs keep the labels that they have" if options.labels and runs else ""
+        _say(f"all of it is in the lake as it is{unused}")
         written = rows_in_lake(options.lake, "runs", runs) | campaigns_in_lake(campaigns, options.lake)
     else:
         written = _ingested(options, folders, campaigns)

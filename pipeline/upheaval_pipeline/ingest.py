@@ -55,7 +55,8 @@ def ingest(
         contents = dict(zip(folder_of, contents_of_each(list(folder_of.values())), strict=True))
         new = {run: size for run, (digest, size) in contents.items() if not has(lake, run, digest)}
         if len(new) < len(folder_of):
-            say(f"{len(folder_of) - len(new)} of {len(folder_of)} runs are in the lake as they are")
+            unused = " and keep the labels that they have" if labels else ""
+            say(f"{len(folder_of) - len(new)} of {len(folder_of)} runs are in the lake as they are{unused}")
         done = 0
         for some in _commits(new):
             digests = {run: contents[run][0] for run in some}

@@ -78,7 +78,9 @@ def test_what_did_not_become_worse_is_no_change(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out.count("nothing: ") == 2
 
 
-def test_a_lake_keeps_labels_time_and_version_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_keeps_labels_time_and_version_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in {name for names in OF_CI.values() for name in names}:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GITHUB_SHA", "4f2a91c")
@@ -92,6 +94,19 @@ def test_a_lake_keeps_labels_time_and_version_of_a_run(tmp_path: Path, monkeypat
     ).rows
     assert labels == {"commit": "4f2a91c", "branch": "topic", "team": "money=matters"}
     assert (has_time, has_version) == (True, True)
+    capsys.readouterr()
+    other = ["--label", "team=other"]
+    assert main(["ingest", str(tmp_path / "run"), "--lake", lake, "--engine", "python", *other]) == 0
+    unchanged = "upheaval: all of it is in the lake as it is; its runs keep the labels that they have\n"
+    assert capsys.readouterr().err == unchanged
+    good_run(41).write(tmp_path / "more")
+    manifest = tmp_path / "more" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("run-1", "run-2"))
+    folders = [str(tmp_path / "run"), str(tmp_path / "more")]
+    assert main(["ingest", *folders, "--lake", lake, "--engine", "python", *other]) == 0
+    assert "1 of 2 runs are in the lake as they are and keep the labels that they have\n" in capsys.readouterr().err
+    rows = asked(lake, "SELECT run, labels FROM ran ORDER BY run", 9).rows
+    assert [(run, dict(labels)["team"]) for run, labels in rows] == [("run-1", "money=matters"), ("run-2", "other")]
 
 
 def test_the_first_variable_of_ci_that_is_set_counts() -> None:

@@ -83,9 +83,7 @@ def test_what_cannot_be_made_simpler_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("quiet.scenario").write_text(
-        "title Nothing happens\nworkload rate=100\ninvariants on\nwait operations 20\n", encoding="utf-8"
-    )
+    Path("quiet.scenario").write_text(QUIET, encoding="utf-8")
     assert main(["run", "quiet.scenario", "--runtime", "process", "--dir", "none"]) == 2
     assert not Path("none").exists()
     assert main(["run", "quiet.scenario", "--dir", "run"]) in (0, 3)

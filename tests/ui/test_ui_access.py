@@ -32,6 +32,11 @@ def test_the_address_with_the_token_becomes_a_cookie_that_scripts_cannot_read(se
     assert ask(server, "/", headers={"Cookie": cookie}).status == 200
 
 
+def test_the_first_visit_stays_on_this_server(server: PageServer) -> None:
+    visit = ask(server, f"//evil.example/runs?token={server.token}", headers={})
+    assert (visit.status, visit.headers["location"]) == (303, "/evil.example/runs")
+
+
 def test_another_name_or_another_site_is_refused_even_with_the_token(server: PageServer) -> None:
     token = {"Authorization": f"Bearer {server.token}"}
     assert ask(server, "/", headers={**token, "Host": f"evil.example:{server.port}"}).status == 421

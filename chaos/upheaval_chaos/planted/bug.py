@@ -96,7 +96,7 @@ CATALOGUE: Final = (
         "sessions-outlive-leaders",
         1,
     ),
-    PlantedBug(sessions.new_leader_says_nothing, "clients do not hear of a new leader", "sessions-outlive-leaders", 1),
+    PlantedBug(sessions.new_leader_says_nothing, "clients do not hear of a new leader", "sessions-outlive-leaders", 3),
     PlantedBug(
         services.session_ids_reused,
         "a member does not count on from the ids of sessions that it reads",

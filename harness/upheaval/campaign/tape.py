@@ -155,9 +155,9 @@ class TapeReader:
         return next(self.spans(name), None)
 
     def _choose(self, label: str, alternatives: Alternatives, simplest: T) -> T:
-        given = self.fields.get(label)
-        is_one = isinstance(given, type(simplest)) and alternatives.rank(given) is not None
-        value = given if is_one and isinstance(given, type(simplest)) else simplest
+        stored = self.fields.get(label)
+        is_one = isinstance(stored, type(simplest)) and alternatives.rank(stored) is not None
+        value = stored if is_one and isinstance(stored, type(simplest)) else simplest
         self.read.choices.append(Choice(label, value, alternatives))
         return value
 

@@ -5,6 +5,7 @@ From what the run recorded: a trace of messages, where it has one, else states a
 what its member did until then, and what others did before they sent what was received. Nothing here judges.
 """
 
+import heapq
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from upheaval.checkers.evidence.logs import NO_FRAME, entry_at
+from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, frame_end
 from upheaval.checkers.verdict import Finding
 from upheaval.errors import UsageError
@@ -23,6 +25,9 @@ from upheaval_node.trace_kinds import TraceKind
 STEPS_MAX: Final = 40
 """The last ones before the moment."""
 _CONSENSUS: Final = "consensus"
+_PROCESS: Final = (TraceKind.PROCESS_START, TraceKind.PROCESS_END)
+_FIRST_ROLE: Final = "FOLLOWER"
+"""Of each process: a trace has changes of the role alone."""
 _SHOWN_FIELDS: Final = ("leadershipTermId", "candidateTermId", "logLeadershipTermId", "logPosition", "vote")
 _STEADY: Final = frozenset({"CommitPosition", "AppendPosition"})
 """Sent all the time: of some in a row the last one is shown."""
@@ -103,14 +108,28 @@ def explain(run: RunFolder, finding: Finding) -> Explanation:
 
 
 def _entries(run: RunFolder) -> list[Entry]:
-    """Those of the consensus modules; none of a run without a trace of messages."""
+    """Those of the consensus modules and of their processes; none of a run without a trace of messages."""
     try:
-        return [entry for entry in read_entries(run) if entry.component == _CONSENSUS or entry.event in _PROCESS]
+        entries = [entry for entry in read_entries(run) if entry.component == _CONSENSUS]
     except UsageError:
         return []
+    return list(heapq.merge(_of_processes(run), entries, key=lambda entry: entry.ns))
 
 
-_PROCESS: Final = (TraceKind.PROCESS_START, TraceKind.PROCESS_END)
+def _of_processes(run: RunFolder) -> list[Entry]:
+    """Begins and ends of the processes that consensus modules are in; one that is killed traces no end."""
+    happened = [
+        (event.ns, member_id, event.event)
+        for member_id in range(run.read_manifest().members)
+        if run.member(member_id).trace.exists()
+        for event in run.member(member_id).read_trace()
+        if event.event in _PROCESS and event.fields.get("component") in OF_MODULE
+    ]
+    for fault in run.read_faults():
+        is_done = fault.inject_proof is not None and fault.inject_proof.holds
+        if is_done and fault.what in DEADLY and fault.component in (None, *OF_MODULE):
+            happened += [(fault.inject_end_ns, member_id, TraceKind.PROCESS_END) for member_id in fault.members]
+    return [Entry(member_id, ns, _CONSENSUS, event, "", None, "", {}, {}) for ns, member_id, event in sorted(happened)]
 
 
 def _moment(run: RunFolder, finding: Finding, moments: Moments) -> tuple[int | None, int | None]:
@@ -151,7 +170,7 @@ def knowledge_of(entries: Iterable[Entry], count: int) -> list[Knowledge]:
         known = members[entry.member_id]
         match entry.event:
             case TraceKind.PROCESS_START:
-                members[entry.member_id] = Knowledge(entry.member_id, runs=True)
+                members[entry.member_id] = Knowledge(entry.member_id, runs=True, role=_FIRST_ROLE)
             case TraceKind.PROCESS_END:
                 known.runs = False
             case TraceKind.ELECTION_STATE:

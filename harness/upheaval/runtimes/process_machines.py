@@ -34,7 +34,7 @@ _OFFSET_AGE_S: Final = 1
 """How old an offset may be that a member goes by: to read the file at each look at the clock costs ten times more."""
 _MARK_PERIOD_S: Final = 3.0
 """Three times as long as members take to write the time again."""
-_MEETS_FULL_DISK_S: Final = 20.0
+_MEETS_FULL_DISK_S: Final = 60.0
 _SHARED_MEMORY: Final = Path("/dev/shm")
 
 

@@ -52,7 +52,9 @@ class Access:
             await _answer(send, *refusal)
         elif self._is_token(_asked_token(scope)) and scope["method"] in _READS:
             cookie = f"{self._cookie}={self._token}; HttpOnly; SameSite=Strict; Path=/"
-            await _answer(send, 303, "", [("location", quote(scope["path"])), ("set-cookie", cookie)])
+            # Two slashes at the beginning would name another host.
+            location = "/" + quote(scope["path"].lstrip("/"))
+            await _answer(send, 303, "", [("location", location), ("set-cookie", cookie)])
         elif not self._is_token(self._own_token(headers)):
             await _answer(send, 403, "open the address that `upheaval ui` printed: it has the token")
         else:
@@ -103,6 +105,6 @@ def _with_headers(send: Send) -> Send:
 
 async def _answer(send: Send, status: int, text: str, headers: list[tuple[str, str]] | None = None) -> None:
     own = [("content-type", "text/plain; charset=utf-8"), ("content-security-policy", POLICY), *_HEADERS]
-    given = [(name.encode(), value.encode()) for name, value in (*own, *(headers or ()))]
-    await send({"type": "http.response.start", "status": status, "headers": given})
+    encoded = [(name.encode(), value.encode()) for name, value in (*own, *(headers or ()))]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": (text + "\n" if text else "").encode()})

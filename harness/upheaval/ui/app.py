@@ -72,8 +72,11 @@ class Pages:
 
 
 def application(pages: Pages) -> Any:
-    """An ASGI application; what is wrong with a request is one line of JSON."""
-    return Starlette(routes=pages.routes(), exception_handlers={HarnessError: _refused})
+    """An ASGI application; what is wrong with a request is one line of JSON.
+
+    So is a file that goes away while it is read: a run that is being written replaces its files.
+    """
+    return Starlette(routes=pages.routes(), exception_handlers={HarnessError: _refused, OSError: _refused})
 
 
 def _json_of(look: Callable[[str], Any]) -> Endpoint:

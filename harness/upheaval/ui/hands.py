@@ -101,9 +101,6 @@ class Hands:
             self._heal_later(name)
 
     def _heal_later(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
         # What it could not do is among what was done.
         with contextlib.suppress(HarnessError):
             self.heal(name)
@@ -112,12 +109,15 @@ class Hands:
         """Give an admin command. Raises as `upheaval.cluster.perform` does."""
         with self._asked(word):
             if word == AdminCommand.START:
+                faults = [fault for fault in self.open_faults() if _is_of_members(fault)]
                 self._cluster.run.unseal()
-                self._cluster.heal_recorded(fault for fault in self.open_faults() if _is_of_members(fault))
+                self._cluster.heal_recorded(faults)
+                for fault in faults:
+                    self._forget_end(fault.name)
             perform(self._cluster, word)
 
     def _heal(self, name: str) -> None:
-        self.heals_at.pop(name, None)
+        self._forget_end(name)
         if name in self._driver.active:
             proof = self._driver.heal(name)
             if not proof.holds:
@@ -130,6 +130,12 @@ class Hands:
             raise UsageError(f"fault {name!r} is held by the program that put it in: heal it there")
         self._cluster.heal_recorded(faults)
 
+    def _forget_end(self, name: str) -> None:
+        self.heals_at.pop(name, None)
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
     def _write_healed(self, record: FaultRecord) -> None:
         self._cluster.run.heal_fault(_of_hands(record))
 
@@ -137,10 +143,10 @@ class Hands:
     def _asked(self, what: str) -> Iterator[None]:
         with self._lock:
             self.doing = what
-            answer, is_done = "done", False
+            answer, is_done = "failed", False
             try:
                 yield
-                is_done = True
+                answer, is_done = "done", True
             except HarnessError as error:
                 answer = " ".join(str(error).split())
                 raise

@@ -31,9 +31,9 @@ _SAMPLE: Final = 500
 class LiveView:
     """One cluster: several readers share one look."""
 
-    def __init__(self, folder: Path, cluster: AnyCluster | None = None) -> None:
-        """Raises `UsageError` for a folder without a cluster. `cluster` is an open handle on it, if there is one."""
-        self.cluster = cluster or open_cluster(folder)
+    def __init__(self, folder: Path) -> None:
+        """Raises `UsageError` for a folder without a cluster."""
+        self.cluster: AnyCluster = open_cluster(folder)
         self.run = RunFolder(folder)
         self.hands = Hands(self.cluster)
         self._answers = _Answers(self.run)

@@ -1,6 +1,7 @@
 """The runs of a folder as a list: of each what made it, on what, and how it ended, as far as files say so at once."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -52,6 +53,8 @@ class _Known:
 
     signature: tuple[tuple[str, int, int], ...]
     values: dict[str, Any] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Two requests do not compute the same at once."""
 
 
 class Runs:
@@ -64,6 +67,7 @@ class Runs:
         folder = folder.absolute()
         self.folder = folder.parent if (folder / MANIFEST).is_file() else folder
         self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()
 
     def paths(self) -> dict[str, Path]:
         """The folder of each run, by its name."""
@@ -93,7 +97,7 @@ class Runs:
 
     def page(self, name: str) -> str:
         """As `upheaval report` writes it."""
-        return str(self._computed(name, "page", lambda path: page_of_run(path)))
+        return str(self._computed(name, "page", page_of_run))
 
     def verdict(self, name: str) -> Mapping[str, Any]:
         """As `upheaval verify --json` prints it."""
@@ -107,19 +111,21 @@ class Runs:
         )
         return fields
 
-    def _computed(self, name: str, what: str, compute: Any) -> Any:
-        """Once for each state of the run's files, of the runs that were looked at last."""
+    def _computed(self, name: str, what: str, compute: Callable[[Path], Any]) -> Any:
+        """Once for each state of the run's files, of the runs that were looked at last. Threads may ask at once."""
         path = self.path(name)
         signature = _signature(path)
-        known = self._known.pop(name, None)
-        if known is None or known.signature != signature:
-            known = _Known(signature)
-        self._known[name] = known
-        while len(self._known) > _PAGES_MAX:
-            del self._known[next(iter(self._known))]
-        if what not in known.values:
-            known.values[what] = compute(path)
-        return known.values[what]
+        with self._lock:
+            known = self._known.pop(name, None)
+            if known is None or known.signature != signature:
+                known = _Known(signature)
+            self._known[name] = known
+            while len(self._known) > _PAGES_MAX:
+                del self._known[next(iter(self._known))]
+        with known.lock:
+            if what not in known.values:
+                known.values[what] = compute(path)
+            return known.values[what]
 
     def _row(self, name: str, path: Path) -> RunRow:
         written_ns = (path / MANIFEST).stat().st_mtime_ns

@@ -1,10 +1,18 @@
 """What happens before a moment, on traces made by hand."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
-from upheaval.records import Entry, Json
+import pytest
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Entry, Failure, Json, Manifest, RuleBroken, RunFolder
 from upheaval.report.elections import Step
-from upheaval.report.explanation import Knowledge, before, knowledge_of, steps_of
+from upheaval.report.explanation import Knowledge, before, explain, knowledge_of, steps_of
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.trace_kinds import TraceKind
 
 
@@ -78,6 +86,52 @@ def test_members_know_what_their_present_process_said() -> None:
         entry(8, 1, TraceKind.PROCESS_END),
     ]
     leader = Knowledge(0, runs=True, role="LEADER", state="CLOSED", term_id=4, leader_id=2, commit_position=96)
-    assert knowledge_of(trace, 3) == [leader, Knowledge(1, append_position=160), Knowledge(2)]
+    assert knowledge_of(trace, 3) == [leader, Knowledge(1, role="FOLLOWER", append_position=160), Knowledge(2)]
     again = knowledge_of([*trace, entry(9, 0, TraceKind.PROCESS_START)], 1 + 1)
-    assert again[0] == Knowledge(0, runs=True)
+    assert again[0] == Knowledge(0, runs=True, role="FOLLOWER")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Member 0 is killed and runs again; member 1 is hit by a fault that nothing shows."""
+    run = RunFolder(tmp_path / "run")
+    run.create(Manifest("run-1", "simulated", 2, "test", 1))
+    for member_id in range(2):
+        run.member(member_id).path.mkdir()
+    write(run.member(0).trace, record(10, "process-start", 0, "all"), record(60, "process-start", 0, "all"))
+    write(run.member(1).trace, record(10, "process-start", 1, "consensus"), record(70, "process-start", 1, "archive"))
+    role = record(20, "role", 0, "consensus", fields={"old": "FOLLOWER", "new": "LEADER"})
+    write(run.member(0).path / "protocol.jsonl", role, record(21, "election_state", 0, "consensus", fields=CLOSED))
+    write(run.member(1).path / "protocol.jsonl", record(22, "election_state", 1, "consensus", fields=CLOSED))
+    run.add_fault(FaultRecord("kill", "member-0", 40, 41, inject_proof=Proof(True, "gone"), members=(0,)))
+    run.add_fault(FaultRecord("kill", "member-1", 42, 43, inject_proof=Proof(False, "runs"), members=(1,)))
+    return run
+
+
+def write(path: Path, *records: dict[str, Json]) -> None:
+    path.write_text("".join(json.dumps(each) + "\n" for each in records), encoding="utf-8")
+
+
+def record(ns: int, event: str, member: int, component: str, **more: Json) -> dict[str, Json]:
+    return {"ts": ns, "epoch_ms": 0, "member": member, "component": component, "pid": 1, "event": event, **more}
+
+
+CLOSED: dict[str, Json] = {"state": "CLOSED", "reason": "", "leadership_term_id": 0, "leader_member_id": 0}
+
+
+@pytest.mark.parametrize(
+    ("ns", "expected"),
+    [
+        (30, Knowledge(0, runs=True, role="LEADER", state="CLOSED", term_id=0, leader_id=0)),
+        (50, Knowledge(0, runs=False, role="LEADER", state="CLOSED", term_id=0, leader_id=0)),
+        (90, Knowledge(0, runs=True, role="FOLLOWER")),
+    ],
+)
+def test_a_killed_member_does_not_run_and_its_next_process_knows_nothing(
+    run: RunFolder, ns: int, expected: Knowledge
+) -> None:
+    broken = Failure("invariants", "broken", RuleBroken("commit-went-back", member=1, ns=ns))
+    run.write_manifest(replace(run.read_manifest(), failures=(broken,)))
+    explanation = explain(run, Finding(Promise.INVARIANTS, Verdict.INVALID, "broken"))
+    other = Knowledge(1, runs=True, role="FOLLOWER", state="CLOSED", term_id=0, leader_id=0)
+    assert explanation.members == [expected, other]
