@@ -439,7 +439,7 @@ class MemberInjection:
             return Proof(False, f"still there: {', '.join(survivors)}")
         for name, status in sorted(self._statuses.items()):
             if status is None or not 0 <= status <= LAST_OWN_STATUS:
-                return Proof(False, f"{name} was told to end, and ended with status {status}")
+                return Proof(False, f"{name} was ordered to end, and ended with status {status}")
         gone = f"gone: {', '.join(sorted(name for names in self._before.values() for name in names))}"
         if self._fault.kind is not MemberFaultKind.RESTART:
             return Proof(True, gone)

@@ -157,7 +157,7 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
     """Raises `UsageError` when there are none, or the fault cannot be done to them."""
     links = links_between(fault, sources, targets)
     if fault.bytes_per_second and any(link.target == CLIENTS for link in links):
-        raise UsageError("a limit of bytes-per-second towards clients cannot be proved: nobody dials clients")
+        raise UsageError("a limit of bytes-per-second towards clients cannot be proved: no member dials clients")
     if fault.means is Means.PACKETS and any(link.is_of_clients for link in links):
         raise UsageError("filters of packets lie between members: leave out by=packets for clients")
     if fault.dialler and any(link.is_of_clients for link in links):
@@ -381,7 +381,7 @@ class LinkInjection:
 
     def _try_bulk(self, link: Link) -> Ping:
         if link not in self._usual:
-            raise UnknownOutcome(f"nobody dials along {link}: a limit could not be proved on it")
+            raise UnknownOutcome(f"no member dials along {link}: a limit could not be proved on it")
         return self._target.ping(link, PING_TIMEOUT_S, self._bulk_length)
 
     # --- the fault was healed ---

@@ -310,7 +310,7 @@ class Counters:
     def free(self, counter_id: int) -> None:
         """Give an id of this instance's range back; its key is cleared."""
         if not self._first_id <= counter_id < self._limit:
-            raise UsageError(f"counter {counter_id} belongs to somebody else")
+            raise UsageError(f"counter {counter_id} belongs to another process")
         start = counter_id * METADATA_LENGTH
         self._ints[counter_id * _METADATA_INTS] = STATE_RECLAIMED
         struct.pack_into("<q", self._metadata, start + 8, 0)

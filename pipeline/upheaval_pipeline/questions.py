@@ -127,7 +127,7 @@ QUESTIONS: Final = (
         r.folder, c.member, r.scenario, r.system, r.version, r.runtime, c.states, r.run
         FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY rate""",
         Bars(("scenario", "member", "run", *_OF), "rate", RATE),
-        "no member that caught up and told its position",
+        "no member that caught up and traced its position",
     ),
     Question(
         "flakes",

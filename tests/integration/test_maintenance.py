@@ -67,7 +67,7 @@ def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pyt
             (["replace", "--copy-from", "3", "0"], "unknown member 3"),
             (
                 ["replace", "0"],
-                "0 of the other 0 members run, and without 1 of them member 0 may hold what nobody else has",
+                "0 of the other 0 members run, and without 1 of them member 0 may hold what no other member has",
             ),
             (["upgrade"], "member 0 is not running"),
         ):
@@ -100,7 +100,7 @@ def test_a_member_that_a_majority_needs_is_not_replaced(tmp_path: Path, capsys: 
         archive.mkdir(exist_ok=True)
         assert main(["replace", "--dir", str(cluster.folder), "0"]) == 2
         err = capsys.readouterr().err
-        assert "1 of the other 2 members run, and without 2 of them member 0 may hold what nobody else has" in err
+        assert "1 of the other 2 members run, and without 2 of them member 0 may hold what no other member has" in err
         assert err.count("\n") == 1
         assert archive.is_dir()
         assert not cluster.member(0).is_running()

@@ -137,7 +137,7 @@ def require_not_proved(target: Target, statement: str) -> None:
     injected = driver.inject("x", fault_of(statement))
     driver.heal("x")
     assert not injected.holds
-    assert "was told to end, and ended with status" in injected.evidence
+    assert "was ordered to end, and ended with status" in injected.evidence
 
 
 @pytest.mark.parametrize("statement", ORDERLY)

@@ -161,7 +161,7 @@ def test_a_wrong_secret_that_is_let_in_makes_its_seed_fail(tmp_path: Path, monke
     swarm = replace(three(), variations=Variations(has_credentials=True))
     outcome = SeedRun(swarm, tmp_path / "run").run()
     assert (outcome.verdict, outcome.promise) == ("invalid", Promise.ONLY_CREDENTIALS)
-    assert outcome.detail == "attempts.jsonl: somebody who showed a wrong secret of somebody known was let in"
+    assert outcome.detail == "attempts.jsonl: a client that showed a wrong secret of a known user was let in"
 
 
 @pytest.mark.parametrize("kind", list(RECORDED.drawn()))

@@ -181,7 +181,7 @@ def as_text(summary: Summary) -> str:
     lines += ["", "service", *_histogram(summary.services)]
     lines += ["", "elections after the first one", *_histogram(summary.elections)]
     lines += ["", "moves of elections", *_histogram(summary.moves)]
-    lines += ["", f"moves that nobody made: {', '.join(summary.untaken_moves) or 'none'}"]
+    lines += ["", f"moves never made: {', '.join(summary.untaken_moves) or 'none'}"]
     return "\n".join(lines)
 
 

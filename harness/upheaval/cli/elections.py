@@ -57,8 +57,8 @@ def _all(recorded: list[Election]) -> str:
 def _one(election: Election) -> str:
     why = f" ({election.why})" if election.why else ""
     head = (
-        f"election {election.number}: member {election.candidate_id} stands for term {election.term_id} with a log of "
-        f"{log_of(election)}, by {election.cause or 'an unknown cause'}: {election.outcome}{why}"
+        f"election {election.number}: member {election.candidate_id} is a candidate in term {election.term_id} "
+        f"with a log of {log_of(election)}, by {election.cause or 'an unknown cause'}: {election.outcome}{why}"
     )
     ballots = [["member", "answer", "reason"]]
     for ballot in election.ballots.values():

@@ -159,7 +159,7 @@ class _Performer:
         """After the last entry that the leader appended, recorded or not: what its trace says."""
         leader = self.cluster.leader()
         if leader is None:
-            raise UnknownOutcome("nobody leads")
+            raise UnknownOutcome("no member leads")
         appended = (
             event
             for event in reversed(self._seen(leader))

@@ -219,7 +219,9 @@ class SimulatedTarget:
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` for packet filters and for one side of the connections: there are no such here."""
         if any(link.dialler for link in links):
-            raise UsageError("simulated links are cut whoever dialled: leave out dialled-by, or use --runtime process")
+            raise UsageError(
+                "simulated links are cut whichever end dialled: leave out dialled-by, or use --runtime process"
+            )
         if effect.means is not Means.PROXY:
             raise UsageError("the simulated runtime has no packets to filter: leave out by=packets")
         for part in _parts(links, effect):

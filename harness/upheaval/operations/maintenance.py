@@ -112,7 +112,7 @@ def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
     if running < needed:
         raise UsageError(
             f"{running} of the other {len(others)} members run, and without {needed} of them member {member_id} may "
-            "hold what nobody else has: start them first, or make a new cluster of it with `upheaval restore`"
+            "hold what no other member has: start them first, or make a new cluster of it with `upheaval restore`"
         )
     cluster.wait_until_leader(WAIT_S)
 

@@ -62,7 +62,7 @@ def sequence_svg(election: Election) -> str:
     """The same as a picture; colours are CSS classes of the page."""
     lanes = len(election.ballots)
     width, height = _SVG_LEFT + lanes * _SVG_LANE, _SVG_TOP + (len(election.steps) + 1) * _SVG_ROW
-    name = f"election {election.number}: member {election.candidate_id} stands for term {election.term_id}"
+    name = f"election {election.number}: member {election.candidate_id} is a candidate in term {election.term_id}"
     shapes = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(name)}">']
     for member_id in range(lanes):
         x = _lane_x(member_id)

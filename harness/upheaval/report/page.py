@@ -244,7 +244,7 @@ def _elections(elections: Sequence[Election]) -> str:
             f"<td>{escape(votes_of(election))}</td></tr>"
         )
         if is_drawn:
-            candidacy = f"member {election.candidate_id} stands for term {election.term_id}"
+            candidacy = f"member {election.candidate_id} is a candidate in term {election.term_id}"
             head = f"election {election.number}: {candidacy}: {election.outcome}"
             why = f" ({election.why})" if election.why else ""
             pictures.append(

@@ -59,5 +59,7 @@ def end_abandoned() -> list[str]:
         if run.folder:
             members = (process.member_id for process in run.processes)
             end_ns = time.monotonic_ns()
-            RunFolder(run.folder).add_forced_end(members, begin_ns, end_ns, "whoever had started them was gone")
+            RunFolder(run.folder).add_forced_end(
+                members, begin_ns, end_ns, "the process that had started them was gone"
+            )
     return sorted(runs)

@@ -128,7 +128,7 @@ class _Reader:
 
     def _read_cluster(self, line: Statement) -> None:
         if self._known:
-            line.fail("the cluster stands above its faults")
+            line.fail("the cluster comes before its faults")
         names = ("members", "components", "sync-level", "service", "beside", "max-sessions", "leader-disconnect-ms")
         options = line.take_options(names)
         members = options.number("members", 3)

@@ -140,9 +140,9 @@ class Watch:
             key, is_healed = fault.unhealed(), fault.heal_end_ns is not None
             name = fault.statement or f"{fault.what} {fault.where}"
             if key not in self._faults:
-                self._output.fault(f"{name}: {fault.inject_proof or 'nobody looked whether it took effect'}")
+                self._output.fault(f"{name}: {fault.inject_proof or 'its effect was not looked for'}")
             if is_healed and not self._faults.get(key):
-                self._output.fault(f"{name}, healed: {fault.heal_proof or 'nobody looked'}")
+                self._output.fault(f"{name}, healed: {fault.heal_proof or 'not looked for'}")
             self._faults[key] = is_healed
         if not self._is_powerless and losses_of(self._run, self._manifest).powerless:
             self._is_powerless = True

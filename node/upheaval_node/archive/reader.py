@@ -181,7 +181,7 @@ def _recording(folder: Folder, names: list[str], entry: RecordingEntry) -> Recor
             problem = None if limit == NULL_POSITION else f"no whole frame at {position}"
             break
     if limit != NULL_POSITION and position > limit:
-        problem, position = f"stop position {limit} lies within a frame", limit
+        problem, position = f"stop position {limit} is within a frame", limit
     return Recording(entry, position, problem, folder)
 
 

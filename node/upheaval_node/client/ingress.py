@@ -36,7 +36,7 @@ def parse_told_endpoints(text: str) -> dict[int, str]:
     try:
         return parse_ingress_endpoints(text)
     except UsageError as error:
-        raise PeerError(f"the cluster told bad ingress endpoints: {error}") from error
+        raise PeerError(f"the cluster sent bad ingress endpoints: {error}") from error
 
 
 class Ingress:

@@ -23,7 +23,7 @@ from upheaval_node.protocol.frames import TYPE_PAD
 from upheaval_node.types import FRAME_HEADER_LENGTH, NOT_YET, NULL_VALUE, Now, TermId
 
 MESSAGE_HEADER_LENGTH: Final = 8
-SOMEBODY_ELSES: Final = "messages for a session of somebody else"
+SOMEBODY_ELSES: Final = "messages for a session of another client"
 _NO_SESSIONS: Final[dict[int, ClusterSession]] = {}
 
 

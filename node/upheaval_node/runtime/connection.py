@@ -204,7 +204,7 @@ class SelectorConnection:
             return
         if self._is_connected_to_itself():
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            self._fail("connection refused (nobody listens)")
+            self._fail("connection refused (no listener)")
             return
         self._established()
 

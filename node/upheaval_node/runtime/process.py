@@ -306,7 +306,7 @@ class MemberProcess:
             if time.monotonic_ns() >= deadline_ns:
                 raise ComponentLost("the archive process did not appear", expected=False)
             self._parts.loop.run_once(ATTACH_POLL_NS / S)
-        raise TerminationError("told to stop before the archive process appeared", expected=True)
+        raise TerminationError("ordered to stop before the archive process appeared", expected=True)
 
     # --- life together with the other processes of the member ---
 

@@ -526,7 +526,7 @@ class ServiceContainer:
         if not is_done and self._now.ns < self._termination_deadline_ns:
             return 0
         expected = self.view.log_position == termination.log_position
-        text = f"told to terminate at {termination.log_position}, the service is at {self.view.log_position}"
+        text = f"ordered to terminate at {termination.log_position}, the service is at {self.view.log_position}"
         if not expected:
             self._report("module", text)
         raise TerminationError(text, expected=expected)

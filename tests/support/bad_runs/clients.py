@@ -109,7 +109,7 @@ CLIENTS = (
     _bad(a_slot_goes_on_without_an_answer, Promise.CLIENTS_IN_ORDER, "was invoked while operation id="),
     _bad(a_session_is_out_of_order, Promise.CLIENTS_IN_ORDER, "was invoked before operation id=", "at position"),
     _bad(a_session_has_a_gap, Promise.CLIENTS_IN_ORDER, "is not in the log, which has the session at positions"),
-    _bad(a_message_is_in_another_session, Promise.CLIENTS_IN_ORDER, "and lies in session", "at position"),
+    _bad(a_message_is_in_another_session, Promise.CLIENTS_IN_ORDER, "and is in session", "at position"),
     _bad(a_message_is_of_another_term, Promise.ENTRIES_IN_TERM, "SessionMessage at position", "is of term 1"),
     _bad(the_first_term_is_another, Promise.ENTRIES_IN_TERM, "is of term 0, where the log is in term 1"),
 )

@@ -257,7 +257,7 @@ SESSIONS = (
         "an answer to operation id=1000000000, which the history does not know",
     ),
     _bad(another_session_is_answered, Promise.ANSWERED_ONCE, "session 7 received", "which was sent in session 1"),
-    _bad(a_late_answer_names_another_position, Promise.ANSWERED_ONCE, "as if at position", "which lies at position"),
+    _bad(a_late_answer_names_another_position, Promise.ANSWERED_ONCE, "as if at position", "which is at position"),
     _bad(a_late_answer_comes_twice, Promise.ANSWERED_ONCE, "had been answered"),
     _bad(a_client_receives_what_answers_nothing, Promise.ANSWERED_ONCE, "a message that answers nothing"),
 )

@@ -138,7 +138,7 @@ TIMELY = (
     _wrong(an_entry_is_a_second_earlier_than_those_before_it, "term 1 at position 30", "earlier than an entry before"),
     _wrong(a_term_is_an_hour_too_early, "term 1 at position 14", "before member 2 began to lead", "member-2/trace"),
     _wrong(the_log_is_an_hour_ahead_from_the_middle_of_a_term_on, "term 1 at position", "member 2 had ceased to lead"),
-    _late(the_next_leader_comes_ten_seconds_later, "nobody led for 1", "members 1, 2 were well (allowed: 5000 ms)"),
+    _late(the_next_leader_comes_ten_seconds_later, "no member led for 1", "members 1, 2 were well (allowed: 5000 ms)"),
     _late(
         the_next_leader_comes_four_seconds_after_an_orderly_end,
         "after the orderly end of member 0, the leader before, while members 1, 2 were well (allowed: 4000 ms)",
@@ -168,5 +168,5 @@ TIMELY = (
         "because its leader was disconnected, of which it had heard 300 ms before",
         "time-out: 400 ms",
     ),
-    _late(the_members_had_shorter_time_outs, "nobody led for 1548 ms", "allowed: 1420 ms"),
+    _late(the_members_had_shorter_time_outs, "no member led for 1548 ms", "allowed: 1420 ms"),
 )

@@ -232,7 +232,7 @@ def test_a_link_that_depends_on_who_leads_is_read() -> None:
 
 
 def test_the_cluster_stands_above_its_faults() -> None:
-    with pytest.raises(UsageError, match="bad:3:1: the cluster stands above its faults"):
+    with pytest.raises(UsageError, match="bad:3:1: the cluster comes before its faults"):
         parse_scenario("title x\ninject a kill member-2\ncluster members=1", name="bad", where="bad")
 
 

@@ -72,15 +72,15 @@ def an_operation_of_somebody_else(run: BuiltRun) -> None:
 @pytest.mark.parametrize(
     ("damage", "promise", "verdict", "text"),
     [
-        (lost, Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "acknowledged 1 times and lies in the log 0 times"),
+        (lost, Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "acknowledged 1 times and is in the log 0 times"),
         (
             one_of_two_equal_ones_lost,
             Promise.ACKNOWLEDGED_NOT_LOST,
             Verdict.INVALID,
-            "acknowledged 2 times and lies in the log 1 times",
+            "acknowledged 2 times and is in the log 1 times",
         ),
-        (once_more, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 1 times and lies in the log 2 times"),
-        (never_sent, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 0 times and lies in the log 1 times"),
+        (once_more, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 1 times and is in the log 2 times"),
+        (never_sent, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 0 times and is in the log 1 times"),
         (from_somebody_else, Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
         (an_operation_of_somebody_else, Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
     ],

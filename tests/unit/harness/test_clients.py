@@ -59,14 +59,14 @@ def test_of_several_the_first_line_is_named_and_calls_are_left_out() -> None:
 def test_an_operation_is_in_the_session_that_took_it() -> None:
     operations = [op(1, 0, 10, 20), op(2, 1, 11, 20, session=8)]
     assert said(operations, [at(1, 64), at(2, 128, 8)]) == ""
-    assert "was sent in session 8 and lies in session 7 at position 128" in said(operations, [at(1, 64), at(2, 128)])
+    assert "was sent in session 8 and is in session 7 at position 128" in said(operations, [at(1, 64), at(2, 128)])
 
 
 def test_a_session_keeps_the_order_in_which_its_operations_were_invoked() -> None:
     operations = [op(1, 0, 10, 20), op(2, 1, 11, 20), op(3, 2, 9, 20, session=8)]
     assert said(operations, [at(1, 64), at(2, 128), at(3, 192, 8)]) == ""
     wrong = said(operations, [at(2, 64), at(1, 128), at(3, 192, 8)])
-    assert "at position 128 was invoked before operation id=2 of session 7, which lies before it" in wrong
+    assert "at position 128 was invoked before operation id=2 of session 7, which is before it" in wrong
 
 
 def test_a_history_without_sessions_is_judged_by_its_slots_alone() -> None:

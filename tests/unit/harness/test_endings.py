@@ -152,8 +152,8 @@ def _seen_to_fail(ended: Ended) -> None:
     ("change", "text"),
     [
         (_elsewhere, "in term 1 member 0 ended at"),
-        (_told_twice, "told service 0 of its end 2 times"),
-        (_not_told, "told service 1 of its end 0 times"),
+        (_told_twice, "notified service 0 of its end 2 times"),
+        (_not_told, "notified service 1 of its end 0 times"),
         (_told_elsewhere, "member 0, which ended at"),
         (_failed, "ended process 'all' with status 7"),
         (_not_recorded, "the end of term 1 at -1 in its recording log"),

@@ -57,7 +57,7 @@ def judged(run: BuiltRun, folder: Path, **policy: object) -> dict[str, tuple[Ver
 
 def test_a_run_with_nobody_else_in_it_keeps_both_promises(tmp_path: Path) -> None:
     found = judged(with_identities(), tmp_path)
-    sure = "2 sessions, all of 2 principals of the credentials file; nobody tried with wrong ones"
+    sure = "2 sessions, all of 2 principals of the credentials file; no client tried with wrong ones"
     assert found[Promise.ONLY_CREDENTIALS] == (Verdict.VALID, sure)
     assert found[Promise.ONLY_AUTHORITY] == (Verdict.VALID, "3 connections, with member-0, member-1, member-2")
 
@@ -98,8 +98,8 @@ def test_wrong_credentials_of_every_kind_were_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shown", "what"),
     [
-        (WrongCredentials.SECRET, "a wrong secret of somebody known"),
-        (WrongCredentials.NAME, "a name that nobody has"),
+        (WrongCredentials.SECRET, "a wrong secret of a known user"),
+        (WrongCredentials.NAME, "an unknown name"),
         (WrongCredentials.NOTHING, "no credentials"),
     ],
 )
@@ -108,7 +108,7 @@ def test_who_was_let_in_with_wrong_credentials_breaks_the_promise(
 ) -> None:
     (tmp_path / "run").mkdir()
     found = tried([*REFUSED, ConnectAttempt(shown, ConnectAnswer.ADMITTED, 2)], tmp_path)
-    assert found == (Verdict.INVALID, f"attempts.jsonl: somebody who showed {what} was let in")
+    assert found == (Verdict.INVALID, f"attempts.jsonl: a client that showed {what} was let in")
 
 
 @pytest.mark.parametrize("left_out", WrongCredentials)
@@ -116,7 +116,7 @@ def test_a_kind_that_nobody_answered_leaves_it_unknown(tmp_path: Path, left_out:
     (tmp_path / "run").mkdir()
     attempts = [replace(each, answer=ConnectAnswer.NONE) if each.shown is left_out else each for each in REFUSED]
     verdict, detail = tried(attempts, tmp_path)
-    assert (verdict, detail.startswith("nobody answered to ")) == (Verdict.UNKNOWN, True)
+    assert (verdict, detail.startswith("no member answered to ")) == (Verdict.UNKNOWN, True)
 
 
 def change(member: int, index: int, **fields: object) -> Callable[[list[list[str]]], None]:

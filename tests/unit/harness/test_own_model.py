@@ -83,8 +83,8 @@ def not_written_down(run: BuiltRun) -> None:
     [
         (wrong_answer, Promise.LINEARIZABLE, "invalid: call request (operation 20) at position "),
         (applied_in_another_order, Promise.LINEARIZABLE, "had completed before operation 50 was invoked"),
-        (in_the_log_again, Promise.APPLIED_ONCE, "sent 1 times in session 1 and lies in the log again at position"),
-        (lost_in_its_session, Promise.ACKNOWLEDGED_NOT_LOST, "acknowledged 1 times in session 2 and lies in the log 0"),
+        (in_the_log_again, Promise.APPLIED_ONCE, "sent 1 times in session 1 and is in the log again at position"),
+        (lost_in_its_session, Promise.ACKNOWLEDGED_NOT_LOST, "acknowledged 1 times in session 2 and is in the log 0"),
         (asked_twice_by_nobody_knows_whom, Promise.LINEARIZABLE, "unknown: call request (operation 0): where in"),
     ],
 )
@@ -122,7 +122,7 @@ def test_one_that_has_no_answer_does_not_take_the_place_of_one_that_has() -> Non
     run.operations.append(call(CALLS, asked(CALLS), None))
     run.operations.append(call(CALLS + 1, asked(CALLS), '{"ok": true, "token": 41}'))
     run.payloads[0].append(message(asked(CALLS)))
-    assert bad(judged_here(run))[Promise.LINEARIZABLE].endswith("where in the log it lies cannot be told")
+    assert bad(judged_here(run))[Promise.LINEARIZABLE].endswith("its place in the log is unknown")
     run.payloads[0].append(message(asked(CALLS)))
     assert bad(judged_here(run)) == {}
 

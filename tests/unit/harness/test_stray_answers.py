@@ -45,7 +45,7 @@ def test_a_late_answer_is_as_it_should_be() -> None:
         ([LATE], asked(1, Outcome.FAIL, session=None), ", which was never sent"),
         ([Stray(8, 9 * S, 1, 64)], asked(1), ", which was sent in session 7"),
         ([Stray(7, S - 1, 1, 64)], asked(1), ", which was invoked only later"),
-        ([Stray(7, 9 * S, 1, 96)], asked(1), " as if at position 96, which lies at position 64"),
+        ([Stray(7, 9 * S, 1, 96)], asked(1), " as if at position 96, which is at position 64"),
     ],
 )
 def test_every_other_answer_is_found(strays: list[Stray], operation: Operation, what: str) -> None:

@@ -100,7 +100,7 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
     if facts.unstarted is not None:
         event = facts.unstarted
         component = event.fields.get("component", "")
-        detail = f"{facts.name}:{event.line} is {event.event!r} of {component!r}, of whose start nothing is told before"
+        detail = f"{facts.name}:{event.line} is {event.event!r} of {component!r}, whose start no earlier line has"
         raise _missing(detail, who)
     if facts.lost is not None:
         detail = f"{facts.name}:{facts.lost.line} says that {facts.lost.fields[LOST_EVENTS]} events before it were lost"

@@ -40,9 +40,13 @@ def final_positions(
     except Broken as broken:
         return broken.finding(Promise.FINAL_POSITIONS)
     committed = traced.committed
-    told = "none was told in the traces" if committed is None else f"{committed.position} was told last ({committed})"
+    traced_last = (
+        "the traces have none"
+        if committed is None
+        else f"{committed.position} is the last one in the traces ({committed})"
+    )
     return _found(
-        finals, f"commit position of {len(finals)} members in the manifest: {lowest_commit(manifest)}; {told}"
+        finals, f"commit position of {len(finals)} members in the manifest: {lowest_commit(manifest)}; {traced_last}"
     )
 
 

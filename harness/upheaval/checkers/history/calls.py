@@ -77,7 +77,7 @@ def not_lost(counted: CountedCalls) -> Finding:
         if count.in_log < count.acknowledged:
             detail = (
                 f"call {count.name} with payload {shown_digest(digest)} was acknowledged {count.acknowledged} times "
-                f"and lies in the log {count.in_log} times"
+                f"and is in the log {count.in_log} times"
             )
             return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, detail)
     total = sum(count.acknowledged for count in counts.values())
@@ -92,7 +92,7 @@ def once(counted: CountedCalls) -> Finding:
     for digest, count in counts.items():
         if count.in_log > count.sent:
             detail = (
-                f"call {count.name} with payload {shown_digest(digest)} was sent {count.sent} times and lies in the "
+                f"call {count.name} with payload {shown_digest(digest)} was sent {count.sent} times and is in the "
                 f"log {count.in_log} times, last at position {count.last_position}: the cluster made one of them, "
                 "or its sender is not in the history"
             )

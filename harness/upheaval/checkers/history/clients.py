@@ -176,12 +176,12 @@ def judge_clients(clients: Clients) -> list[Result]:
         return [_invalid(detail, operation, operation.position)]
     if clients.elsewhere is not None:
         operation, entry = clients.elsewhere
-        detail = f"{operation} was sent in session {operation.session} and lies in session {entry.session}"
+        detail = f"{operation} was sent in session {operation.session} and is in session {entry.session}"
         return [_invalid(f"{detail} at position {entry.position}", operation, entry.position)]
     if clients.overtaken is not None:
         operation, later, position = clients.overtaken
         detail = f"{operation} at position {position} was invoked before operation id={later.id}"
-        return [_invalid(f"{detail} of session {operation.session}, which lies before it", operation, position)]
+        return [_invalid(f"{detail} of session {operation.session}, which is before it", operation, position)]
     if clients.skipped is not None:
         operation, earlier, after = clients.skipped
         around = f"positions {earlier.position} and {after.position} of term {after.term}, between which it was invoked"

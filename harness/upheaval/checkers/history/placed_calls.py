@@ -72,7 +72,7 @@ def _lost(key: _Key, acknowledged: Sequence[Operation], there: int) -> Finding:
     call = acknowledged[there]
     detail = (
         f"call {call.key} (operation {call.id}) with payload {shown_digest(digest)} was acknowledged "
-        f"{len(acknowledged)} times{where} and lies in the log {there} times"
+        f"{len(acknowledged)} times{where} and is in the log {there} times"
     )
     return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, detail, operation=call.id)
 
@@ -96,7 +96,7 @@ def _duplicates(
         if session is not _NO_SESSION and extra and extra[0] < known_until.get(session, -1):
             detail = (
                 f"call {calls[-1].key} (operation {calls[-1].id}) with payload {shown_digest(digest)} was sent "
-                f"{len(calls)} times in session {session} and lies in the log again at position {extra[0]}"
+                f"{len(calls)} times in session {session} and is in the log again at position {extra[0]}"
             )
             return [Finding(Promise.APPLIED_ONCE, Verdict.INVALID, detail, position=extra[0], operation=calls[-1].id)]
     return []

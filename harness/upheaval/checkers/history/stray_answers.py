@@ -62,7 +62,7 @@ def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
     if logged is None:
         raise broken(f" at position {stray.position}, which is not in the log")
     if stray.position != logged:
-        raise broken(f" as if at position {stray.position}, which lies at position {logged}")
+        raise broken(f" as if at position {stray.position}, which is at position {logged}")
     late.add(stray.operation)
 
 

@@ -82,7 +82,7 @@ def what_is_wrong(
         return f"{operation} was acknowledged, the log has {shown} at position {entry.position}", entry
     if operation.position is not None and operation.position != entry.position:
         reported = f"{operation} was reported at position {operation.position}"
-        return f"{reported} and lies at position {entry.position}", entry
+        return f"{reported} and is at position {entry.position}", entry
     if recorded is not None and entry.position > recorded:
         at = f"{operation} was acknowledged at position {entry.position}"
         return f"{at}, a quorum of recordings reaches position {recorded} only", entry
@@ -106,14 +106,14 @@ def applied_once(placed: PlacedHistory) -> Finding:
         number = entries.ids[index]
         if seen[row] if row >= 0 else number in others:
             entry, first = entries.at(index), entries.positions[entries.ids.index(number)]
-            detail = f"{entry} lies at position {first} and again at position {entry.position}"
+            detail = f"{entry} is at position {first} and again at position {entry.position}"
             return _invalid(Promise.APPLIED_ONCE, detail, entry)
         if row < 0:
             others.add(number)
             continue
         if IS_FAIL[kinds[row]] and not IS_CALL[kinds[row]]:
             entry = entries.at(index)
-            detail = f"{entry} failed before it was sent and yet lies at position {entry.position}"
+            detail = f"{entry} failed before it was sent and yet is at position {entry.position}"
             return _invalid(Promise.APPLIED_ONCE, detail, entry)
         seen[row] = True
     return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{len(entries)} operations in the log, each once")
@@ -186,7 +186,7 @@ def _overtaken(operation: Operation, position: int, later_id: int) -> Finding:
     """The finding on an operation that follows one in the log which was invoked only after it had completed."""
     detail = (
         f"{operation} at position {position} had completed before operation id={later_id} "
-        "was invoked, which lies before it in the log"
+        "was invoked, which is before it in the log"
     )
     return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=position, operation=operation.id)
 

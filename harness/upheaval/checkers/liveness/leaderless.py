@@ -150,7 +150,7 @@ class _Judge:
     def _miss(self, since_ns: int, took_ns: int, allowed_ns: int, well: Sequence[int], last: Span | None) -> None:
         after = "" if last is None else f" after the orderly end of member {last.member_id}, the leader before,"
         detail = (
-            f"nobody led for {took_ns // MS} ms{after} while members {', '.join(map(str, well))} were well "
+            f"no member led for {took_ns // MS} ms{after} while members {', '.join(map(str, well))} were well "
             f"(allowed: {allowed_ns // MS} ms)"
         )
         late_ms = -(-(took_ns - allowed_ns) // MS)

@@ -217,7 +217,7 @@ def _unordered_end(
         return None
     who = f"member-{life.member_id}/trace.jsonl:{life.end_line}"
     whose = f"process {life.component!r} of member {life.member_id}"
-    detail = f"{who}: {whose} ended with status {life.status}, and nothing told it to"
+    detail = f"{who}: {whose} ended with status {life.status}, and nothing ordered it to"
     return Broken(Verdict.INVALID, detail, members=(life.member_id,))
 
 
@@ -289,7 +289,7 @@ def _unexplained(
         return None
     where = f"{facts.name}:{error.line}: member {error.member_id} reported"
     if kind.startswith(_UNFORESEEN):
-        detail = f"{where} an exception that nobody foresaw: {kind.removeprefix(_UNFORESEEN)}"
+        detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}"
         return Broken(Verdict.INVALID, detail, members=(error.member_id,))
     if kind in _STORED:
         is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
@@ -315,7 +315,7 @@ def _tracebacks(run: RunFolder, manifest: Manifest) -> Iterator[Broken]:
         for path in sorted(folder.glob("*.log")):
             line = _line_with_traceback(path)
             if line:
-                detail = f"{folder.name}/{path.name}:{line}: a traceback: something failed that nobody foresaw"
+                detail = f"{folder.name}/{path.name}:{line}: a traceback of an unexpected failure"
                 yield Broken(Verdict.INVALID, detail, members=ids)
 
 

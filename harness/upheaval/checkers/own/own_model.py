@@ -148,7 +148,7 @@ def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry],
     unheard = [call for call in placed.by_position.values() if call.outcome is Outcome.OK and not _is_told(call)]
     unjudged = placed.untold or next(iter(unheard), None)
     if unjudged is not None:
-        why = "where in the log it lies cannot be told" if placed.untold else "its answer was not written down"
+        why = "its place in the log is unknown" if placed.untold else "its answer was not written down"
         detail = f"call {unjudged.key} (operation {unjudged.id}): {why}"
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, operation=unjudged.id)
     detail = f"{said['judged']} answers of calls are those of the model {model} in the order of the log"
@@ -165,7 +165,7 @@ def _overtaken(placed: PlacedCalls, entries: Iterable[CallEntry]) -> Finding | N
         if latest is not None and call.complete_ns is not None and call.complete_ns < latest.invoke_ns:
             detail = (
                 f"call {call.key} (operation {call.id}) at position {entry.position} had completed before operation "
-                f"{latest.id} was invoked, which lies before it in the log"
+                f"{latest.id} was invoked, which is before it in the log"
             )
             return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=entry.position, operation=call.id)
         if latest is None or call.invoke_ns > latest.invoke_ns:

@@ -206,7 +206,7 @@ class BallotRules:
         won = voter.won.get(term)
         if won is None or won.start != voter.start:
             position = event.integer("log_position")
-            detail = f"member {event.member_id} leads term {term} at {position}, to which nobody elected it"
+            detail = f"member {event.member_id} leads term {term} at {position}, to which no member elected it"
             raise event.invalid(detail, position=position)
 
     def _on_entered(self, voter: _Voter, event: MemberEvent) -> None:

@@ -180,9 +180,9 @@ def _require_orderly(life: Life, *, is_killed: bool) -> None:
     for service_id in range(life.services):
         ends = life.ends.get(service_id, [])
         if len(ends) != 1:
-            raise life.broken(f"told service {service_id} of its end {len(ends)} times")
+            raise life.broken(f"notified service {service_id} of its end {len(ends)} times")
         if ends[0] != life.position:
-            raise life.broken(f"told service {service_id} of its end at {ends[0]}")
+            raise life.broken(f"notified service {service_id} of its end at {ends[0]}")
     for component, status in life.statuses.items():
         if status != 0:
             raise life.broken(f"ended process {component!r} with status {status}")

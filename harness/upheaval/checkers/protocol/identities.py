@@ -31,8 +31,8 @@ PRINCIPALS: Final = "principals"
 AUTHORITIES: Final = "authorities"
 
 _SHOWN: Final = {
-    WrongCredentials.SECRET: "a wrong secret of somebody known",
-    WrongCredentials.NAME: "a name that nobody has",
+    WrongCredentials.SECRET: "a wrong secret of a known user",
+    WrongCredentials.NAME: "an unknown name",
     WrongCredentials.NOTHING: "no credentials",
 }
 
@@ -67,7 +67,7 @@ def _judge_sessions(
 ) -> Finding:
     for each in attempts:
         if each.answer is ConnectAnswer.ADMITTED:
-            detail = f"{ATTEMPTS_NAME}: somebody who showed {_SHOWN[each.shown]} was let in"
+            detail = f"{ATTEMPTS_NAME}: a client that showed {_SHOWN[each.shown]} was let in"
             return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail)
     if sessions is None:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
@@ -88,9 +88,9 @@ def _judge_sessions(
     refused = [each.shown for each in attempts if each.answer is ConnectAnswer.REFUSED]
     unanswered = [each for each in WrongCredentials if each not in refused]
     if attempts and unanswered:
-        detail = f"nobody answered to {_SHOWN[unanswered[0]]}"
+        detail = f"no member answered to {_SHOWN[unanswered[0]]}"
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, detail)
-    tried = f"refused {len(refused)} times to those with wrong ones" if attempts else "nobody tried with wrong ones"
+    tried = f"refused {len(refused)} times to those with wrong ones" if attempts else "no client tried with wrong ones"
     return Finding(Promise.ONLY_CREDENTIALS, Verdict.VALID, f"{sure}; {tried}")
 
 

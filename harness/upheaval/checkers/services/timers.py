@@ -115,7 +115,7 @@ class _Judge:
         timer = self._timers.get(event.timer_id)
         what = f"timer {event.timer_id} fired at position {event.position}"
         if timer is None:
-            raise _broken(event, f"{what}, but nobody had scheduled it")
+            raise _broken(event, f"{what}, but no service had scheduled it")
         if timer.fired_position >= 0:
             raise _broken(event, f"{what}, but it had fired at position {timer.fired_position}")
         if event.timestamp < timer.deadline:

@@ -126,7 +126,7 @@ class Machine(ABC):
 
     def _close(self, process: SimulatedProcess) -> None:
         self._close_agents(process.now())
-        raise TerminationError(f"{process.name} was told to stop", expected=True)
+        raise TerminationError(f"{process.name} was ordered to stop", expected=True)
 
     @abstractmethod
     def _prepare(self, process: SimulatedProcess) -> None:
