@@ -167,7 +167,9 @@ LOG_ENTRIES = (
     _suspended(a_snapshot_suspends_the_cluster, "a client's message at position"),
     _suspended(a_cluster_ends_suspended_and_closes_sessions_when_it_is_back, "a session closes at position"),
     _suspended(timers_fire_in_a_suspended_cluster, "at position", scenario=_TIMERS),
-    _bad(a_timer_fires_of_a_service_that_has_none, Promise.TIMERS_KEPT, "timer 77 fired", "nobody had scheduled it"),
+    _bad(
+        a_timer_fires_of_a_service_that_has_none, Promise.TIMERS_KEPT, "timer 77 fired", "no service had scheduled it"
+    ),
     _bad(a_timer_fires_of_a_ledger, Promise.TIMERS_KEPT, "timer 5 fired at position", scenario=_LEDGER),
     _bad(a_timer_fires_that_nobody_scheduled, Promise.TIMERS_KEPT, "timer 1000000000 fired", scenario=_TIMERS),
     _bad(a_service_that_offers_nothing_offered_a_message, _ONCE, "message 1 of service 0", "workbench offers none"),

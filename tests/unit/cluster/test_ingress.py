@@ -168,7 +168,7 @@ def test_nobody_speaks_for_the_session_of_another_host() -> None:
         world.settle()
         ingress.poll(world.now, world.leader.active_log, TERM)
     assert sorted(payload for _, payload in world.read_log()) == [b"hello", b"own"]
-    assert [text for text in world.errors.texts if "a session of somebody else" in text]
+    assert [text for text in world.errors.texts if "a session of another client" in text]
     assert len(world.errors.texts) == 1
 
 

@@ -165,7 +165,7 @@ def fires_twice(log: EventLog) -> str:
 
 def nobody_scheduled(log: EventLog) -> str:
     log.fire(9999)
-    return "nobody had scheduled it"
+    return "no service had scheduled it"
 
 
 def too_early(log: EventLog) -> str:

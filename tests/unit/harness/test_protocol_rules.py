@@ -153,7 +153,7 @@ def test_a_term_with_a_vote_a_report_and_a_commit_is_kept() -> None:
 def test_who_led_a_term_before_its_restart_does_not_lead_it_after() -> None:
     story = led(BallotRules(3))
     story.start(0)
-    assert "nobody elected" in str(refused(lambda: story.commit(0, 1, 100)))
+    assert "no member elected" in str(refused(lambda: story.commit(0, 1, 100)))
 
 
 def test_votes_that_were_given_before_a_restart_do_not_count() -> None:
@@ -166,7 +166,7 @@ def test_votes_that_were_given_before_a_restart_do_not_count() -> None:
 
 def test_a_leader_enters_no_term_that_it_did_not_win() -> None:
     story = Story(BallotRules(3))
-    assert "nobody elected" in str(refused(lambda: story.enter(0, 0, 1)))
+    assert "no member elected" in str(refused(lambda: story.enter(0, 0, 1)))
 
 
 def test_no_term_before_that_of_a_vote_is_entered() -> None:
