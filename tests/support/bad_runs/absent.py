@@ -383,7 +383,7 @@ UNEXPLAINED = (
     _unexplained(
         a_follower_ended_in_order_and_went_on, "member-1/trace.jsonl:", "with status 0, and nothing ordered it"
     ),
-    _unexplained(a_leader_ended_slowly_and_went_on, "member-0/trace.jsonl:", "with status 8, and nothing ordered it"),
+    _unexplained(a_leader_ended_slowly_and_went_on, "member-0/trace.jsonl:", "with status 8, and nothing ordered"),
     _unexplained(a_member_ended_in_order_before_the_run_did, "member-2/trace.jsonl:", "and nothing ordered it to"),
     _unexplained(the_order_was_given_to_another_member, "of member 0 ended with status 0", scenario="leader-stopped"),
     _unexplained(a_member_crashed_and_was_started_again, "member-1/trace.jsonl:1", "member 1", "started again"),
