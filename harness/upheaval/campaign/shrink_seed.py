@@ -15,9 +15,8 @@ from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
 from upheaval.campaign.shrink import Budget, Shrinking
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields, Span
-from upheaval.campaign.tries import Try, TryLog
-from upheaval.records import Json, owned_folder
-from upheaval_node import __version__
+from upheaval.campaign.tries import Try, TryLog, search_fields
+from upheaval.records import owned_folder
 
 SECONDS_AFTER: Final = 2
 """Of load after the moment at which a promise broke."""
@@ -53,14 +52,7 @@ def shrink_seed(
 ) -> Smallest:
     """The simplest plan that shows the first fingerprint of `failed`, which is what the origin showed."""
     wanted, tape = failed.fingerprints[0], tape_of(origin.swarm())
-    search: dict[str, Json] = {
-        "seed": origin.seed,
-        "planted": origin.planted,
-        "version": __version__,
-        "fingerprint": wanted.to_fields(),
-        "tape": tape.to_fields(),
-    }
-    log = TryLog(tries, search)
+    log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape))
     with owned_folder("campaign") as scratch, some_at_a_time(partial(try_tape, origin, scratch=scratch), jobs) as run:
         searched = Shrinking(
             tape, wanted, failed, lambda fields: read_swarm(fields, origin.seed)[1], run, log, budget, jobs, say=say

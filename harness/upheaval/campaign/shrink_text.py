@@ -13,17 +13,16 @@ from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.shrink import Budget, Shrinking
 from upheaval.campaign.tape import Fields
 from upheaval.campaign.text_tape import read_text_tape, tape_of_text, text_of_tape, without_faults
-from upheaval.campaign.tries import Try, TryLog
+from upheaval.campaign.tries import Try, TryLog, search_fields
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.load.own import load_maker
-from upheaval.records import Json, Outcome, owned_folder
+from upheaval.records import Outcome, owned_folder
 from upheaval.runtime_names import SIMULATED
 from upheaval.scenario import OwnCode, parse_scenario
 from upheaval.workload import Load
-from upheaval_node import __version__
 from upheaval_node.types import MS
 
 FRESH_SEEDS: Final = 8
@@ -104,14 +103,7 @@ def shrink_text(
 ) -> SmallestText:
     """From a text that shows that fingerprint with that seed."""
     tape = read_text_tape(tape_of_text(text))
-    search: dict[str, Json] = {
-        "seed": origin.seed,
-        "planted": origin.planted,
-        "version": __version__,
-        "fingerprint": wanted.to_fields(),
-        "tape": tape.to_fields(),
-    }
-    log = TryLog(tries, search)
+    log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape))
     with (
         owned_folder("campaign") as scratch,
         some_at_a_time(partial(try_text_tape, origin, scratch=scratch), jobs) as run,

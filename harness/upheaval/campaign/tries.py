@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.tape import Fields
+from upheaval.campaign.tape import Fields, Span
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Json, jsonfields, write_atomically
+from upheaval_node import __version__
 
 TRIES_FILE: Final = "tries.jsonl"
 TEXT_TRIES_FILE: Final = "scenario-tries.jsonl"
@@ -26,8 +27,19 @@ class Try:
 
     def to_fields(self) -> dict[str, Json]:
         """As JSON has it."""
-        shown: list[Json] = [fingerprint.to_fields() for fingerprint in self.fingerprints]
-        return {"fingerprints": shown, "virtual_ms": self.virtual_ms, "operations": self.operations}
+        fingerprints: list[Json] = [fingerprint.to_fields() for fingerprint in self.fingerprints]
+        return {"fingerprints": fingerprints, "virtual_ms": self.virtual_ms, "operations": self.operations}
+
+
+def search_fields(seed: int, planted: str | None, wanted: Fingerprint, tape: Span) -> dict[str, Json]:
+    """What makes a search another one: where it begins, and which failure it looks for."""
+    return {
+        "seed": seed,
+        "planted": planted,
+        "version": __version__,
+        "fingerprint": wanted.to_fields(),
+        "tape": tape.to_fields(),
+    }
 
 
 class TryLog:

@@ -71,14 +71,14 @@ class AloneMembers:
         unsteady = first_difference(requests, whole, control, payloads)
         if unsteady:
             raise CannotReplayJava(f"{_CONTROL}: one {unsteady}")
-        found = first_difference(requests, whole, begun, payloads)
-        if not found:
+        difference = first_difference(requests, whole, begun, payloads)
+        if not difference:
             return None
         # Threads decide what comes first: a difference counts if it comes again.
         again, other = self._asked(requests, (True, False))
         if first_difference(requests, whole, other, payloads) or again != begun:
-            raise CannotReplayJava(f"{_CONTROL}: {_FROM_SNAPSHOT} once {found}")
-        return Difference(f"{_FROM_SNAPSHOT} {found}: the snapshot does not hold all of the state", position)
+            raise CannotReplayJava(f"{_CONTROL}: {_FROM_SNAPSHOT} once {difference}")
+        return Difference(f"{_FROM_SNAPSHOT} {difference}: the snapshot does not hold all of the state", position)
 
     def _asked(self, requests: Sequence[Entry], uses_snapshots: Sequence[bool]) -> list[Asked]:
         """By one member after another; each has a copy of the files, and its snapshots count or not."""

@@ -46,12 +46,12 @@ def check_own_model(
         "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
     }
     with shared_interpreters() as interpreters:
-        told = interpreters.ask(MODULE, question)
-    said: dict[str, Any] = {"why": told} if isinstance(told, str) else told
-    own = [_own_promise(each) for each in said.get("promises", ())]
-    if ":" not in manifest.model and not said.get("why"):
+        answer = interpreters.ask(MODULE, question)
+    judged: dict[str, Any] = {"why": answer} if isinstance(answer, str) else answer
+    own = [_own_promise(each) for each in judged.get("promises", ())]
+    if ":" not in manifest.model and not judged.get("why"):
         return [*placed.broken, *own]
-    return [*placed.broken, judge_answers(manifest.model, placed, entries, said), *own]
+    return [*placed.broken, judge_answers(manifest.model, placed, entries, judged), *own]
 
 
 def check_own_answers(
