@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from upheaval.errors import HarnessError
-from upheaval.report import STYLE
+from upheaval.report.document import STYLE, environment
 from upheaval.ui.live_pages import LivePages
 from upheaval.ui.runs import Runs
 
@@ -40,9 +39,7 @@ class Pages:
     def __init__(self, runs: Runs, live: LivePages) -> None:
         self._runs = runs
         self._live = live
-        self._templates = Environment(
-            loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
-        )
+        self._templates = environment(_HERE / "templates")
 
     def routes(self) -> list[Any]:
         """Longer paths first: the name of a run may have a slash."""
