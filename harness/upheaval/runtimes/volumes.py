@@ -59,7 +59,7 @@ class Volume:
         self._resize(VOLUME_BYTES)
 
     def save(self) -> None:
-        """Unmount it and keep its files in the folder. If they do not fit, leave it mounted and raise `EnvironmentFault`.
+        """Unmount it and keep its files in the folder. Raises `EnvironmentFault` and stays mounted if they do not fit.
 
         Another harness may save the same volume at the same time. The second one finds nothing left to do.
         """
