@@ -73,7 +73,7 @@ def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
 
 
 def is_slow(operation: Operation, known: ClientTimes) -> bool:
-    """Whether the answer took too long. For a call the log entry counts, since a custom service answers when it likes."""
+    """Whether the answer took too long. A custom service answers when it likes, so of a call the log entry counts."""
     if operation.f is Function.CALL or operation.outcome is not Outcome.OK or operation.complete_ns is None:
         return False
     return operation.complete_ns - operation.invoke_ns > known.answer_ns
