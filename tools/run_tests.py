@@ -74,7 +74,7 @@ SUITES = (
     Suite("scenarios", "tests/scenarios"),
     Suite("simulation", "tests/simulation"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
-    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "jinja2"), extra=True),
+    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "jinja2", "locust"), extra=True),
     Suite("system", "tests/system"),
     Suite("docs", "tests/docs"),
     Suite("package", "tests/package"),

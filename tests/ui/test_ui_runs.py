@@ -1,6 +1,7 @@
 """The list of runs of `upheaval ui`, the page of each, and its figures, which are those of the commands."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,32 @@ def test_figures_and_verdict_are_those_of_the_commands(
 def test_the_page_of_a_run_is_the_one_that_report_writes(server: PageServer, runs: Path, tmp_path: Path) -> None:
     expected = write_report(runs / "good", tmp_path / "page.html").read_text()
     assert ask(server, "/runs/good").text == expected
+
+
+def test_two_runs_beside_each_other_differ_where_their_figures_do(server: PageServer) -> None:
+    fields = ask(server, "/api/compare?a=good&b=of-a-campaign/lost").json
+    rows = {row["what"]: (row["a"], row["b"], row["difference"]) for row in fields["rows"]}
+    assert rows["verdict"] == ("valid", "invalid", "differs")
+    assert rows["not valid"][0] == "-"
+    assert rows["not valid"][1] == rows["not valid"][2] != ""
+    same = ask(server, "/api/compare?a=good&b=good").json["rows"]
+    assert {row["difference"] for row in same} == {""}
+    assert [(row["a"], row["b"]) for row in same] == [(row["a"], row["a"]) for row in same]
+    figures = ask(server, "/api/runs/good/figures").json
+    assert rows["operations, ok"][0] == f"{figures['counts']['ok']:,}"
+    page = ask(server, "/compare?a=good&b=of-a-campaign/lost").text
+    assert page.count("<rect ") >= len(figures["members"])
+    for wrong in ("/compare", "/compare?a=good", "/compare?a=good&b=none", "/compare?a=torn&b=good"):
+        assert ask(server, wrong).status == 400, wrong
+
+
+def test_a_run_that_is_removed_while_its_page_is_open_is_one_line(server: PageServer, runs: Path) -> None:
+    good_run().write(runs / "short-lived")
+    assert ask(server, "/runs/short-lived").status == 200
+    shutil.rmtree(runs / "short-lived")
+    for path in ("/runs/short-lived", "/api/runs/short-lived/figures", "/live/short-lived"):
+        answer = ask(server, path)
+        assert (answer.status, "no run 'short-lived'" in answer.json["error"]) == (400, True)
 
 
 def test_what_is_not_in_the_folder_is_not_served(server: PageServer) -> None:
