@@ -10,6 +10,7 @@ import pytest
 
 from support.browser import Browser
 from support.built_runs import good_run, lost_operation
+from support.campaign_lines import some, written
 from support.page_servers import ask, serving
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
@@ -112,3 +113,35 @@ def test_a_browser_judges_what_it_shows_filters_and_runs_no_script_of_a_run(serv
         assert browser.value("document.getElementById('count').textContent") == "1 of 3"
         assert browser.value(links) == ["/runs/of-a-campaign/lost"]
         assert browser.complaints == []
+
+
+def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_it(
+    server: PageServer, runs: Path
+) -> None:
+    folder = runs / "swept"
+    lines = some("1.0", 4, 1)
+    lines[3] |= {"folder": str(runs / "good"), "findings": [f"invalid, {EVIL}"]}
+    lines[0]["inconclusive"] = True
+    lines[1] |= {"seen_variations": {"small-mtu": {"holds": True}, "checksums": {"holds": False}}}
+    written(folder, lines[:2])
+    first = ask(server, "/api/campaigns/swept").json
+    assert (first["seeds"], first["verdicts"], first["inconclusive"]) == (2, {"valid": 2}, 1)
+    assert (first["is_over"], first["failed"], first["variations"]) == (False, [], {"small-mtu": 1})
+
+    with (folder / "seeds.jsonl").open("a") as stream:
+        stream.writelines(json.dumps(each) + "\n" for each in lines[2:])
+    (folder / "summary.json").write_text("{}")
+    both = ask(server, "/api/campaigns/swept").json
+    assert (both["seeds"], both["verdicts"], both["is_over"]) == (4, {"valid": 3, "invalid": 1}, True)
+    assert both["failed"] == [{"seed": 3, "verdict": "invalid", "findings": [f"invalid, {EVIL}"], "run": "good"}]
+    assert both["faults"]["kill-leader"] == {"planned": 16, "proved": 12, "unseen": 4, "left_out": 0}
+    assert (both["operations"], both["moves"]) == (2400, 1)
+    assert "CANVASS>NOMINATE" not in both["untaken_moves"] != []
+
+    written(folder, lines[:1])
+    assert ask(server, "/api/campaigns/swept").json["seeds"] == 1
+    assert 'href="/campaigns/swept"' in ask(server, "/").text
+    assert ask(server, "/campaigns/swept").status == 200
+    (folder / "seeds.jsonl").write_text('{"seed": "one"}\n')
+    for wrong in ("swept", "good", "none"):
+        assert ask(server, f"/api/campaigns/{wrong}").status == 400, wrong

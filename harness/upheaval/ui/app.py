@@ -18,6 +18,7 @@ from upheaval.report import STYLE
 from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system import AERON, CLUSTER_OF_THREE
 from upheaval.ui.beside import Side, drawing_of, rows_of, to_fields
+from upheaval.ui.campaigns import Campaign
 from upheaval.ui.live_pages import LivePages
 from upheaval.ui.runs import Runs
 
@@ -61,6 +62,8 @@ class Pages:
             Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.rows()])),
             *(Route(f"/api/runs/{{name:path}}/{word}", _json_of(look)) for word, look in data.items()),
             Route("/runs/{name:path}", self._run),
+            Route("/api/campaigns/{name:path}", lambda request: JSONResponse(self._campaign(request).look())),
+            Route("/campaigns/{name:path}", self._campaign_page),
             Route("/api/compare", lambda request: JSONResponse(to_fields(*self._sides(request)))),
             Route("/compare", self._compare),
             *self._live.routes(self.render),
@@ -75,6 +78,7 @@ class Pages:
             "runs.html",
             folder=str(self._runs.folder),
             rows=self._runs.rows(),
+            campaigns=self._runs.campaigns(),
             read_only=self._live.is_read_only,
             usual=CLUSTER_OF_THREE,
             services=tuple(SHORT_NAMES),
@@ -84,6 +88,13 @@ class Pages:
 
     def _run(self, request: Request) -> Response:
         return HTMLResponse(self._runs.page(request.path_params["name"]), headers=_OF_REPORT)
+
+    def _campaign(self, request: Request) -> Campaign:
+        return self._runs.campaign(request.path_params["name"])
+
+    def _campaign_page(self, request: Request) -> Response:
+        self._campaign(request)
+        return self.render("campaign.html", name=request.path_params["name"])
 
     def _compare(self, request: Request) -> Response:
         a, b = self._sides(request)

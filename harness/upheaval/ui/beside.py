@@ -176,13 +176,18 @@ def _times(what: str, a: float | None, b: float | None) -> Row:
 
 
 def _numbers(what: str, a: float | None, b: float | None) -> Row:
-    return _row(what, a, b, lambda value: f"{value:,.4g}" if isinstance(value, float) else f"{value:,}")
+    return _row(what, a, b, _grouped)
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
 
 
 def _row(what: str, a: float | None, b: float | None, shown: Callable[[float], str]) -> Row:
-    texts = "-" if a is None else shown(a), "-" if b is None else shown(b)
-    difference = "" if a is None or b is None or a == b else f"{'+' if b > a else '-'}{shown(abs(b - a))}"
-    return Row(what, *texts, difference)
+    first, second = "-" if a is None else shown(a), "-" if b is None else shown(b)
+    if a is None or b is None or a == b:
+        return Row(what, first, second)
+    return Row(what, first, second, f"{'+' if b > a else '-'}{shown(abs(b - a))}")
 
 
 def _listed(sentences: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import seed_of_run
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.judge import verify_run
@@ -16,6 +17,7 @@ from upheaval.records import Manifest, RunFolder, jsonfields
 from upheaval.report import Figures, measure_run
 from upheaval.runtimes import cluster_file
 from upheaval.ui.beside import Side
+from upheaval.ui.campaigns import Campaign
 from upheaval.ui.run_page import made_by, page_of_run
 
 MANIFEST: Final = "manifest.json"
@@ -69,12 +71,25 @@ class Runs:
         folder = folder.absolute()
         self.folder = folder.parent if (folder / MANIFEST).is_file() else folder
         self._known: dict[str, _Known] = {}
+        self._campaigns: dict[str, Campaign] = {}
         self._lock = threading.Lock()
 
     def paths(self) -> dict[str, Path]:
         """The folder of each run, by its name."""
         manifests = [*self.folder.glob(f"*/{MANIFEST}"), *self.folder.glob(f"*/*/{MANIFEST}")]
         return {str(manifest.parent.relative_to(self.folder)): manifest.parent for manifest in manifests}
+
+    def campaigns(self) -> list[str]:
+        """The names of the folders that have a line for each seed."""
+        files = [*self.folder.glob(f"*/{SEEDS_FILE}"), *self.folder.glob(f"*/*/{SEEDS_FILE}")]
+        return sorted(str(file.parent.relative_to(self.folder)) for file in files)
+
+    def campaign(self, name: str) -> Campaign:
+        """Raises `UsageError` for one that the folder does not have."""
+        if name not in self.campaigns():
+            raise UsageError(f"no campaign {name!r} in {self.folder}")
+        with self._lock:
+            return self._campaigns.setdefault(name, Campaign(self.folder, self.folder / name))
 
     def path(self, name: str) -> Path:
         """Raises `UsageError` for a run that the folder does not have."""
