@@ -20,7 +20,7 @@ from upheaval.ui.programs import Programs
 from upheaval.ui.server import PageServer
 from upheaval.waits import wait_until
 
-LONG_S = 240
+LONG_S = 480
 ENOUGH = 150
 """Operations; a run of fewer than 100 acknowledged ones is unknown."""
 WORKLOAD = {"users": 4, "user": "upheaval.load.users:WorkbenchUser", "rate": 40.0, "duration_s": None}
