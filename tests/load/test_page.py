@@ -48,9 +48,12 @@ def test_a_load_is_started_twice_on_the_page_and_ended_by_ctrl_c(folder: Path, l
     process = load.start("--web", "--web-port", "0", "--users", "6", "--members", "1")
     page = page_of(process)
     with urlopen(page, timeout=30) as answer:
-        assert b"<title>Locust</title>" in answer.read()
+        text = answer.read()
+    assert b"<title>Locust</title>" in text
+    assert b'"extended_tabs": [{"key": "faults", "title": "Faults"}]' in text
     assert post(f"{page}/swarm", user_count=6, spawn_rate=6)["success"]
     wait_for_requests(page, 50, 6)
+    assert get(f"{page}/stats/requests")["extended_stats"] == [{"key": "faults", "data": []}]
     assert post(f"{page}/stop")["success"]
     wait_until(
         lambda: get(f"{page}/stats/requests")["state"] == "stopped", timeout_s=30, describe=lambda: "it does not stop"

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 import socket
@@ -19,13 +20,15 @@ import pytest
 
 from support.built_runs import good_run, lost_operation, operation_index
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Report
+from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
 from upheaval.records import (
+    Failure,
     Function,
     Operation,
     Outcome,
+    RuleBroken,
     RunFolder,
     TraceEvent,
 )
@@ -35,7 +38,9 @@ from upheaval.report import (
     LEADER,
     FaultFigures,
     Moment,
+    Moments,
     catch_ups,
+    duration,
     measure_run,
     member_spans,
     positions_of,
@@ -244,6 +249,11 @@ def test_the_first_sentence_says_what_broke_when_and_beside_which_fault(tmp_path
     assert f"operation id={lost} " in answer
     assert f'<a href="#op-{lost}">operation {lost}</a>' in text
     assert "planted bug commit-without-a-quorum" in text
+    account = text[text.index('<section id="how-it-broke">') :].partition("</section>")[0]
+    assert re.search(r"0.\d{3} s into the run</a>, \S+ \S+ after the last answer", account)
+    for member in range(3):
+        assert f'<td class="n">member {member}</td>' in account
+    assert "no trace of messages" in account
 
 
 def test_a_valid_page_counts_and_folds_what_was_not_checked(tmp_path: Path) -> None:
@@ -400,3 +410,32 @@ def test_the_page_says_what_the_members_are(system: str, tmp_path: Path) -> None
     run = RunFolder(tmp_path)
     run.write_manifest(replace(run.read_manifest(), system=system))
     assert f'<span class="where">3 members of {system} · ' in write_report(run.path).read_text()
+
+
+def test_what_was_seen_to_break_while_the_run_went_on_has_that_moment(tmp_path: Path) -> None:
+    built = good_run()
+    rule = RuleBroken("ballot", member=0, ns=300_000)
+    built.manifest = replace(built.manifest, failures=(Failure("invariants", "member 0 voted", rule),))
+    moments = Moments(built.write(tmp_path))
+    assert moments.start_ns is not None
+    broken = Finding(Promise.INVARIANTS, Verdict.INVALID, "member 0 voted")
+    assert moments.of(broken) == Moment(300_000 - moments.start_ns, is_exact=True)
+    assert moments.of(replace(broken, promise=Promise.LINEARIZABLE)) is None
+
+
+def test_figures_of_the_page_are_those_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = good_run()
+    built.faults = [FaultRecord("kill", "member-0", 390_000, 391_000, 395_000, 396_000, Proof(True, "gone"))]
+    built.write(tmp_path)
+    cards = re.findall(r'<div class="card"><b>(.*?)</b><span>(.*?)</span>', write_report(tmp_path).read_text())
+    assert main(["measure", "--json", str(tmp_path)]) == 0
+    (fields,) = json.loads(capsys.readouterr().out).values()
+    assert {name: value for value, name in cards} == {
+        "operations acknowledged": f"{fields['counts']['ok']:,}",
+        "with unknown outcome": f"{fields['counts']['unknown']:,}",
+        "answers a second": f"{fields['rate']:,.0f}",
+        "median latency": duration(fields["latency"][0]),
+        "99th percentile": duration(fields["latency"][1]),
+        "longest time without an answer": "none",
+    }
+    assert fields["gaps"] == []

@@ -68,8 +68,9 @@ def _when(run: RunFolder, explanation: Explanation) -> str:
     moment = Moment(explanation.moment_ns - explanation.start_ns, is_exact=True)
     beside = beside_fault(moment, measure_run(run).faults)
     last = duration(explanation.moment_ns - explanation.good_ns)
+    since = "the run began" if explanation.good_ns == explanation.start_ns else "the last answer"
     who = "" if explanation.member_id is None else f" by member {explanation.member_id}"
-    return ", ".join([f"when: {moment}{who}", *([beside] if beside else []), f"{last} after the last answer"])
+    return ", ".join([f"when: {moment}{who}", *([beside] if beside else []), f"{last} after {since}"])
 
 
 def _row(known: Knowledge) -> list[str]:

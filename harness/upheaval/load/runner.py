@@ -20,18 +20,21 @@ from argparse import Namespace
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 import gevent
 import gevent.event
 import gevent.os
+from flask import request
 from gevent.pywsgi import WSGIServer
 from locust.argument_parser import get_empty_argument_parser, setup_parser_arguments
 from locust.env import Environment
 from locust.stats import RequestStats, stats_history
 
 from upheaval.errors import EnvironmentFault
+from upheaval.load.fault_rows import STATS_PATH, TAB, with_faults
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
@@ -126,6 +129,17 @@ class Load:
     def _page(self) -> Iterator[None]:
         """Locust's own page, on the socket that our parent has bound."""
         page = self._environment.create_web_ui("", 0, delayed_start=True)
+        page.template_args.update(TAB)
+
+        @page.app.after_request
+        def add_faults(response: Any) -> Any:
+            if request.path == STATS_PATH:
+                run = RunFolder(Path(self.settings.history).parent)
+                response.set_data(
+                    with_faults(response.get_data(as_text=True), run, time.monotonic_ns(), datetime.now(UTC))
+                )
+            return response
+
         # An open page must not keep the server from closing.
         page.server = WSGIServer(socket.socket(fileno=self.settings.page), page.app, log=None)
         page.server.stop_timeout = 0

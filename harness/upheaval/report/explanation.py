@@ -87,7 +87,7 @@ def explain(run: RunFolder, finding: Finding) -> Explanation:
     entries = _entries(run)
     begins = [operation.invoke_ns for operation in operations[:1]] + [entry.ns for entry in entries[:1]]
     start_ns = min(begins, default=0) if moments.start_ns is None else moments.start_ns
-    moment_ns, member_id = _moment(run, finding, moments)
+    moment_ns, member_id = _moment(finding, moments)
     good = [o.complete_ns for o in operations if o.outcome is Outcome.OK and o.complete_ns is not None]
     good_ns = max((ns for ns in good if moment_ns is not None and ns < moment_ns), default=start_ns)
     operation = next((o for o in operations if o.id == finding.operation), None)
@@ -132,11 +132,11 @@ def _of_processes(run: RunFolder) -> list[Entry]:
     return [Entry(member_id, ns, _CONSENSUS, event, "", None, "", {}, {}) for ns, member_id, event in sorted(happened)]
 
 
-def _moment(run: RunFolder, finding: Finding, moments: Moments) -> tuple[int | None, int | None]:
+def _moment(finding: Finding, moments: Moments) -> tuple[int | None, int | None]:
     """When, and whose step it was: as its runner saw it, else that of the operation or the position."""
-    for failure in run.read_manifest().failures:
-        if failure.promise == finding.promise and failure.rule is not None and failure.rule.ns:
-            return failure.rule.ns, failure.rule.member
+    rule = moments.rule_of(finding)
+    if rule is not None:
+        return rule.ns, rule.member
     moment = moments.of(finding)
     member_id = finding.members[0] if len(finding.members) == 1 else None
     if moment is None or moments.start_ns is None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from upheaval.checkers.verdict import Finding
 from upheaval.errors import HarnessError
-from upheaval.records import Operation, RunFolder
+from upheaval.records import Operation, RuleBroken, RunFolder
 from upheaval.report.figures import FaultFigures, duration, extent_of
 from upheaval_node.types import S
 
@@ -30,17 +30,26 @@ class Moments:
         self._run = run
 
     def of(self, finding: Finding) -> Moment | None:
-        """That of its operation, else that of its position; None where it has neither or the run does not show it."""
-        if finding.operation is None and finding.position is None:
-            return None
+        """As who ran it saw it, else that of its operation or position; None where the run does not show it."""
         if self._recorded is None:
             return None
         operations, start = self._recorded
+        rule = self.rule_of(finding)
+        if rule is not None:
+            return Moment(rule.ns - start, is_exact=True)
+        if finding.operation is None and finding.position is None:
+            return None
         operation = _operation_of(finding, operations)
         if operation is None:
             return None
         end_ns = operation.invoke_ns if operation.complete_ns is None else operation.complete_ns
         return Moment(end_ns - start, finding.operation is not None)
+
+    def rule_of(self, finding: Finding) -> RuleBroken | None:
+        """The rule that was seen to be broken while the run went on, if its moment is known."""
+        failures = () if self._recorded is None else self._run.read_manifest().failures
+        of_it = (failure.rule for failure in failures if failure.promise == finding.promise)
+        return next((rule for rule in of_it if rule is not None and rule.ns), None)
 
     @property
     def start_ns(self) -> int | None:

@@ -15,6 +15,7 @@ from upheaval.records import Manifest
 from upheaval.report.document import LIBRARY, document, environment, shipped
 from upheaval.report.election_drawing import arrow_style, label, since
 from upheaval.report.elections import Election, log_of, votes_of
+from upheaval.report.explanation import Explanation
 from upheaval.report.figures import Figures, duration
 from upheaval.report.moments import Moment, beside_fault
 from upheaval.report.scene import Scene
@@ -58,10 +59,13 @@ def page(
     scene: Scene,
     made_by: MadeBy = MadeBy(),
     moments: Mapping[Finding, Moment] = _NO_MOMENTS,
+    account: Explanation | None = None,
 ) -> str:
-    """The whole document; `scene` is what its charts show, `moments` are those of findings, as far as known."""
+    """The whole document; `scene` is what its charts show, `moments` are those of findings, as far as known, and
+    `account` is that of the first one.
+    """
     bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
-    first = _first_of(bad, moments)
+    first = first_of(report, moments)
     return document(
         _TEMPLATES,
         "run.html",
@@ -79,6 +83,7 @@ def page(
         first=first,
         near=beside_fault(moments[first], figures.faults) if first is not None and first in moments else "",
         moments=moments,
+        account=account,
         cards=_cards(figures),
         left_out=_left_out(figures, scene),
         raised=_by_place(raised),
@@ -96,8 +101,9 @@ def _by_place(raised: Sequence[RaisedBy]) -> Mapping[str, Sequence[RaisedBy]]:
     return by_place
 
 
-def _first_of(bad: Sequence[Finding], moments: Mapping[Finding, Moment]) -> Finding | None:
-    """Of the worst findings the one that the page begins with."""
+def first_of(report: Report, moments: Mapping[Finding, Moment]) -> Finding | None:
+    """Of the worst findings the one that the page begins with; None of a valid run."""
+    bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
     worst = [finding for finding in bad if finding.verdict is bad[0].verdict]
     # A moment that is exact says most; that of a position alone is the first answer after it, and may be far away.
     return min(worst, key=lambda finding: _rank(moments.get(finding)), default=None)

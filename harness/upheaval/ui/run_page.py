@@ -12,7 +12,8 @@ from upheaval.execution.run import RESULT_FILE, read_result
 from upheaval.records import RunFolder, read_made_by_test
 from upheaval.report import Moments, measure_run, scene_of
 from upheaval.report.elections import elections_of
-from upheaval.report.page import MadeBy, page
+from upheaval.report.explanation import explain
+from upheaval.report.page import MadeBy, first_of, page
 
 
 def page_of_run(run: Path) -> str:
@@ -26,7 +27,18 @@ def page_of_run(run: Path) -> str:
     moments = {finding: moment for finding, moment in bad if moment is not None}
     broken = {finding: moment for finding, moment in moments.items() if finding.verdict is Verdict.INVALID}
     scene = scene_of(folder, manifest, figures, elections, broken)
-    return page(manifest, verdict, figures, raised, elections, scene=scene, made_by=made_by(run), moments=moments)
+    first = first_of(verdict, moments)
+    return page(
+        manifest,
+        verdict,
+        figures,
+        raised,
+        elections,
+        scene=scene,
+        made_by=made_by(run),
+        moments=moments,
+        account=explain(folder, first) if first is not None and first.verdict is Verdict.INVALID else None,
+    )
 
 
 def made_by(run: Path) -> MadeBy:
