@@ -39,6 +39,8 @@ _REMEMBERED = (
     "model",
     "schema",
     "base_port",
+    "launcher",
+    "jvm",
 )
 
 

@@ -31,6 +31,8 @@ class Settings:
 
     runtime: str | None = None
     system: str | None = None
+    launcher: str | None = None
+    jvm: str | None = None
     members: int | None = None
     service: str | None = None
     user: str | None = None
@@ -46,7 +48,7 @@ class Settings:
 
     def completed(self, options: Options) -> Options:
         """The options with what they leave out of members, system and service; the rest belongs to the service."""
-        names = ["members", "system"] + [*_OF_SERVICE] * (getattr(options, "service", None) is None)
+        names = ["members", "system", "launcher", "jvm"] + [*_OF_SERVICE] * (getattr(options, "service", None) is None)
         known = {field.name for field in fields(options)}
         values = {name: getattr(self, name) for name in names if name in known and getattr(options, name) is None}
         if values.get("schema") is not None:

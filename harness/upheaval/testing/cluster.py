@@ -94,7 +94,8 @@ class Cluster:
     custom `image`, the service is in the image. `model` is what its answers are judged by (`upheaval.Model`), `schema`
     the file of the SBE schema of its messages.
     `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
-    `source`) is the program that requests go through.
+    `source`) is the program that requests go through, `launcher` a command that starts each member there, and `jvm`
+    options of Java's.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump` or `disk-full`, for
     which members in processes get clocks and volumes of their own. `witnesses`: a custom service takes snapshots before
@@ -119,6 +120,8 @@ class Cluster:
         model: str = "",
         schema: str | os.PathLike[str] = "",
         client: str = "",
+        launcher: str = "",
+        jvm: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
         machines: Collection[str] = (),
@@ -150,6 +153,8 @@ class Cluster:
             model=model,
             schema=os.fspath(schema),
             client=client,
+            launcher=launcher,
+            jvm=jvm,
             ignored=tuple(ignored),
             planted=planted,
             system=system,
@@ -429,10 +434,10 @@ class Cluster:
         return member_id
 
 
-def source_folder(service: str, source: str | os.PathLike[str] | None) -> Path | None:
-    """The folder of a service's code; None for a shipped one, which is installed."""
+def source_folder(code: str, source: str | os.PathLike[str] | None) -> Path | None:
+    """The folder of the code of a service or a launcher; None for a shipped service, which is installed."""
     if source is None:
-        return Path.cwd() if ":" in service else None
+        return Path.cwd() if ":" in code else None
     path = Path(source).absolute()
     if not path.is_dir():
         raise UsageError(f"source {path} is not a folder: give the folder that holds the service's module")
