@@ -31,8 +31,6 @@ class Settings:
 
     runtime: str | None = None
     system: str | None = None
-    launcher: str | None = None
-    jvm: str | None = None
     members: int | None = None
     service: str | None = None
     user: str | None = None
@@ -41,6 +39,8 @@ class Settings:
     """The SBE schema of the service's messages; the table's is relative to its file."""
     runs: Path = Path("runs")
     """The folder of new runs, in which the newest one is looked for; the table's is relative to its file."""
+    launcher: str | None = None
+    jvm: str | None = None
 
     def runtime_among(self, choices: Sequence[str]) -> str | None:
         """The runtime, for a command that knows only these."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.aeron_jars import jar
-from upheaval.aeron_programs import agent_jar, java_line
+from upheaval.aeron_programs import agent_jar
 from upheaval.errors import UsageError
 from upheaval.records import TOGETHER
 from upheaval.runtime_names import PROCESS
@@ -85,7 +85,7 @@ def _quoted(option: str) -> str:
 
 
 def _require_java_takes(text: str, options: Sequence[str]) -> None:
-    done = run_program(java_line([], "-version", options=options))
+    done = run_program(["java", *options, "-version"])
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line and not _is_note(line)]
         raise UsageError(f"jvm {text!r}: {lines[0] if lines else 'java does not take it'}")

@@ -25,7 +25,7 @@ import sun.misc.SignalHandler;
  * a program may start other virtual machines, which get the agent, too.
  */
 final class LaunchedMember {
-    private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(5);
+    private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(9);
 
     private final MemberConfig config;
     private final Ending ending = new Ending();
