@@ -67,7 +67,7 @@ SUITES = (
     Suite("docker", "tests/docker", DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
     Suite("check", needs=("make",), command=("make", "check")),
     Suite("plugin", "tests/plugin"),
-    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark", "duckdb", "sqlglot"), extra=True),
+    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark", "deltalake", "duckdb", "sqlglot", "moto"), extra=True),
     Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
