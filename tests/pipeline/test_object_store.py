@@ -75,7 +75,7 @@ def test_two_processes_that_ingest_at_once_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_lake_in_a_store_is_written_judged_compacted_and_erased(tmp_path: Path) -> None:
     ingest(None, [built(tmp_path / "a", "a"), built(tmp_path / "b", "b")], LAKE)
-    new = built(tmp_path / "a", "a", 60)
+    new = built(tmp_path / "new", "a", 60)
     killed_at("delta.py", "append", "return", ["ingest", str(new), "--lake", LAKE, "--engine", "python"], time=4)
     assert asked(LAKE, COUNTS, 9).rows == (("a", 40), ("b", 40))
     ingest(None, [new], LAKE)
