@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from upheaval.cli.judge_commands import DropOptions, LakeOptions
 from upheaval.cli.answers import answer
+from upheaval.cli.judge_commands import DropOptions, LakeOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval_pipeline.engines import require_lake_reader
