@@ -23,15 +23,16 @@ help: ## Show the verbs
 setup: $(VENV)/.runtime ## Make the environment that demo and the command line need
 setup-dev: $(VENV)/.dev ## Add what check, test and bench need
 
-$(VENV)/.runtime: pyproject.toml requirements/build.txt
+$(VENV)/.runtime: pyproject.toml requirements/build.txt requirements/runtime.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3" >&2; exit 2; }
-	@$(PIP) install --quiet --require-hashes -r requirements/build.txt
+	@$(PIP) install --quiet --require-hashes -r requirements/build.txt -r requirements/runtime.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt requirements/package.txt
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt requirements/package.txt requirements/browser.txt
 	@$(PIP) install --quiet --require-hashes -r requirements/dev.txt
 	@$(PIP) install --quiet --require-hashes -r requirements/package.txt
+	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/browser.txt
 	@touch $@
 
 setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, lake, load, spark, ui; and what their tests need: s3
