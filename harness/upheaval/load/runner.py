@@ -130,16 +130,7 @@ class Load:
         """Locust's own page, on the socket that our parent has bound."""
         page = self._environment.create_web_ui("", 0, delayed_start=True)
         page.template_args.update(TAB)
-
-        @page.app.after_request
-        def add_faults(response: Any) -> Any:
-            if request.path == STATS_PATH:
-                run = RunFolder(Path(self.settings.history).parent)
-                response.set_data(
-                    with_faults(response.get_data(as_text=True), run, time.monotonic_ns(), datetime.now(UTC))
-                )
-            return response
-
+        page.app.after_request(self._add_faults)
         # An open page must not keep the server from closing.
         page.server = WSGIServer(socket.socket(fileno=self.settings.page), page.app, log=None)
         page.server.stop_timeout = 0
@@ -150,6 +141,14 @@ class Load:
         finally:
             history.kill()
             page.stop()
+
+    def _add_faults(self, response: Any) -> Any:
+        """To what the page asks for again and again."""
+        if request.path == STATS_PATH:
+            run = RunFolder(Path(self.settings.history).parent)
+            text = with_faults(response.get_data(as_text=True), run, time.monotonic_ns(), datetime.now(UTC))
+            response.set_data(text)
+        return response
 
     def _count(
         self, request_type: str, name: str, response_time: float, response_length: int, exception: Any, **_: Any
