@@ -87,7 +87,7 @@ mutants: $(VENV)/.dev ## Mutation testing of the node: SEED=1 COUNT=20; goes on 
 load-test: $(VENV)/.load ## The suite that needs locust
 	@$(BIN)/python tools/run_tests.py --only load --require all
 
-ui-test: $(VENV)/.ui ## The suite of the pages in a browser; needs chromium
+ui-test: $(VENV)/.ui $(VENV)/.load ## The suite of the pages in a browser; needs chromium and locust
 	@$(BIN)/python tools/run_tests.py --only ui --require all
 
 aeron-test: $(VENV)/.dev aeron-jar ## The suite that needs Java and Aeron's jars: its tools on our files, its members

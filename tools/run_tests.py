@@ -60,11 +60,12 @@ DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(tests/.+)$", re.MU
 SUMMARY = re.compile(r"\d+ (passed|failed|error|skipped).* in [0-9.]+s")
 """How a line begins with which pytest ends; what it started may have a last word after it."""
 DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv", "openssl")
+DOCKER_MODULES = ("docker", "testcontainers", "toxiproxy", "locust", "uvicorn")
 WORKERS = 3
 """One more than the cores of a small machine: clusters of real members wait more than they compute."""
 # Those that take longest come first, so that none of them is left to run by itself; containers, Spark and members wait.
 SUITES = (
-    Suite("docker", "tests/docker", DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
+    Suite("docker", "tests/docker", DOCKER_NEEDS, DOCKER_MODULES, extra=True),
     Suite("check", needs=("make",), command=("make", "check")),
     Suite("plugin", "tests/plugin"),
     Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark", "duckdb", "sqlglot"), extra=True),
@@ -74,7 +75,7 @@ SUITES = (
     Suite("scenarios", "tests/scenarios"),
     Suite("simulation", "tests/simulation"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
-    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "jinja2"), extra=True),
+    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "jinja2", "locust"), extra=True),
     Suite("system", "tests/system"),
     Suite("docs", "tests/docs"),
     Suite("package", "tests/package"),

@@ -8,6 +8,7 @@ member.
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import zipfile
@@ -20,6 +21,7 @@ from upheaval.aeron_api import missing_of
 from upheaval.aeron_jars import CACHE, USUAL_VERSION, jar, order_of, problem_of
 from upheaval.errors import EnvironmentFault
 from upheaval.repository import REPOSITORY, Repository
+from upheaval.shared_classes import sharing_options
 
 JAR: Final = "aeron-all.jar"
 CLASSES: Final = "classes"
@@ -27,6 +29,8 @@ INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
 """What is asked inside of a container; see there."""
 CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
 """The properties of what a container runs."""
+OPTIONS_VARIABLE: Final = "UPHEAVAL_JAVA_OPTIONS"
+"""More options of Java's for all programs on this machine, as a shell would split them."""
 AERON_LABEL: Final = "upheaval.aeron"
 """The label of an image with the version of Aeron in it."""
 SERVICES_IN_IMAGE: Final = "/opt/aeron/services/*"
@@ -107,14 +111,19 @@ def java_command(version: str, program: str, *arguments: str, services: Sequence
 
 
 def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-    """What runs a class of a class path, with more options of Java's. Raises `EnvironmentFault` without Java."""
+    """What runs a class of a class path, with more options of Java's, and those of `OPTIONS_VARIABLE` before them.
+
+    Raises `EnvironmentFault` without Java.
+    """
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
     opens = [word for package in _OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
-    # Members share the cores of one machine: one thread collects garbage, and little is compiled by the other.
+    # Members share the cores of one machine: one thread collects garbage.
     usual = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
-    return [java, *opens, *usual, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
+    usual += sharing_options(Path(java), Path(class_path[0]))
+    wanted = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+    return [java, *opens, *usual, *wanted, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
 
 
 def _unpacked(ready_made: Path, classes: Path) -> Path:

@@ -84,7 +84,7 @@ OF_THOSE_HANDS = ("kill", "power-cut", "pause", "blackhole")
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("seed", [2, 4711])
+@pytest.mark.parametrize("seed", [pytest.param(2, marks=pytest.mark.nightly), 4711])
 def test_a_campaign_counts_no_fault_that_was_not_done(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

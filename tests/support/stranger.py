@@ -102,8 +102,8 @@ def _link(name: str, packages: Path) -> None:
 def environment() -> dict[str, str]:
     """Without anything that would let this tree shine through."""
     hidden = ("PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_PLUGINS")
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Where bytecode is cached, a pytest does not rewrite the assertions of all modules of the wheel anew.
+    return {name: value for name, value in os.environ.items() if name not in (*hidden, "PYTHONDONTWRITEBYTECODE")}
 
 
 def pytest_in(

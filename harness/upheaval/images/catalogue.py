@@ -186,6 +186,7 @@ AERON: Final = Image(
     "aeron",
     (
         "images/aeron/Dockerfile",
+        "images/aeron/shared-classes.txt",
         "images/aeron/start.py",
         "images/aeron/src/main",
         "node/upheaval_node",
