@@ -5,6 +5,7 @@ others look at what was committed meanwhile and try again. This module knows not
 """
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +21,8 @@ from upheaval_pipeline.place import Place
 
 TRIES: Final = 100
 """Each failed one means that another writer committed."""
-_REASON_LENGTH: Final = 300
+_ARROW: Final = re.compile(r"\x1b\[\d*m|\u21b3")
+_REASON_LENGTH: Final = 400
 
 
 class Removed(Exception):
@@ -142,5 +144,5 @@ def _fault(place: Place, table: str, error: Exception) -> EnvironmentFault:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Delta names the cause of an error in lines of their own."""
-    return " ".join(str(error).split())[:_REASON_LENGTH] or type(error).__name__
+    """Delta names the cause of an error in lines of their own, some of which begin with a coloured arrow."""
+    return " ".join(_ARROW.sub("", str(error)).split())[:_REASON_LENGTH] or type(error).__name__
