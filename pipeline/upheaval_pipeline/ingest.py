@@ -11,11 +11,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
+from upheaval.records.labels import NO_LABELS, LabelsOfIngest
 from upheaval_node import __version__
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.arrow_schema import arrow_schema
@@ -39,11 +39,11 @@ def ingest(
     folders: Sequence[Path],
     where: str,
     say: Callable[[str], None] = lambda _: None,
-    labels: Mapping[str, str] = MappingProxyType({}),
+    labels: LabelsOfIngest = NO_LABELS,
 ) -> dict[str, dict[str, int]]:
     """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
 
-    `labels` say of the new ones what was tested, such as the commit. Without Spark this process writes one file after
+    `labels` are of the new ones, beside their own. Without Spark this process writes one file after
     the other.
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
@@ -55,7 +55,7 @@ def ingest(
         contents = dict(zip(folder_of, contents_of_each(list(folder_of.values())), strict=True))
         new = {run: size for run, (digest, size) in contents.items() if not has(lake, run, digest)}
         if len(new) < len(folder_of):
-            unused = " and keep the labels that they have" if labels else ""
+            unused = " and keep the labels that they have" if labels.named else ""
             say(f"{len(folder_of) - len(new)} of {len(folder_of)} runs are in the lake as they are{unused}")
         done = 0
         for some in _commits(new):
@@ -85,13 +85,17 @@ def _write(
     where: str,
     folder_of: Mapping[str, Path],
     digests: Mapping[str, str],
-    labels: Mapping[str, str],
+    labels: LabelsOfIngest,
 ) -> None:
     lake, batch = Lake(where), new_batch()
     folders = list(folder_of.values())
     described = dict(zip(folder_of, in_tasks(spark, _manifest_row, folders), strict=True))
-    by_whom = (list(labels.items()), datetime.now(UTC).isoformat(timespec="seconds"), __version__)
-    rows = [(*row, *by_whom) for row, _ in described.values() if row is not None]
+    by_whom = (datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+    rows = [
+        (*row, list(labels.of(folder_of[run]).items()), *by_whom)
+        for run, (row, _) in described.items()
+        if row is not None
+    ]
     written = write_file(lake.where, "runs", batch, tables.batches(rows, arrow_schema(tables.RUNS)))
     judged = dict(zip(folder_of, judge_each(spark, folders), strict=True))
     written += _write_tables(spark, partial(_write_task, lake.where, batch), sources.tasks(folders))

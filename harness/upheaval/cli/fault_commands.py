@@ -16,6 +16,7 @@ from upheaval.cli.parsing import (
     bug,
     cluster_option,
     json_option,
+    labels_option,
     member_argument,
     model_option,
     newest_recorded_run,
@@ -65,6 +66,7 @@ class DemoOptions:
     operations: int = option(
         "--operations", default=2000, help="acknowledged operations in each of five phases (default 2000)"
     )
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option()
 
 
@@ -82,6 +84,7 @@ class RunOptions:
     model: str | None = model_option()
     schema: str | None = schema_option()
     dir: Path | None = _new_run_folder()
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = _result_as_json()
 
 
@@ -111,6 +114,7 @@ class CampaignOptions:
     user: str | None = _user()
     model: str | None = model_option()
     schema: str | None = schema_option()
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option("print the summary as JSON")
     out: Path | None = option("--out", metavar="FOLDER", help="write a line of JSON per seed, and the summary")
     dir: Path | None = option("--dir", help="keep the run folder, for a single seed")
