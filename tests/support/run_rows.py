@@ -12,8 +12,8 @@ from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.duck import DuckEngine, duck_engine
 from upheaval_pipeline.query import Asked, add_views
 from upheaval_pipeline.questions import QUESTIONS
-from upheaval_pipeline.tables import LAKE_SCHEMAS, SEEDS
-from upheaval_pipeline.verdicts import SCHEMA as VERDICTS, verdict_rows
+from upheaval_pipeline.tables import LAKE_SCHEMAS, SEEDS, VERDICTS
+from upheaval_pipeline.verdicts import verdict_rows
 
 MS: Final = 1_000_000
 Rows = list[dict[str, Any]]
