@@ -53,7 +53,7 @@ def write_file(where: str, table: str, batch: str, rows: Iterable[pa.RecordBatch
 
 def with_batch(rows: pa.RecordBatch, batch: str) -> pa.RecordBatch:
     """Rows with the name of a batch in their last column."""
-    return rows.append_column(BATCH, pa.array([batch], pa.string()).take(pa.array([0] * rows.num_rows, pa.int64())))
+    return rows.append_column(BATCH, pa.repeat(batch, rows.num_rows))
 
 
 def write_rows(where: str, table: str, rows: Iterable[pa.RecordBatch]) -> list[Written]:

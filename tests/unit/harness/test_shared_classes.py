@@ -9,6 +9,7 @@ import pytest
 
 from upheaval import aeron_jars, shared_classes
 from upheaval.aeron_programs import OPTIONS_VARIABLE, java_line
+from upheaval.errors import UsageError
 from upheaval.shared_classes import sharing_options
 
 DUMPS = """#!/bin/sh
@@ -72,6 +73,13 @@ def test_a_java_that_makes_none_runs_without(text: str, library: Path, tmp_path:
     assert list(library.parent.iterdir()) == [library]
 
 
+def test_a_cache_that_cannot_be_written_is_done_without(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aeron_jars, "CACHE", Path("/proc/self"))
+    assert sharing_options(program(tmp_path / "bin", DUMPS), Path("/proc/self/status")) == []
+
+
 def test_a_jar_out_of_the_cache_has_the_archive_beside_it_or_none(library: Path, tmp_path: Path) -> None:
     java = program(tmp_path / "bin", DUMPS)
     jar = tmp_path / "aeron-all.jar"
@@ -89,3 +97,12 @@ def test_options_of_the_environment_come_before_those_of_a_program(
     monkeypatch.setenv(OPTIONS_VARIABLE, "-Xmx1g '-Dname=two words'")
     line = java_line([str(library)], "Program", options=["-Xmx2g"])
     assert line[line.index("-Xmx1g") :] == ["-Xmx1g", "-Dname=two words", "-Xmx2g", "-cp", str(library), "Program"]
+
+
+def test_options_that_no_shell_could_split_are_refused(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(program(tmp_path / "bin", DUMPS).parent), prepend=os.pathsep)
+    monkeypatch.setenv(OPTIONS_VARIABLE, "'-Dname=x")
+    with pytest.raises(UsageError, match=r"^UPHEAVAL_JAVA_OPTIONS \"'-Dname=x\": No closing quotation: write it as"):
+        java_line([str(library)], "Program")
