@@ -19,7 +19,7 @@ from upheaval.load.own import load_maker, own_code
 from upheaval.records import write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
-from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.planted.catalogue import bug_named
 
 
 def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
