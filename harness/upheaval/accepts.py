@@ -1,6 +1,6 @@
-"""Which message that a session hears answers which request: a function of yours, or a rule over bytes of both.
+"""Which message of a session answers which request: your function, or a rule over the bytes of both.
 
-A service may send a session more than answers. `request` and `call` take the first message that `accepts` takes.
+A service may send a session more than answers. `request` and `call` return the first message that `accepts` takes.
 """
 
 from collections.abc import Callable
@@ -18,23 +18,25 @@ Test = Callable[[Buffer], bool]
 
 @runtime_checkable
 class AnswerRule(Protocol):
-    """Makes the test of the answer from the request."""
+    """Makes the test for an answer from the request."""
 
     @property
     def tells_requests_apart(self) -> bool:
-        """Whether it refuses the late answer to an earlier request of the session."""
+        """Whether it rejects the late answer to an earlier request of the session."""
 
     def test_for(self, request: bytes) -> Test:
-        """What takes the answer to this request. Raises `UsageError` for a request that the rule does not fit."""
+        """The test for the answer to this request. Raises `UsageError` for a request that the rule does not fit."""
 
 
 Accepts = Test | AnswerRule
-"""What users give: a function of the answer alone, or a rule."""
+"""What users pass: a function of the answer alone, or a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorrelationAt:
-    """The answer repeats `length` bytes of its request: those at `offset`, at `answer_offset` (default: the same)."""
+    """The answer repeats `length` bytes of its request, from `offset` of the request at `answer_offset` (default:
+    `offset`).
+    """
 
     offset: int
     answer_offset: int | None = None
@@ -46,11 +48,11 @@ class CorrelationAt:
 
     @property
     def tells_requests_apart(self) -> bool:
-        """As far as the ids differ."""
+        """True: ids of different requests differ, as far as the user makes them differ."""
         return True
 
     def test_for(self, request: bytes) -> Test:
-        """Raises `UsageError` for a request that ends before its id does."""
+        """Raises `UsageError` for a request that is too short for its id."""
         wanted = bytes(request[self.offset : self.offset + self.length])
         if len(wanted) < self.length:
             raise UsageError(f"{self}: the request has only {len(request)} bytes")
@@ -59,7 +61,7 @@ class CorrelationAt:
 
 
 class TemplateId:
-    """The answer is an SBE message of one of these template ids, with SBE's header in little-endian order."""
+    """The answer is an SBE message with one of these template ids and a little-endian SBE header."""
 
     def __init__(self, *ids: int) -> None:
         if not ids or not all(0 <= number < 1 << 16 for number in ids):
@@ -68,19 +70,19 @@ class TemplateId:
 
     @property
     def tells_requests_apart(self) -> bool:
-        """The late answer to an earlier request looks the same."""
+        """False: the late answer to an earlier request looks the same."""
         return False
 
     def test_for(self, request: bytes) -> Test:  # noqa: ARG002 - the same for all
-        """The same for every request."""
+        """One test for all requests."""
         return lambda answer: bytes(answer[_TEMPLATE_ID]) in self._ids
 
 
 def test_of(accepts: Accepts | None, request: bytes) -> Test | None:
-    """What takes the answer to a request; None takes any message. Raises `UsageError` as the rule does."""
+    """The test for the answer to a request; None takes any message. Raises `UsageError` as the rule does."""
     return accepts.test_for(request) if isinstance(accepts, AnswerRule) else accepts
 
 
 def tells_requests_apart(accepts: Accepts | None) -> bool:
-    """Whether a late answer cannot be taken for that of the next request. A function is trusted to do so."""
+    """Whether a late answer cannot pass for the answer to the next request. A function is trusted to ensure that."""
     return accepts.tells_requests_apart if isinstance(accepts, AnswerRule) else accepts is not None

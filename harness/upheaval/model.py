@@ -1,8 +1,8 @@
-"""What a user says of a service of his own: what it should answer, and what must hold over its log and its states.
+"""How users specify their own service: a model of its answers, and promises over its log and states.
 
-A model is a sequential specification, as for Porcupine or Knossos: one copy that nothing can go wrong with. A promise
-is a function that asserts something of a whole run. Both are judged by `upheaval.checkers.own.own_model`, in a process
-of their own.
+A model is a sequential specification, as for Porcupine or Knossos: one copy without concurrency and faults. A promise
+is a function with assertions over a whole run. `upheaval.checkers.own.own_model` judges both, in a process of their
+own.
 """
 
 import json
@@ -16,24 +16,21 @@ from upheaval_node.sbe import SbeMessage
 PlainPromise = Callable[["OwnRun"], object]
 
 PROMISES: Final[dict[str, PlainPromise]] = {}
-"""Those of the modules that were imported, by their sentences."""
+"""The promises of all imported modules, by their sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of a client to the service, as the log has it.
-
-    For a test of a model its payload is enough.
-    """
+    """One request of a client to the service, as the log has it. A test of a model needs only the payload."""
 
     payload: bytes
     position: int = -1
-    """The end of its message in the log."""
+    """The log position after its message."""
     session_id: int = -1
     timestamp: int = -1
-    """The cluster's time at the request."""
+    """The cluster time of the request."""
     answer: bytes | None = None
-    """What the client received, for promises. None if it received nothing, and in a model, which computes it."""
+    """What the client received, for promises. None without an answer, and always in a model, which computes it."""
 
     @property
     def text(self) -> str:
@@ -46,50 +43,51 @@ class Request:
 
 
 class Model(ABC):
-    """What one copy of the service would answer, one request after the other. Its attributes are its state.
+    """What one copy of the service would answer to requests in sequence. Its attributes are its state.
 
-    An instance is made without arguments, for each key of `partition`, and gets all requests of that key in one order.
+    An instance is made without arguments for each key of `partition`. It gets all requests of that key in the order of
+    the log.
     """
 
     @abstractmethod
     def apply(self, request: Request) -> Any:
-        """Change the state, and return what the answer must be: bytes, text, an SBE message, or anything else as JSON.
+        """Change the state and return the expected answer: bytes, text, an SBE message, or any other value as JSON.
 
         None is the answer `null`.
         """
 
     @staticmethod
     def partition(request: Request) -> str:  # noqa: ARG004 - for those who override it
-        """The key of the requests that share a state with this one; by default there is one state."""
+        """The key of the requests that share a state with this one. By default all share one state."""
         return ""
 
     def agrees(self, request: Request, expected: Any, answer: bytes) -> bool:  # noqa: ARG002 - as above
-        """Whether an answer is the expected one, for services that may answer in several ways."""
+        """Whether an answer matches the expected one. Override it for a service with several right answers."""
         return says(answer, expected)
 
-    # What else the log has, called in its order. `timestamp` is the cluster's time, in its time unit.
+    # Hooks for the other entries, called in the order of the log. `timestamp` is the cluster time, in its unit.
 
     def session_opened(self, session_id: int, timestamp: int) -> None:
-        """The log opens a session here."""
+        """The log opens a session."""
 
     def session_closed(self, session_id: int, timestamp: int) -> None:
-        """The log closes a session here."""
+        """The log closes a session."""
 
     def timer_fired(self, timer_id: int, timestamp: int) -> None:
-        """The log has a timer of the service here."""
+        """A timer of the service fires."""
 
     def service_message(self, payload: bytes, timestamp: int) -> None:
-        """The log has a message here that the service sent to itself (`cluster.offer`)."""
+        """A message that the service sent to itself (`cluster.offer`) arrives."""
 
     def term_began(self, term_id: int, timestamp: int) -> None:
-        """A leadership term begins here."""
+        """A leadership term begins."""
 
     def time_passed(self, timestamp: int) -> None:
-        """The cluster's time goes on to `timestamp`, before the entry that has it."""
+        """The cluster time advances to `timestamp`, before the entry with that time."""
 
 
 class OwnRun:
-    """What a promise is about: the requests in the order of the log, and the states that they lead to."""
+    """What a promise can look at: the requests in the order of the log, and the states that result."""
 
     def __init__(self, requests: Iterable[Request], states: Callable[[], Iterator[tuple[Request, Any]]]) -> None:
         self._requests = requests
@@ -98,13 +96,13 @@ class OwnRun:
         """Of the request that was given last."""
 
     def requests(self) -> Iterator[Request]:
-        """Those in the committed log, with the answers that clients got."""
+        """The requests of the committed log, with the answers that clients received."""
         for request in self._requests:
             self.position = request.position
             yield request
 
     def states(self) -> Iterator[tuple[Request, Any]]:
-        """Each request and the service after it: one instance, which reads the log and must not be changed."""
+        """Each request with the service after it. The service is one instance that reads the log; do not change it."""
         for request, service in self._states():
             self.position = request.position
             yield request, service
@@ -113,12 +111,12 @@ class OwnRun:
 def promise(sentence: str) -> Callable[[PlainPromise], PlainPromise]:
     """Register a function of an `OwnRun` as a promise with that sentence.
 
-    It is broken when the function raises `AssertionError` or returns False.
+    The promise is broken when the function raises `AssertionError` or returns False.
     """
 
     def register(function: PlainPromise) -> PlainPromise:
         known = PROMISES.get(sentence, function)
-        # A module that is imported anew, or by another name, brings the same ones.
+        # A module that is imported again, or by another name, registers the same promises.
         if _place(known) != _place(function) and _lines(known) != _lines(function):
             raise ValueError(f"duplicate promise {sentence!r}: {_place(known)} and {_place(function)}")
         PROMISES[sentence] = function
@@ -130,7 +128,7 @@ def promise(sentence: str) -> Callable[[PlainPromise], PlainPromise]:
 
 
 def says(answer: bytes, expected: Any) -> bool:
-    """Whether an answer is these bytes, this text, or else this value as JSON, in which 1 and true differ."""
+    """Whether an answer equals these bytes, this text, or this value as JSON, where 1 and true differ."""
     if isinstance(expected, SbeMessage):
         expected = expected.encode()
     if isinstance(expected, bytes | bytearray | memoryview):
@@ -152,6 +150,6 @@ def _place(function: PlainPromise) -> str:
 
 
 def _lines(function: PlainPromise) -> object:
-    """The file and the line at which it begins; itself where it has none."""
+    """The file and line of its definition, or the object itself without one."""
     code = getattr(function, "__code__", None)
     return function if code is None else (code.co_filename, code.co_firstlineno)

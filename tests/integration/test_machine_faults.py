@@ -65,6 +65,7 @@ def test_only_what_was_done_is_proved(kind: HostFaultKind, tmp_path: Path) -> No
 
 VOLUME = """
 import sys
+from multiprocessing import Process
 from pathlib import Path
 from upheaval.operations.clean import clean
 from upheaval.runtimes import volumes
@@ -90,15 +91,15 @@ print(volume.most_used() == size)
 volume.free()
 (folder / "more").write_bytes(bytes(1 << 16))
 print(volume.has_room(), volume.most_used() > size)
-if gone.pid:
-    left = [each.name for each in clean(runs=None, older_s=0, is_dry=True) if getattr(each, "kind", "") == "volume"]
-    abandoned = volumes.abandoned_volumes()
-    print(left == [str(each.folder) for each in abandoned] == [str(folder)])
-    for each in abandoned:
-        each.save()
-else:
-    print(volumes.abandoned_volumes() == [])
-    volume.save()
+left = [each.name for each in clean(runs=None, older_s=0, is_dry=True) if getattr(each, "kind", "") == "volume"]
+abandoned = volumes.abandoned_volumes()
+print(left == [str(each.folder) for each in abandoned] == ([str(folder)] if gone.pid else []))
+savers = [Process(target=each.save) for each in (abandoned or [volume]) * 2]
+for saver in savers:
+    saver.start()
+for saver in savers:
+    saver.join()
+print([saver.exitcode for saver in savers])
 print("upheaval-volume" in Path("/proc/self/mounts").read_text())
 print(sorted(path.name for path in folder.iterdir()), sorted(path.name for path in folder.parent.iterdir()))
 """
@@ -118,6 +119,7 @@ def test_a_volume_is_filled_freed_and_saved(whose: str, tmp_path: Path) -> None:
         "True",
         "True True",
         "True",
+        "[0, 0]",
         "False",
         "['before', 'inside', 'more'] ['volume']",
     ], done.stderr

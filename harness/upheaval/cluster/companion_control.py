@@ -1,6 +1,6 @@
-"""What is done to companions, written down with its proof: start, stop, kill; and the wait until one has caught up.
+"""Starts, stops and kills companions, with proof, and waits until one has caught up.
 
-The records stand in `controls.jsonl` beside the admin commands of an operator. This module knows no runtime.
+The records are in `controls.jsonl` beside the admin commands of an operator. This module knows no runtime.
 """
 
 from collections.abc import Sequence
@@ -23,40 +23,40 @@ ACTION_TIMEOUT_S: Final = 30.0
 
 
 class Companion(Protocol):
-    """One companion of one runtime."""
+    """A backup or standby node of one runtime."""
 
     @property
     def config(self) -> CompanionConfig:
-        """What it was asked for as."""
+        """Its configuration."""
 
     def status(self) -> CompanionStatus:
-        """What it says about itself now."""
+        """Its current status, by its own account."""
 
     def incarnation(self) -> frozenset[str]:
-        """Names of what runs now, which never come back; empty when nothing runs."""
+        """Names of its running processes, which are never reused; empty when none runs."""
 
     def start(self) -> None:
         """Start it, unless it runs. Returns at once."""
 
     def kill(self) -> None:
-        """SIGKILL. Returns when it is gone."""
+        """Send SIGKILL. Returns when it has ended."""
 
     def stop(self) -> None:
-        """Ask for an orderly end, and wait for it."""
+        """Stop it in order, and wait for its end."""
 
 
 class Keeper(Controlled, Protocol):
     """A cluster that can have companions."""
 
     def companion(self, name: str) -> Companion:
-        """Raises `UsageError` for one that was never started here."""
+        """The companion of that name. Raises `UsageError` for one that was never started here."""
 
     def add_companion(self, config: CompanionConfig) -> Companion:
-        """A handle to start one with; one that is there already goes on with what it has."""
+        """A companion to start. One that exists keeps its files."""
 
 
 def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIMEOUT_S) -> ControlRecord:
-    """Start a companion, new or again, and wait until it says something. Raises `UsageError` when it runs."""
+    """Start a companion, new or again, and wait for its first status. Raises `UsageError` when it runs."""
     options = "" if config.source == CompanionConfig(config.name).source else f" source={config.source}"
     companion = keeper.add_companion(config)
     if companion.incarnation():
@@ -71,7 +71,7 @@ def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIM
 
 
 def end(keeper: Keeper, name: str, action: str) -> ControlRecord:
-    """End a companion in good order (`STOP`), or by SIGKILL (`KILL`). Raises `UsageError` when it does not run."""
+    """End a companion, in order (`STOP`) or by SIGKILL (`KILL`). Raises `UsageError` when it does not run."""
     companion = keeper.companion(name)
     names = companion.incarnation()
     if not names:
@@ -91,7 +91,7 @@ def end(keeper: Keeper, name: str, action: str) -> ControlRecord:
 
 
 def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TIMEOUT_S) -> CompanionStatus:
-    """Wait until a companion has the log up to where it is committed now. Raises `UnknownOutcome`."""
+    """Wait until a companion has the log up to the current commit position. Raises `UnknownOutcome`."""
     companion = keeper.companion(name)
     position = -1
 
@@ -110,7 +110,7 @@ def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TI
 
 
 def _statement(config: CompanionConfig, action: str) -> str:
-    """As a scenario says it."""
+    """The action as a line of a scenario."""
     which = "" if config.name == f"{config.kind}-0" else f" name={config.name}"
     return f"{config.kind} {action}{which}"
 

@@ -1,9 +1,8 @@
-"""Orders of an operator to a cluster: snapshots, suspend, resume, shutdown, abort, and the start after an end.
+"""Admin commands: snapshot, suspend, resume, shutdown, abort, and the start after an end.
 
-An admin command goes through the control toggle of the leader, as a tool gives it, or through that of each node. Its
-effect is proved by what is seen of every member that ran: where its latest snapshot is, in which state its consensus
-module is, with which status it ended. Each admin command is written down with that (docs/run-folder.md). This module
-knows no runtime.
+A command goes through the control toggle of the leader, as an operator's tool sets it, or through the toggle of each
+node. Every member that runs must show the effect: the position of its latest snapshot, the state of its consensus
+module, its exit status. Each command is recorded with that proof (docs/run-folder.md). This module knows no runtime.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,53 +25,52 @@ _STATES: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIV
 
 
 class Controlled(Protocol):
-    """A cluster to which something is done that is written down; times and waits are those of its runtime."""
+    """A cluster that takes recorded commands. Times and waits are those of its runtime."""
 
     def status(self) -> list[MemberStatus]:
-        """What each member says of itself now."""
+        """The current status of each member, by its own account."""
 
     def acknowledged(self) -> int:
-        """How many operations of the load were acknowledged so far."""
+        """How many operations of the load are acknowledged."""
 
     def now_ns(self) -> int:
-        """Monotonic time of the runtime."""
+        """The monotonic time of the runtime."""
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Raises `UnknownOutcome` when `condition` does not hold in time."""
 
     def record_control(self, record: ControlRecord) -> None:
-        """Write down what was done, with its proof."""
+        """Record an action with its proof."""
 
 
 class Operable(Controlled, Protocol):
-    """What an admin command needs of a cluster."""
+    """The part of a cluster that an admin command needs."""
 
     @property
     def member_ids(self) -> Sequence[int]:
-        """The ids of all members, whether they run or not."""
+        """The ids of all members, up or down."""
 
     def leader(self) -> int | None:
-        """The member that leads and serves now, if one is known."""
+        """The current leader, if one serves."""
 
     def node(self, member_id: int) -> Node:
-        """Injector and observer of a member."""
+        """Controls and observes a member."""
 
     def give(self, member_id: int, command: str) -> str:
-        """Set the member's control toggle; why it was not taken, empty when it was."""
+        """Set the member's control toggle. Returns why that failed; empty when it worked."""
 
     def control_statuses(self) -> Sequence[ControlStatus]:
-        """What each member says, or what its files say when it is down; in order of their ids."""
+        """The status of each member in order of ids: its own account, or that of its files when it is down."""
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
-        """The status that the process ended with; None when it runs, or when that is unknown."""
+        """The exit status of the process; None while it runs, or when it is not known."""
 
 
 def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> ControlRecord:
-    """Give an admin command, wait until it has taken effect on every member that runs, and write it down with the
-    proof.
+    """Give an admin command, wait for its effect on every running member, and record it with the proof.
 
-    Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown admin
-    command, and when members are to fetch a standby's snapshot and know of none.
+    Raises `UnknownOutcome` when the effect is not there in time; that is recorded, too. Raises `UsageError` for an
+    unknown command, and when members are to fetch a standby's snapshot and know of none.
     """
     if command not in list(AdminCommand):
         hint = did_you_mean(command, AdminCommand)
@@ -82,7 +80,7 @@ def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_
 
 
 class Effect:
-    """Which member took a command, -1 for none, and what was seen of each member, by its id as text."""
+    """The member that took a command, -1 for none, and the observation of each member by its id as text."""
 
     def __init__(self) -> None:
         self.leader = -1
@@ -90,7 +88,7 @@ class Effect:
 
 
 def write_down(cluster: Controlled, what: str, act: Callable[[], str], effect: Effect | None = None) -> ControlRecord:
-    """Do something, and write it down with what `act` returns as its proof, or with why there is none.
+    """Run `act` and record its result as the proof, or the reason why there is none.
 
     Raises `UnknownOutcome` when there is none.
     """
@@ -109,7 +107,7 @@ def write_down(cluster: Controlled, what: str, act: Callable[[], str], effect: E
 
 
 class _Work(Effect):
-    """One admin command while it is carried out."""
+    """One admin command in progress."""
 
     def __init__(self, cluster: Operable, command: AdminCommand, timeout_s: float) -> None:
         super().__init__()
@@ -229,7 +227,7 @@ class _Work(Effect):
     # --- how ---
 
     def _alive(self, survivors: Mapping[int, frozenset[str]]) -> str:
-        """Who has not ended, and where its election is."""
+        """The members that run, with the state of their elections."""
         states = {status.member_id: status.election_state for status in self._cluster.status()}
         alive = [
             f"{', '.join(sorted(names))} of member {member_id} runs, "
@@ -241,7 +239,7 @@ class _Work(Effect):
     def _wait_for_later(
         self, before: int, position_of: Callable[[ControlStatus], int], running: Sequence[int], what: str
     ) -> int:
-        """Wait until the members are at one position after `before`, and active; returns it."""
+        """Wait until all members are active and at one position after `before`. Returns the position."""
         position = -1
 
         def is_there() -> bool:
@@ -255,8 +253,8 @@ class _Work(Effect):
         return position
 
     def _give(self, member_id: int | None = None) -> None:
-        """To that member, or to the one that leads. Tries until it is taken: an election may not be over, or the toggle
-        not ready.
+        """Set the toggle of that member, or of the leader. Retries while an election goes on or the toggle is not
+        ready.
         """
         refused = "no member leads"
 
@@ -282,7 +280,7 @@ class _Work(Effect):
         self._cluster.wait_until(condition, self._timeout_s, what)
 
     def _positions(self, running: Sequence[int]) -> list[int]:
-        """Of the latest snapshot of each."""
+        """The position of each member's latest snapshot."""
         statuses = self._cluster.control_statuses()
         return [statuses[member_id].snapshot_position for member_id in running]
 

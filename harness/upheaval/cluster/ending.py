@@ -1,4 +1,4 @@
-"""The one way to end a run that is to be judged: of a scenario, a campaign, a test or a load.
+"""Ends a run so that it can be judged: the one way for scenarios, campaigns, tests and loads.
 
 This module knows no runtime.
 """
@@ -19,20 +19,20 @@ class Ending(Operable, Protocol):
     """A cluster whose run can be ended."""
 
     def has_caught_up(self, member_id: int) -> bool:
-        """Whether the member leads, or follows the member that does, with its election over."""
+        """Whether the member leads, or follows the leader with its election over."""
 
     def try_strangers(self) -> None:
-        """Have a client with wrong credentials try to connect, where the cluster asks for any, and write down what
-        came of it.
-        """
+        """If the cluster requires credentials, have a client with wrong ones connect, and record the result."""
 
     def converge(self, timeout_s: float) -> Converge:
-        """Wait until all members stand at one position, and write down what was seen."""
+        """Wait until all members are at one position, and record what they show."""
 
 
 def needs_closing_snapshot(service: str, *, has_commands: bool) -> bool:
-    """Where states are judged, that at the end is, too: of every service but the workbench, whose results tell its
-    state, and where admin commands may have taken snapshots before.
+    """Whether a last snapshot is due: states are compared by it.
+
+    The workbench needs none, because its results show its state. Neither does a run whose admin commands may have taken
+    snapshots.
     """
     return has_commands or service != WORKBENCH_SERVICE
 
@@ -44,10 +44,10 @@ def end_run(
     say: Callable[[str], None] = lambda _: None,
     timeout_s: float = END_TIMEOUT_S,
 ) -> None:
-    """Take a last snapshot if asked to, and let all members come to one position. There must be no load any more.
+    """Take a last snapshot if asked to, and wait until all members are at one position. The load must be over.
 
-    A snapshot that fails is written down, and judged as that; so is a position that is not reached. Raises
-    `UnknownOutcome` when the members do not follow one leader, of whom the snapshot could be ordered.
+    A snapshot that fails is recorded and judged, and so is a position that is not reached. Raises `UnknownOutcome` when
+    the members follow no leader that could take the snapshot.
     """
     if takes_snapshot:
         follow = "leader that all members follow"

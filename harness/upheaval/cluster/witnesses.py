@@ -1,7 +1,7 @@
 """Snapshots that no test and no scenario asks for: before the first fault and after each heal.
 
-What a snapshot leaves out shows when it is compared with a replay of the log, and a run that takes none shows nothing
-of it. One is only taken from a calm cluster, so that none fails by what is done to the members.
+A comparison with a replay of the log shows what a snapshot leaves out, so a run needs snapshots. They are only taken
+while the cluster is calm, so that no fault makes one fail.
 """
 
 from contextlib import suppress
@@ -16,9 +16,8 @@ _ACTIVE = "ACTIVE"
 
 
 class Witnesses:
-    """Of one cluster. `is_on` is False where none are wanted.
-
-    A shipped service takes none: its answers have its state.
+    """The witness snapshots of one cluster. `is_on` turns them on. The answers of a shipped service show its state, so
+    it takes none.
     """
 
     def __init__(self, target: Ending, service: str, *, is_on: bool) -> None:
@@ -26,19 +25,19 @@ class Witnesses:
         self._is_on = self._is_due = is_on and ":" in service
 
     def take_if_due(self) -> None:
-        """Take the one that is due, as soon as the cluster is calm; there must be no fault."""
+        """Take the snapshot that is due, as soon as the cluster is calm. No fault may be in effect."""
         if self._is_due and self._is_calm():
             self._is_due = False
             with suppress(UnknownOutcome):
-                # It is written down without its effect, and judged as that.
+                # It is recorded without an effect, and judged as that.
                 perform(self._target, AdminCommand.SNAPSHOT, TIMEOUT_S)
 
     def note_heal(self) -> None:
-        """Another one is due."""
+        """Another snapshot is due."""
         self._is_due = self._is_on
 
     def _is_calm(self) -> bool:
-        """Every member follows the leader, and takes what clients send."""
+        """Whether every member follows the leader and accepts requests."""
         target = self._target
         return all(map(target.has_caught_up, target.member_ids)) and all(
             status.module_state == _ACTIVE for status in target.control_statuses()

@@ -5,17 +5,14 @@ after it (`backup-0`), and one entry in `companions.json`, by which any later co
 it starts nothing.
 """
 
-import contextlib
-import fcntl
-import os
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
 from upheaval.errors import UsageError
 from upheaval.records import jsonfields
+from upheaval.records.folder_lock import locked
 from upheaval.records.jsonfields import FilePath, Within
 from upheaval.records.run_folder import RunFolder, write_atomically
 from upheaval_node.suggestions import did_you_mean
@@ -130,25 +127,15 @@ class _Companions:
 
 def note_companion(folder: Path, config: CompanionConfig) -> None:
     """Keep an entry, in place of the one of the same name. Commands that run side by side lose none of each other's."""
-    with _alone(folder):
+    with locked(folder):
         _keep(folder, config)
 
 
 def note_position(folder: Path, config: CompanionConfig) -> None:
     """Raise the position of an entry to that of `config`, which is kept if there is none of its name."""
-    with _alone(folder):
+    with locked(folder):
         known = next((each for each in load_companions(folder) if each.name == config.name), config)
         _keep(folder, replace(known, position=max(config.position, known.position)))
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _keep(folder: Path, config: CompanionConfig) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.records.folder_lock import locked
 from upheaval.runtimes.owner import Owner
 from upheaval_chaos.programs import run_program
 
@@ -58,14 +59,20 @@ class Volume:
         self._resize(VOLUME_BYTES)
 
     def save(self) -> None:
-        """Unmount it, its files in the folder. Raises `EnvironmentFault`, and it stays, where they find no room."""
-        copy = self.folder.with_name(f"{self.folder.name}.saved")
-        copy.mkdir(exist_ok=True)
-        _copy(self.folder, copy)
-        # Lazily: a process that still reads a file of it must not keep the run from ending.
-        _run("umount", "--lazy", str(self.folder))
-        shutil.rmtree(self.folder)
-        copy.rename(self.folder)
+        """Unmount it and keep its files in the folder. Raises `EnvironmentFault` and stays mounted if they do not fit.
+
+        Another harness may save the same volume at the same time. The second one finds nothing left to do.
+        """
+        with locked(self.folder.parent):
+            if not self.folder.is_mount():
+                return
+            copy = self.folder.with_name(f"{self.folder.name}.saved")
+            copy.mkdir(exist_ok=True)
+            _copy(self.folder, copy)
+            # Lazily: a process that still reads a file of it must not keep the run from ending.
+            _run("umount", "--lazy", str(self.folder))
+            shutil.rmtree(self.folder)
+            copy.rename(self.folder)
 
     # --- observer ---
 

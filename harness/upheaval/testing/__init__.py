@@ -1,1 +1,1 @@
-"""What tests hold in their hands: `Cluster` on any runtime, its clients, its load and its faults."""
+"""The objects that tests use: `Cluster` on any runtime, its clients, its load and its faults."""

@@ -1,4 +1,4 @@
-"""What a runtime does for `Cluster`: one shape for members in processes, in containers and in the simulation."""
+"""What a runtime provides for `Cluster`: one interface for processes, containers and the simulation."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,30 +14,30 @@ from upheaval_chaos.record import FaultRecord
 
 
 class RunningLoad(Protocol):
-    """A load that runs until it is finished."""
+    """A load in progress."""
 
     @property
     def counts(self) -> LoadCounts:
-        """How its operations have ended so far."""
+        """The outcomes of its operations so far."""
 
     def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
-        """Raises `UnknownOutcome` when not so many are acknowledged in time."""
+        """Wait until that many operations are acknowledged. Raises `UnknownOutcome` when the time is over."""
 
     def finish(self) -> LoadCounts:
-        """Invoke nothing more, settle what is outstanding, and return how all ended."""
+        """Start no more operations, settle those in flight, and return all outcomes."""
 
 
 class Tested(Steered, Protocol):
-    """A cluster as faults see it and as a test sees it."""
+    """A cluster, with the interface that faults need and the one that tests need."""
 
     def up(self, timeout_s: float) -> int:
         """Start all members and wait for a leader that serves; returns its member id."""
 
     def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
-        """Raises `UnknownOutcome` when no other member than the given one leads in time."""
+        """Wait for a leader that is not `other_than`. Raises `UnknownOutcome` when the time is over."""
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus | None:
-        """Raises `UnknownOutcome` when the member does not follow or lead in time."""
+        """Wait until the member follows or leads. Raises `UnknownOutcome` when the time is over."""
 
 
 class Backend(Protocol):
@@ -52,19 +52,21 @@ class Backend(Protocol):
         """The cluster."""
 
     def expect_end(self, member_id: int) -> frozenset[str]:
-        """What runs of a member now may end by itself, in whichever way, without failing the run."""
+        """Allow the running processes of a member to end in any way without failing the run."""
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
-        """The exit statuses of these incarnations of a member, when all have ended; `UnknownOutcome` after the time."""
+        """The exit statuses of these incarnations of a member, once all have ended. Raises `UnknownOutcome` after the
+        time-out.
+        """
 
     def record_fault(self, fault: FaultRecord) -> None:
-        """Write down a fault that is there."""
+        """Record a fault that is in effect."""
 
     def client(self, timeout_s: float, accepts: Accepts | None = None) -> Client:
-        """A client whose session is opened with its first request."""
+        """A client. Its session opens with its first request."""
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
-        """Send each request once, all of them before any answer is waited for, and return how each ended."""
+        """Send each request once, then wait for all of them. Returns the outcome of each."""
 
     def load(self, settings: WorkloadSettings) -> RunningLoad:
         """Start a load on the shipped service of the cluster."""

@@ -1,4 +1,4 @@
-"""`Backup`: the backup of a test's cluster, on any runtime. Nothing of it is there until `start`."""
+"""`Backup`: the backup node of a test's cluster, on any runtime. It does not exist before `start`."""
 
 from pathlib import Path
 
@@ -8,8 +8,10 @@ from upheaval.testing.backend import Backend
 
 
 class Backup:
-    """Each start, stop and kill is proved and recorded in `controls.jsonl`. One that has no effect in time raises
-    `UnknownOutcome`; one that makes no sense, such as a kill of what does not run, `UsageError`.
+    """Starts, stops and kills the backup node. Each action is proved and recorded in `controls.jsonl`.
+
+    An action without effect in time raises `UnknownOutcome`. An action that makes no sense, such as a kill of a backup
+    that does not run, raises `UsageError`.
     """
 
     def __init__(self, backend: Backend, name: str = BACKUP_NAME) -> None:
@@ -18,28 +20,31 @@ class Backup:
 
     @property
     def folder(self) -> Path:
-        """Where its files are when the cluster is down: what `restore_from` takes. Of real ones also once stopped."""
+        """The folder of its files, for `restore_from`. Use it once the cluster is down, or, with real members, once it
+        is stopped.
+        """
         return self._backend.run.path / self._name
 
     def start(self, source: str = "ANY", replay_start: str = "BEGINNING", timeout_s: float = ACTION_TIMEOUT_S) -> None:
-        """Start it, new or again over what it has. `source`: ANY, LEADER or FOLLOWER, whom it copies from.
+        """Start it for the first time, or again with the files that it has.
 
-        `replay_start`: where the copy of the log begins that a new one makes, BEGINNING or LATEST_SNAPSHOT.
+        `source`: which member it copies from, `ANY`, `LEADER` or `FOLLOWER`. `replay_start`: where a new copy of the
+        log begins, `BEGINNING` or `LATEST_SNAPSHOT`.
         """
         companion_control.start(self._backend.target, CompanionConfig(self._name, source, replay_start), timeout_s)
 
     def stop(self) -> None:
-        """Let it end in an orderly way."""
+        """Stop it in order."""
         companion_control.end(self._backend.target, self._name, companion_control.STOP)
 
     def kill(self) -> None:
-        """End it without any notice."""
+        """Kill it."""
         companion_control.end(self._backend.target, self._name, companion_control.KILL)
 
     def status(self) -> CompanionStatus:
-        """What it says about itself. Raises `UsageError` when it was never started."""
+        """Its own status. Raises `UsageError` if it was never started."""
         return self._backend.target.companion(self._name).status()
 
     def wait_until_caught_up(self, timeout_s: float = ACTION_TIMEOUT_S) -> int:
-        """Wait until it has the log up to where it is committed now; returns up to where it has it."""
+        """Wait until it has all that is committed now. Returns its position."""
         return companion_control.wait_until_caught_up(self._backend.target, self._name, timeout_s).live_log_position

@@ -1,7 +1,7 @@
-"""Requests of a test to a service of its own, each written into the history of the run as a call.
+"""Requests of a test to a custom service. The history records each one as a call.
 
-Their payloads mean nothing here: the history holds their digests, by which the log is searched. This module knows
-neither clusters nor files.
+The harness does not interpret the payloads. The history holds their digests, which the judge looks up in the log. This
+module knows neither clusters nor files.
 """
 
 import itertools
@@ -22,12 +22,12 @@ from upheaval_node.sbe.schema import message_type
 
 NAME: Final = "request"
 RETRY_WAIT_S: Final = 0.5
-"""Between the tries of one request: a leader is elected in a few of these."""
+"""The wait between two tries of a request. A few of these cover an election."""
 
 
 @dataclass(slots=True)
 class Call:
-    """A call under way. `end` writes it down."""
+    """A call in progress. `end` records its outcome."""
 
     process: int
     payload: bytes
@@ -36,9 +36,9 @@ class Call:
 
 
 class Client(ABC):
-    """A client of the cluster: `request` sends bytes to the service and waits for its answer.
+    """A client of the cluster: `request` sends bytes to the service and waits for the answer.
 
-    Each request to a custom service is a call of the history. `accepts` is that of requests without one.
+    The history records each request to a custom service as a call. `accepts` is the default for its requests.
     """
 
     def __init__(self, calls: "CallLog", accepts: Accepts | None = None) -> None:
@@ -70,13 +70,14 @@ class Client(ABC):
         retries: int = 0,
         retry_wait_s: float = RETRY_WAIT_S,
     ) -> bytes | SbeMessage:
-        """The answer: the first message that `accepts` takes, without one the first that comes.
+        """Send a request and return its answer: the first message that `accepts` takes, or without one the next
+        message.
 
-        To a message of an SBE schema it is a message, too. Raises `SbeError` when it is none of the schema.
+        The answer to a message of an SBE schema is a message, too. Raises `SbeError` when it does not fit the schema.
 
-        Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later. After
-        either it is sent again, `retries` times at most, with a wait before each. Each try is a call of its own in the
-        history, so the service has to know a request that it had before.
+        Raises `NotSent` when the request certainly had no effect, and `OutcomeUnknown` when it may have one, now or
+        later. With `retries`, either is tried again that many times, after a wait. The history records each try as a
+        call of its own, so the service must recognise a request that it already has.
         """
         content = payload.encode() if isinstance(payload, SbeMessage) else bytes(payload)
         answer = self._answer_to(content, accepts, retries, retry_wait_s)
@@ -93,18 +94,18 @@ class Client(ABC):
             self.wait(retry_wait_s)
 
     def news(self) -> list[bytes]:
-        """The messages since the last time that answered nothing, in the order in which they came."""
+        """The messages since the last call of this that answered no request, in the order of arrival."""
         self.wait(0)
         news, self._news = self._news, []
         return news
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Let time pass, and take what comes."""
+        """Let time pass and receive messages."""
 
     @abstractmethod
     def close(self) -> None:
-        """End its session."""
+        """Close the session."""
 
     def __enter__(self) -> Self:
         return self
@@ -114,24 +115,24 @@ class Client(ABC):
 
     @abstractmethod
     def _try(self, payload: bytes, accepts: Accepts | None) -> bytes:
-        """One request, once. Uses `_call`."""
+        """Try a request once. Uses `_call`."""
 
     @abstractmethod
     def _session_id(self) -> int | None:
-        """The cluster session that took the last request; None when none did."""
+        """The cluster session that took the last request, if any."""
 
     def _test_for(self, payload: bytes, accepts: Accepts | None) -> Test | None:
-        """Raises `UsageError` for a request that the rule does not fit."""
+        """The test for the answer. Raises `UsageError` for a request that the rule does not fit."""
         return test_of(accepts or self._accepts, payload)
 
     def _begin(self, payload: bytes, test: Test | None) -> Call | None:
-        """None where calls are not written down."""
+        """The call, or None where calls are not recorded."""
         if not self._calls.is_of_own_service:
             return None
         return self._calls.begin(self._slot, payload, is_matched=test is not None)
 
     def _end(self, call: Call | None, outcome: Outcome, answer: bytes | None = None) -> None:
-        """A client slot makes no call after one whose outcome is unknown: what comes next has another."""
+        """Record the outcome. After an unknown one the client continues as a new process of the history."""
         if call is None:
             if answer is not None:
                 self._calls.note_refusal(self._session_id(), answer)
@@ -142,9 +143,9 @@ class Client(ABC):
 
     @contextmanager
     def _call(self, payload: bytes, test: Test | None) -> Generator[list[bytes]]:
-        """Around one call, whose answer is put into the list.
+        """Enclose one call, which appends its answer to the list.
 
-        What ends it by anything but an answer or `NotSent` leaves its outcome unknown.
+        `NotSent` and answers settle it. Any other end leaves its outcome unknown.
         """
         call, outcome = self._begin(payload, test), Outcome.UNKNOWN
         answers: list[bytes] = []
@@ -158,7 +159,7 @@ class Client(ABC):
             self._end(call, outcome, answers[0] if answers else None)
 
     def _hear(self, payload: Buffer) -> None:
-        """Take a message that answers nothing."""
+        """Take a message that answers no request."""
         message, session = bytes(payload), self._session_id()
         self._news.append(message)
         if self._calls.is_of_own_service and session is not None:
@@ -166,9 +167,9 @@ class Client(ABC):
 
 
 class CallLog:
-    """All calls of one run. Clients of several threads may share it.
+    """All calls of one run. Clients in several threads may share it.
 
-    Requests to a shipped service are no calls: those that it refuses are written down, and nothing else.
+    Requests to a shipped service are not calls. Only those that it refuses are recorded.
     """
 
     def __init__(
@@ -189,15 +190,15 @@ class CallLog:
         self._processes = itertools.count(first_id)
 
     def new_process(self) -> int:
-        """A client slot: one call at a time, and none after one whose outcome is unknown."""
+        """The number of a new process of the history: one call at a time, and none after an unknown outcome."""
         return next(self._processes)
 
     def begin(self, process: int, payload: bytes, *, is_matched: bool) -> Call:
-        """Of a call that is sent now. `is_matched`: a test tells its answer from other messages."""
+        """Begin a call that is sent now. `is_matched`: the test can tell its answer from other messages."""
         return Call(process, payload, is_matched, self._clock_ns())
 
     def end(self, call: Call, outcome: Outcome, answer: bytes | None, session: int | None) -> None:
-        """Write it down."""
+        """Record the outcome of a call."""
         complete_ns = self._clock_ns() if outcome is Outcome.OK else None
         with self._lock:
             self.acknowledged += outcome is Outcome.OK
@@ -218,12 +219,12 @@ class CallLog:
             )
 
     def add_news(self, session: int, message: bytes) -> None:
-        """Write down a message that answers nothing."""
+        """Record a message that answers no request."""
         with self._lock:
             self._add_stray(Stray(session, self._clock_ns(), text=answer_text(message)))
 
     def note_refusal(self, session: int | None, answer: bytes) -> None:
-        """Write down what a shipped service refused, if it did."""
+        """Record a refusal by a shipped service, if the answer is one."""
         try:
             operation, position, _, refusal = decode_result(answer)
         except DecodeError:

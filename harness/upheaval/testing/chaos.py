@@ -1,7 +1,7 @@
-"""`Chaos`: the faults that a test can do to its cluster, each proved and written down.
+"""`Chaos`: the faults that a test can inject into its cluster, each proved and recorded.
 
-A fault that is not proved raises `UnknownOutcome` with one line. What faults are and how they are proved is the
-catalogue's (`upheaval_chaos`); this module says it in the words of a test.
+A fault without proof raises `UnknownOutcome` with one line. The catalogue (`upheaval_chaos`) defines faults and their
+proofs; this module offers them to tests.
 """
 
 from collections import Counter
@@ -32,13 +32,14 @@ _ROLES: Final = (Selector.LEADER, Selector.FOLLOWER, Selector.FOLLOWERS)
 _CUTS: Final = tuple(kind.value for kind in LinkFaultKind if kind is not LinkFaultKind.SLOW)
 
 Whom = int | str | Sequence[int | str]
-"""A member by its id, or `leader`, `follower`, `followers`, `all`; as an end of a link also `clients`; or several."""
+"""A member by its id, or `leader`, `follower`, `followers`, `all`; several of them; or `clients` as one end of a link.
+"""
 
 
 class ActiveFault:
-    """A fault that is there until it is healed; in a `with` statement, until its end.
+    """A fault in effect. `heal` ends it, and so does the end of a `with` block.
 
-    `member_ids` are those of a fault of members; a fault of links has none.
+    `member_ids` are the members that it hit; a fault of links has none.
     """
 
     def __init__(self, chaos: "Chaos", name: str, fault: Fault, member_ids: Sequence[int], proof: str) -> None:
@@ -50,16 +51,16 @@ class ActiveFault:
 
     @property
     def kind(self) -> str:
-        """Which kind of fault it is, by its name in scenarios."""
+        """The name of its kind, as scenarios use it."""
         return _kind_of(self.fault)
 
     @property
     def component(self) -> str | None:
-        """The component that it hit of each member, None for whole members and links."""
+        """The component of each member that it hit; None for whole members and for links."""
         return self.fault.component if isinstance(self.fault, MemberFault) else None
 
     def heal(self) -> None:
-        """Take it away, and prove that."""
+        """Heal the fault and prove it."""
         self._chaos.heal(self)
 
     def __enter__(self) -> Self:
@@ -76,7 +77,7 @@ class ActiveFault:
 
 
 class Chaos:
-    """Every fault has a name, chosen by the caller or after its kind (`kill-1`), by which it can be healed."""
+    """Injects faults. Each has a name for `heal`: the caller's, or one made from its kind (`kill-1`)."""
 
     def __init__(self, backend: Backend, *, components: str, witnesses: Witnesses | None = None) -> None:
         self._witnesses = witnesses or Witnesses(backend.target, "", is_on=False)
@@ -88,25 +89,25 @@ class Chaos:
 
     @property
     def active(self) -> list[ActiveFault]:
-        """The faults that are there now, in the order in which they came."""
+        """The faults in effect, oldest first."""
         return list(self._active.values())
 
     # --- members ---
 
     def kill(self, who: Whom, component: str | None = None, *, name: str | None = None) -> ActiveFault:
-        """End members, or one component of each, without any notice."""
+        """Kill members, or one component of each (SIGKILL)."""
         return self._do_to_members(MemberFaultKind.KILL, who, component, name)
 
     def stop(self, who: Whom, component: str | None = None, *, name: str | None = None) -> ActiveFault:
-        """Let members end in an orderly way."""
+        """Stop members in order (SIGTERM)."""
         return self._do_to_members(MemberFaultKind.STOP, who, component, name)
 
     def pause(self, who: Whom, component: str | None = None, *, name: str | None = None) -> ActiveFault:
-        """Let members not run, as SIGSTOP does: they hold their connections and answer nothing."""
+        """Pause members (SIGSTOP): they keep their connections and answer nothing."""
         return self._do_to_members(MemberFaultKind.PAUSE, who, component, name)
 
     def restart(self, who: Whom, component: str | None = None, *, name: str | None = None) -> None:
-        """Let members end, start them again, and wait until they have caught up."""
+        """Stop members, start them again, and wait until they have caught up."""
         fault = self._do_to_members(MemberFaultKind.RESTART, who, component, name)
         fault.heal()
         for member_id in fault.member_ids:
@@ -115,7 +116,7 @@ class Chaos:
             self._witnesses.take_if_due()
 
     def start(self, member_id: int) -> None:
-        """Start what is not running of a member: heals the fault that ended it. It joins by itself."""
+        """Start what is down of a member. Heals the fault that ended it. The member joins by itself."""
         for fault in self._faults_of(member_id):
             if fault.kind != MemberFaultKind.PAUSE:
                 self.heal(fault)
@@ -123,13 +124,13 @@ class Chaos:
         self._target.node(member_id).start()
 
     def resume(self, member_id: int) -> None:
-        """Let a paused member go on: heals the fault that paused it."""
+        """Resume a paused member. Heals the fault that paused it."""
         for fault in self._faults_of(member_id):
             if fault.kind == MemberFaultKind.PAUSE:
                 self.heal(fault)
 
     def kill_leader(self) -> int:
-        """Kill the member that leads, and say which one that was."""
+        """Kill the leader and return its member id."""
         leader = self._target.wait_until_leader(WAIT_S)
         self.kill(leader)
         return leader
@@ -147,10 +148,10 @@ class Chaos:
         channel: str = "",
         name: str | None = None,
     ) -> ActiveFault:
-        """Cut the links between two groups, or only those from the first to the second.
+        """Cut the links between two groups of members, or only those from the first to the second.
 
-        `blackhole`: what is sent vanishes without an error. `reset`: connections are reset, new ones too. `timeout`:
-        what is sent vanishes, and connections end after `timeout_ms`. `channel`: one instead of all.
+        `blackhole`: bytes vanish without an error. `reset`: connections are reset, new ones too. `timeout`: bytes
+        vanish, and connections end after `timeout_ms`. `channel`: cut only that channel.
         """
         if kind not in _CUTS:
             hint = did_you_mean(kind, _CUTS)
@@ -168,13 +169,13 @@ class Chaos:
     def isolate(
         self, who: Whom, *, kind: str = LinkFaultKind.BLACKHOLE.value, timeout_ms: int = 0, name: str | None = None
     ) -> ActiveFault:
-        """Cut members off from all others, both ways. Clients still reach them."""
+        """Cut members off from all others in both directions. Clients still reach them."""
         alone = self._members(who).select(roster_of(self._target))
         others = [member_id for member_id in self._target.member_ids if member_id not in alone]
         return self.partition(alone, others, kind=kind, timeout_ms=timeout_ms, name=name)
 
     def cut(self, source: Whom, target: Whom, *, channel: str = "", name: str | None = None) -> ActiveFault:
-        """What `source` sends to `target` vanishes; the other way, bytes go on to arrive."""
+        """Drop what `source` sends to `target`. The other direction still works."""
         return self.partition(source, target, one_way=True, channel=channel, name=name)
 
     def slow(
@@ -188,7 +189,7 @@ class Chaos:
         channel: str = "",
         name: str | None = None,
     ) -> ActiveFault:
-        """Let bytes from `source` to `target` arrive later, or fewer of them."""
+        """Delay bytes from `source` to `target`, or limit their rate."""
         fault = LinkFault(
             LinkFaultKind.SLOW,
             self._members(source),
@@ -203,7 +204,7 @@ class Chaos:
     # --- all of them ---
 
     def inject(self, fault: Fault | str, *, name: str | None = None) -> ActiveFault:
-        """Put in any fault of the catalogue, as an object or in the words of a scenario: `pause follower`."""
+        """Inject any fault of the catalogue, given as an object or as a line of a scenario: `pause follower`."""
         kind = _kind_of(fault)
         name = name or f"{kind}-{self._counts[kind] + 1}"
         if isinstance(fault, str):
@@ -225,9 +226,9 @@ class Chaos:
         return active
 
     def heal(self, fault: ActiveFault | str | None = None) -> None:
-        """Take a fault away, by itself or by its name, and prove that.
+        """Heal a fault, given by itself or by its name, and prove it.
 
-        Without any: all of them; then start what is down, and wait until all members follow one leader.
+        Without an argument: heal all faults, start all members that are down, and wait until all follow one leader.
         """
         if fault is not None:
             self._heal(fault if isinstance(fault, str) else fault.name)
@@ -245,9 +246,9 @@ class Chaos:
             self._witnesses.take_if_due()
 
     def heal_faults(self) -> None:
-        """Take all faults away, the last one first: a link is proved to be healed by members that are there.
+        """Heal all faults, the newest first, because only running members prove that a link is healed.
 
-        Raises for those that cannot be proved to be healed, once all were tried.
+        Tries all of them, then raises for those without proof.
         """
         failures = []
         for name in reversed(list(self._active)):
@@ -255,13 +256,13 @@ class Chaos:
                 self._heal(name)
             except UnknownOutcome as error:
                 failures.append(str(error))
-        # What failed while it was done has no handle here.
+        # A fault that failed during injection has no handle here.
         self._driver.heal_all()
         if failures:
             raise UnknownOutcome("; ".join(failures))
 
     def give_up(self) -> None:
-        """The run ends: write down what was not healed."""
+        """Record the faults that were not healed when the run ends."""
         self._active.clear()
         self._driver.give_up()
 
@@ -312,7 +313,7 @@ class Chaos:
             )
 
     def _require_free(self, member_ids: Sequence[int], component: str | None) -> None:
-        """One fault of members at a time for each: whose healing would it be otherwise?"""
+        """Raises `UsageError` for a second fault of one member: its heal would be ambiguous."""
         for member_id in member_ids:
             for fault in self._faults_of(member_id):
                 if component is None or fault.component in (None, component):
@@ -327,7 +328,7 @@ class Chaos:
 
 
 def _names_roles(fault: Fault) -> bool:
-    """Whether the fault's target is known only once there is a leader."""
+    """Whether the fault needs a leader to find its target."""
     if isinstance(fault, MemberFault | HostFault):
         whom = [fault.members]
     else:
@@ -346,7 +347,7 @@ def _require(what: str, proof: Proof) -> None:
 
 
 def _kind_of(fault: Fault | str) -> str:
-    """The word by which a scenario calls it."""
+    """The name of its kind in scenarios."""
     if isinstance(fault, str):
         return (fault.split() or ["fault"])[0]
     return fault.kind.value if isinstance(fault, MemberFault | LinkFault | DatagramFault | HostFault) else "fault"

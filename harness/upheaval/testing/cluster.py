@@ -1,4 +1,4 @@
-"""`Cluster`: a cluster for a test or a script, on the runtime of one's choice, with the faults a test can do to it."""
+"""`Cluster`: a cluster for a test or a script, on any runtime, with the faults that a test can inject."""
 
 import os
 import uuid
@@ -48,7 +48,7 @@ CLIENT_TIMEOUT_S: Final = 10.0
 
 
 class Workload:
-    """Seeded load on the shipped services, each operation in the history. A run has one; it runs until `stop`."""
+    """Seeded load on the shipped services, with each operation in the history. A run has one; it runs until `stop`."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -57,11 +57,11 @@ class Workload:
 
     @property
     def counts(self) -> LoadCounts:
-        """How its operations have ended so far."""
+        """The outcomes of its operations so far."""
         return LoadCounts() if self._load is None else self._load.counts
 
     def start(self, *, keys: int = 8, slots: int = 8, rate: int = 200) -> None:
-        """Begin; `rate` is operations a second over all `slots`, 0 for no limit. Nothing happens when it runs."""
+        """Start the load, unless it runs. `rate` is operations a second over all `slots`; 0 sets no limit."""
         if self._is_running:
             return
         if self._load is not None:
@@ -72,14 +72,14 @@ class Workload:
         self._is_running = True
 
     def wait_for(self, more: int, timeout_s: float = WAIT_S) -> LoadCounts:
-        """Wait until that many more operations are acknowledged; starts the load if it does not run yet."""
+        """Wait until that many more operations are acknowledged. Starts the load if it does not run."""
         self.start()
         assert self._load is not None
         self._load.wait_until_acknowledged(self._load.counts.ok + more, timeout_s)
         return self._load.counts
 
     def stop(self) -> LoadCounts:
-        """Invoke nothing more, and settle what is outstanding."""
+        """Start no more operations, and settle those in flight."""
         if self._is_running and self._load is not None:
             self._is_running = False
             self._load.finish()
@@ -87,20 +87,24 @@ class Workload:
 
 
 class Cluster:
-    """A cluster of members that run one service; use it in a `with` statement, or call `up` and `down`.
+    """A cluster whose members run one service. Use it in a `with` statement, or call `up` and `down`.
 
-    `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
-    the Python path; containers get a copy of that folder, without what the patterns in `ignored` name. With a
-    custom `image`, the service is in the image. `model` is what its answers are judged by (`upheaval.Model`), `schema`
-    the file of the SBE schema of its messages.
-    `system` is what the members are, `NAME` or `NAME:VERSION`; to members of Aeron, `client` (`CLASSPATH:Class` in
-    `source`) is the program that requests go through.
+    `service` is a shipped service or `module:Class`. The class is looked up in the folder `source` (default: the
+    current one) before the Python path. Containers get a copy of that folder without the files that match `ignored`. A
+    custom `image` contains the service. `model` judges its answers (`upheaval.Model`), and `schema` is the file of the
+    SBE schema of its messages.
+
+    `system` is what the members are, `NAME` or `NAME:VERSION`. With members of Aeron, requests go through the program
+    `client` (`CLASSPATH:Class` in `source`).
+
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump` or `disk-full`, for
-    which members in processes get clocks and volumes of their own. `witnesses`: a custom service takes snapshots before
-    the first fault and after each heal, without being asked to. `planted`: the members have that bug (`upheaval
-    planted`), to see that a test finds it. The run leaves everything in `folder`. `restore_from` is the folder of
-    a backup or a standby, or of a member that is down, which the members begin with.
+    which members in processes get their own clocks and volumes. `witnesses`: a custom service takes snapshots before
+    the first fault and after each heal. `planted`: the members have that bug (`upheaval planted`), to check that a test
+    detects it.
+
+    The run leaves everything in `folder`. `restore_from` is the folder of a backup, of a standby, or of a member that
+    is down; all members start with its files.
     """
 
     def __init__(
@@ -196,7 +200,7 @@ class Cluster:
     def schema(self) -> SbeSchema:
         """The SBE schema of the service's messages: `cluster.schema.NewOrder(price=5)` is a request.
 
-        Raises `UsageError` for a cluster without one.
+        Raises `UsageError` for a cluster without a schema.
         """
         if not self._schema_file:
             raise UsageError("this cluster has no schema: give schema=, or upheaval_schema in the ini file of pytest")
@@ -219,7 +223,7 @@ class Cluster:
             return
         self._is_down = True
         with ExitStack() as stack:
-            # From the last to the first, and each whatever becomes of the others.
+            # From the last to the first, each one even if another one fails.
             stack.callback(self._backend.down)
             stack.callback(self.chaos.give_up)
             for client in self._clients:
@@ -241,19 +245,19 @@ class Cluster:
 
     @property
     def member_ids(self) -> list[int]:
-        """The ids of all members, whether they run or not."""
+        """The ids of all members, up or down."""
         return list(range(self.size))
 
     def status(self) -> list[MemberStatus]:
-        """What each member says of itself now."""
+        """The current status of each member, by its own account."""
         return self._backend.target.status()
 
     def leader(self) -> int | None:
-        """The member id of the leader that serves, if there is one now."""
+        """The member id of the current leader, if one serves."""
         return self._backend.target.leader()
 
     def wait_until_leader(self, timeout_s: float = WAIT_S, *, other_than: int | None = None) -> int:
-        """The member id of a leader that serves. Raises `UnknownOutcome` when there is none in time."""
+        """Wait for a leader that serves and return its member id. Raises `UnknownOutcome` when the time is over."""
         return self._backend.target.wait_until_leader(timeout_s, other_than=other_than)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = WAIT_S) -> None:
@@ -261,24 +265,26 @@ class Cluster:
         self._backend.target.wait_until_caught_up(self._known(member_id), timeout_s)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
-        """What runs of a member now may end by itself, in whichever way; returns its names, for `wait_until_ended`."""
+        """Allow the running processes of a member to end in any way. Returns their names for `wait_until_ended`."""
         return self._backend.expect_end(self._known(member_id))
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float = WAIT_S) -> list[int]:
-        """Wait until what `expect_end` named has ended; returns the exit statuses, 0 for an end in order."""
+        """Wait until the processes that `expect_end` returned have ended. Returns their exit statuses; 0 is an orderly
+        end.
+        """
         return self._backend.wait_until_ended(self._known(member_id), names, timeout_s)
 
     def client(self, timeout_s: float = CLIENT_TIMEOUT_S, accepts: Accepts | None = None) -> Client:
-        """A client for requests to a custom service, each in the history; it is closed with the cluster.
+        """A client for requests to a custom service. The history records each request; the cluster closes the client.
 
-        `accepts` is that of each request that has none of its own.
+        `accepts` is the default for its requests.
         """
         client = self._backend.client(timeout_s, accepts)
         self._clients.append(client)
         return client
 
     def drawn(self, strategy: "SearchStrategy[T]", count: int) -> list[T]:
-        """So many values of a strategy of hypothesis, by the seed of this cluster; they may repeat.
+        """Draw `count` values of a hypothesis strategy by the seed of this cluster. Values may repeat.
 
         Raises `UsageError` where hypothesis is not installed.
         """
@@ -291,9 +297,9 @@ class Cluster:
         retries: int = 0,
         retry_wait_s: float = RETRY_WAIT_S,
     ) -> list[bytes]:
-        """Requests of several clients, all under way at once; returns their answers in the order of the requests.
+        """Send requests of several clients at once. Returns the answers in the order of the requests.
 
-        `accepts`, `retries` and what is raised are those of `Client.request`; it is raised when all have ended.
+        `accepts`, `retries` and errors are those of `Client.request`. An error is raised after all requests have ended.
         """
         return ask_together(
             [Ask(client, payload, accepts) for client, payload in asks],
@@ -303,7 +309,10 @@ class Cluster:
         )
 
     def start_load(self, settings: WorkloadSettings) -> RunningLoad:
-        """What `workload` runs. Raises `UsageError` for a service that does not know its operations."""
+        """Start the load that `workload` controls.
+
+        Raises `UsageError` for a service that does not know its operations.
+        """
         if self.service not in SERVICES:
             raise UsageError(
                 f"the workload drives the services {', '.join(SERVICES)}, this cluster runs {self.service}: "
@@ -314,29 +323,29 @@ class Cluster:
     # --- commands of an operator, through the control toggle ---
 
     def snapshot(self, timeout_s: float = WAIT_S) -> int:
-        """Let the cluster take a snapshot, and wait until every member that runs has it; returns its log position."""
+        """Order a snapshot, wait until all running members have it, and return its log position."""
         self._perform("snapshot", timeout_s)
         return max(status.snapshot_position for status in self._backend.target.control_statuses())
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
-        """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
+        """Order a snapshot by the standby, wait until all running members know of it, and return its log position."""
         self._perform(AdminCommand.STANDBY_SNAPSHOT, timeout_s)
         return max(status.standby_position for status in self._backend.target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
-        """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
+        """Order all running members to fetch the latest snapshot of the standby, and wait until each has it."""
         self._perform(AdminCommand.REPLICATE_STANDBY_SNAPSHOT, timeout_s)
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
-        """Let the cluster take no requests, until `resume_cluster`."""
+        """Suspend the cluster: it accepts no requests until `resume_cluster`."""
         self._perform("suspend", timeout_s)
 
     def resume_cluster(self, timeout_s: float = WAIT_S) -> None:
-        """Let a suspended cluster go on. (`resume` is for members that are paused.)"""
+        """Resume a suspended cluster. (`resume` is for paused members.)"""
         self._perform("resume", timeout_s)
 
     def shutdown(self, timeout_s: float = WAIT_S) -> None:
-        """Let the cluster take a snapshot and end; waits until all members have ended by themselves with status 0.
+        """Order a snapshot and the end of the cluster, and wait until all members have exited with status 0.
 
         `start_all` starts them again.
         """
@@ -347,34 +356,36 @@ class Cluster:
         self._perform("abort", timeout_s)
 
     def restart_from_snapshot(self, timeout_s: float = WAIT_S) -> int:
-        """Let the cluster take a snapshot and end, and start all members from it; returns the id of the new leader."""
+        """Order a snapshot and the end of the cluster, then start all members from it. Returns the id of the new
+        leader.
+        """
         self.shutdown(timeout_s)
         return self.start_all(timeout_s)
 
     def start_all(self, timeout_s: float = WAIT_S) -> int:
-        """Start what is down, and wait until all members follow one leader; returns its member id."""
+        """Start all members that are down, and wait until all follow one leader. Returns its member id."""
         return self._perform("start", timeout_s).leader
 
     # --- faults: the common ones, by the words of `chaos` ---
 
     def kill(self, who: Whom, component: str | None = None) -> ActiveFault:
-        """End members, or one component of each, without any notice."""
+        """Kill members, or one component of each (SIGKILL)."""
         return self.chaos.kill(who, component)
 
     def stop(self, who: Whom) -> ActiveFault:
-        """Let members end in an orderly way."""
+        """Stop members in order (SIGTERM)."""
         return self.chaos.stop(who)
 
     def start(self, member_id: int) -> None:
-        """Start what is not running of a member. It joins by itself."""
+        """Start what is down of a member. It joins by itself."""
         self.chaos.start(member_id)
 
     def pause(self, who: Whom) -> ActiveFault:
-        """Let members not run, as SIGSTOP does: they hold their connections and answer nothing."""
+        """Pause members (SIGSTOP): they keep their connections and answer nothing."""
         return self.chaos.pause(who)
 
     def resume(self, member_id: int) -> None:
-        """Let a paused member go on."""
+        """Resume a paused member."""
         self.chaos.resume(member_id)
 
     def partition(self, one: Whom, other: Whom) -> ActiveFault:
@@ -382,17 +393,17 @@ class Cluster:
         return self.chaos.partition(one, other)
 
     def heal(self) -> None:
-        """Undo every fault, start what is down, and wait until all members follow one leader."""
+        """Heal all faults, start all members that are down, and wait until all follow one leader."""
         self.chaos.heal()
 
     # --- the verdict ---
 
     def converge(self, timeout_s: float = WAIT_S) -> Converge:
-        """Wait until all members stand at one position, and write it down. There must be no load."""
+        """Wait until all members are at one position, and record it. The load must be over."""
         return self._backend.target.converge(timeout_s)
 
     def end(self) -> None:
-        """End the run as its verdict needs it: stop the load, heal, converge, take the cluster down."""
+        """End the run so that it can be judged: stop the load, heal, converge, and take the cluster down."""
         if not self._is_down:
             self.workload.stop()
             self.heal()
@@ -408,11 +419,11 @@ class Cluster:
 
     @property
     def report(self) -> Report | None:
-        """What `verify` returned last; None before it."""
+        """The last result of `verify`; None before it."""
         return self._report
 
     def assert_valid(self) -> Report:
-        """As `verify`. Raises `AssertionError` with what is broken, the worst first, when the run is not valid."""
+        """`verify`, and raise `AssertionError` with the findings, the worst first, unless the run is valid."""
         __tracebackhide__ = True
         report = self.verify()
         if report.verdict is not Verdict.VALID:
@@ -430,7 +441,7 @@ class Cluster:
 
 
 def source_folder(service: str, source: str | os.PathLike[str] | None) -> Path | None:
-    """The folder of a service's code; None for a shipped one, which is installed."""
+    """The folder of a service's code; None for a shipped service, which is installed."""
     if source is None:
         return Path.cwd() if ":" in service else None
     path = Path(source).absolute()

@@ -1,6 +1,6 @@
-"""Values drawn from a strategy of hypothesis by a seed, outside of a hypothesis test.
+"""Draws values of a hypothesis strategy by a seed, outside a hypothesis test.
 
-A test that draws its requests by the seed of its cluster is repeated by that seed, and `--seeds A..B` draws others.
+A test that draws its requests by the seed of its cluster can be repeated by that seed, and `--seeds A..B` draws others.
 """
 
 from typing import TYPE_CHECKING, TypeVar
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def drawn(strategy: "SearchStrategy[T]", count: int, seed: int) -> list[T]:
-    """So many values, the same for a seed and a version of hypothesis; they may repeat.
+    """`count` values, the same for one seed and one version of hypothesis. Values may repeat.
 
     Raises `UsageError` where hypothesis is not installed.
     """
@@ -24,7 +24,7 @@ def drawn(strategy: "SearchStrategy[T]", count: int, seed: int) -> list[T]:
         raise UsageError("drawing requests needs hypothesis: pip install hypothesis") from None
     values: list[T] = []
 
-    # A round has each value once: a strategy with few values needs several.
+    # One round yields each value once, so a strategy with few values needs several.
     while len(values) < count:
 
         @hypothesis.seed(seed + len(values))

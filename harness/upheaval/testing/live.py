@@ -76,11 +76,11 @@ class LiveBackend:
         self.run.add_fault(fault)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
-        """The processes or container runs of the member now."""
+        """The running processes or containers of the member."""
         return self.target.member(member_id).incarnation()
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
-        """Raises `UnknownOutcome` when they still run, or left no exit status."""
+        """Raises `UnknownOutcome` if one still runs or has no exit status."""
         member = self.target.member(member_id)
 
         def statuses() -> list[int] | None:
@@ -100,7 +100,7 @@ class LiveBackend:
     # --- clients and the end ---
 
     def client(self, timeout_s: float, accepts: Accepts | None = None) -> Client:
-        """Its calls go into the history where the service is custom."""
+        """Its calls go into the history if the service is custom."""
         if self._clients is None:
             target = self.target
             options: ClientOptions = {"client_name": "upheaval test", "tls": target.client_tls()}
@@ -108,12 +108,12 @@ class LiveBackend:
         return LiveClient(self._clients.new_client(timeout_s), self._calls, accepts)
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
-        """Each from a thread of its own."""
+        """Each request runs in a thread of its own."""
         with ThreadPoolExecutor(max(1, len(asks)), "upheaval-client") as threads:
             return list(threads.map(_result_of, asks))
 
     def load(self, settings: WorkloadSettings) -> ProcessLoad:
-        """Written into the manifest, and started in a thread of its own."""
+        """The load is in the manifest and runs in a thread of its own."""
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
         self._load = ProcessLoad(self.target, settings, first_id=self._first_id)
@@ -130,7 +130,7 @@ class LiveBackend:
             self.target.down()
 
     def _add_call(self, operation: Operation) -> None:
-        """Written at once: a test that is killed leaves what it asked for."""
+        """Written at once, so that a killed test leaves its requests behind."""
         if self._history is None:
             self._history = self.run.history_writer(buffer_length=1)
         self.run.unseal()
@@ -145,7 +145,7 @@ def _result_of(ask: Ask) -> bytes | Failure:
 
 
 class LiveClient(Client):
-    """Requests over real sockets; opens another session when the last one is of no use."""
+    """Requests over real sockets. Opens a new session when the last one has ended."""
 
     def __init__(self, client: WaitingClient, calls: CallLog, accepts: Accepts | None = None) -> None:
         super().__init__(calls, accepts)
@@ -155,12 +155,12 @@ class LiveClient(Client):
         self._is_closed = False
 
     def wait(self, seconds: float) -> None:
-        """Keeps the session alive; a client that is closed hears nothing more."""
+        """Keep the session alive for a while. A closed client receives nothing more."""
         if not self._is_closed:
             self._client.idle(seconds)
 
     def close(self) -> None:
-        """End the session and release its sockets. What has come by then is heard."""
+        """Close the session and its sockets. Messages that arrived before count."""
         if not self._is_closed:
             self._is_closed = True
             with suppress(NodeError):
@@ -181,18 +181,18 @@ class LiveClient(Client):
         try:
             return self._client.request(payload, test)
         except OutcomeUnknown:
-            # A late answer must not be taken for that of the next request.
+            # The late answer to this request must not answer the next one.
             self._client.session.close()
             raise
 
     def _has_ended(self) -> bool:
-        """Ended, or never begun: a session that only looks for the next leader is kept."""
+        """Whether a new session is needed. A session that looks for the next leader is kept."""
         return not self._is_opened or self._client.session.is_closed
 
     def _require_session(self) -> None:
-        """Raises `NotSent`; nothing is written down then."""
+        """Raises `NotSent` without a session; the history then records nothing."""
         try:
-            # One turn, so that a session that ended meanwhile is known to have ended.
+            # One duty cycle, to notice a session that ended meanwhile.
             self._client.idle(0)
             if not self._client.is_connected and self._has_ended():
                 self._client.reconnect()

@@ -1,7 +1,7 @@
-"""A state machine of hypothesis whose rules ask a simulated cluster, lose its leader, and restart it.
+"""A hypothesis state machine whose rules send requests to a simulated cluster, lose its leader, and restart it.
 
-Hypothesis draws the steps of an example and shrinks those that fail. Each example has a cluster of its own; when its
-steps are over, the cluster is healed and its run judged. Virtual time makes an example that failed fail again.
+Hypothesis draws the steps of an example and shrinks an example that fails. Each example has its own cluster. After the
+last step the cluster is healed and the run is judged. Virtual time makes failures repeatable.
 """
 
 import os
@@ -32,27 +32,27 @@ STEPS: Final = 20
 CLIENT_TIMEOUT_S: Final = 3.0
 _UNANSWERED: Final = (NotSent, OutcomeUnknown, UnknownOutcome)
 _QUORUM_WITHOUT_LEADER: Final = 3
-"""So many members have a quorum when their leader is gone."""
+"""The smallest cluster that keeps a quorum when it loses its leader."""
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """A cluster of the custom `service`, for rules of a subclass: they ask it through `clients`.
+    """A cluster of the custom `service`. Rules of a subclass send requests through `clients`.
 
-    Beside these rules hypothesis draws `lose_leader`, `heal`, `snapshot` and `restart`, unless `has_failures` is False.
-    An example fails when a rule raises, and when its run breaks a promise: `AssertionError` with the broken ones. The
-    run of the last example that failed is moved to `runs`. `TestCase` of a subclass is the test for pytest; it has 20
-    examples of 20 steps, unless `TestCase.settings` says otherwise.
+    Hypothesis also draws `lose_leader`, `heal`, `snapshot` and `restart`, unless `has_failures` is False. An example
+    fails when a rule raises, or when its run breaks a promise (`AssertionError` with the findings). The run of the last
+    failed example is moved to `runs`. `TestCase` of a subclass is the test for pytest. It runs 20 examples of 20 steps,
+    unless `TestCase.settings` says otherwise.
     """
 
     service: ClassVar[str] = ""
-    """`module:Class`, looked up as by `Cluster`; so are `source`, `model` and `schema`."""
+    """`module:Class`, looked up as `Cluster` does. The same holds for `source`, `model` and `schema`."""
     source: ClassVar[str | os.PathLike[str] | None] = None
     model: ClassVar[str] = ""
     schema: ClassVar[str | os.PathLike[str]] = ""
     members: ClassVar[int] = 3
     client_count: ClassVar[int] = 2
     seed: ClassVar[int] = 1
-    """Of the simulated network and clocks; the same for all examples."""
+    """The seed of the simulated network and clocks, the same for all examples."""
     has_failures: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -88,15 +88,15 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @property
     def chaos(self) -> Chaos:
-        """The faults of the cluster, for the rules of a subclass."""
+        """The faults of the cluster."""
         return self.cluster.chaos
 
     def new_client(self, number: int) -> Client:  # noqa: ARG002 - for who overrides it
-        """One of `clients`, which are numbered from 0. Override it for clients with `accepts` or another time-out."""
+        """Make one of `clients`, numbered from 0. Override it for clients with `accepts` or another time-out."""
         return self.cluster.client(timeout_s=CLIENT_TIMEOUT_S)
 
     def new_id(self) -> str:
-        """An id for a request that no other one of this example has."""
+        """An id that no other request of this example has."""
         self._last_id += 1
         return f"id-{self._last_id}"
 
@@ -108,7 +108,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._may_fail() and self.members >= _QUORUM_WITHOUT_LEADER)
     @rule(how=st.sampled_from(["kill", "pause", "partition"]))
     def lose_leader(self, how: str) -> None:
-        """The others elect another one."""
+        """Kill, pause or cut off the leader; the others elect a new one."""
         leader = self.cluster.wait_until_leader()
         others = [member_id for member_id in self.cluster.member_ids if member_id != leader]
         ways: dict[str, Callable[[], object]] = {
@@ -121,19 +121,19 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.chaos.active))
     @rule()
     def heal(self) -> None:
-        """All members follow one leader."""
+        """Heal the cluster: all members follow one leader."""
         self.cluster.heal()
 
     @precondition(_may_fail)
     @rule()
     def snapshot(self) -> None:
-        """On all members."""
+        """Take a snapshot on all members."""
         self.cluster.snapshot()
 
     @precondition(_may_fail)
     @rule(from_snapshot=st.booleans())
     def restart(self, from_snapshot: bool) -> None:
-        """All members, in order and from a new snapshot, or after they were killed."""
+        """Restart all members, either in order from a new snapshot or after a kill."""
         if from_snapshot:
             self.cluster.restart_from_snapshot()
         else:
@@ -143,9 +143,9 @@ class ClusterMachine(RuleBasedStateMachine):
     # --- the end of an example ---
 
     def teardown(self) -> None:
-        """Judge the run, unless a rule has raised; a request without an answer says less than the run.
+        """Judge the run. Raises `AssertionError` for broken promises.
 
-        Raises `AssertionError` for broken promises.
+        Does not judge when a rule has raised, unless it raised for want of an answer: then the run says more.
         """
         error = sys.exc_info()[1]
         try:
@@ -174,7 +174,7 @@ class ClusterMachine(RuleBasedStateMachine):
             raise why_not_ended
 
     def _keep(self) -> Path:
-        """The folder to which the run is moved, in the place of that of an earlier example."""
+        """Move the run there, in place of the run of an earlier example."""
         self.cluster.down()
         shutil.rmtree(self._kept_run, ignore_errors=True)
         self._kept_run.parent.mkdir(exist_ok=True)

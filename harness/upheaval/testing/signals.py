@@ -1,6 +1,6 @@
-"""Signals that ask a test run to end, while a cluster runs: they interrupt it, and so the cluster ends along with it.
+"""Turns signals that end a test run into interrupts, so that a running cluster ends, too.
 
-Python as it is ends at once by SIGTERM and SIGHUP, without any clean-up. This module knows neither pytest nor clusters.
+By default Python ends at once by SIGTERM and SIGHUP, without clean-up. This module knows neither pytest nor clusters.
 """
 
 import signal
@@ -15,9 +15,9 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Inside, the first of these signals raises `KeyboardInterrupt`, as Ctrl-C does; the next ones are not heard.
+    """In the block, the first of these signals raises `KeyboardInterrupt`, as Ctrl-C does; later ones are ignored.
 
-    A signal with another handler, or one that is ignored, is left alone; so are all of them outside the main thread.
+    A signal that is ignored or has another handler keeps that. Outside the main thread nothing changes.
     """
     ours: list[signal.Signals] = []
 

@@ -1,4 +1,4 @@
-"""A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
+"""A test's cluster on the simulated runtime. Virtual time passes only inside calls that wait."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -62,7 +62,7 @@ class SimulatedBackend(SimulatedTarget):
 
     @property
     def target(self) -> Self:
-        """Itself: in the simulation backend and target are one."""
+        """This object: in the simulation, backend and target are one."""
         return self
 
     def up(self, timeout_s: float) -> int:
@@ -71,26 +71,26 @@ class SimulatedBackend(SimulatedTarget):
         return self.cluster.wait_until_leader(timeout_s)
 
     def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
-        """Raises `UnknownOutcome` when no other member than the given one leads in time."""
+        """Wait for a leader that is not `other_than`. Raises `UnknownOutcome` when the time is over."""
         self.cluster.wait_until(lambda: self.leader() not in (None, other_than), timeout_s, "leader")
         leader = self.leader()
         assert leader is not None
         return leader
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None:
-        """Raises `UnknownOutcome` when the member does not follow or lead in time."""
+        """Wait until the member follows or leads. Raises `UnknownOutcome` when the time is over."""
         what = f"member {member_id} that has caught up"
         self.cluster.wait_until(lambda: self.has_caught_up(member_id), timeout_s, what)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
-        """The simulated processes of the member now."""
+        """The running simulated processes of the member."""
         member = self.cluster.members[member_id]
         names = member.incarnation()
         member.expected_ends |= names
         return names
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
-        """Raises `UnknownOutcome` when they have not ended in time."""
+        """Raises `UnknownOutcome` if one still runs when the time is over."""
         cluster = self.cluster
         known = cluster.members[member_id].exit_statuses
         if not cluster.world.run_until(lambda: names <= known.keys(), int(timeout_s * S)):
@@ -100,12 +100,12 @@ class SimulatedBackend(SimulatedTarget):
     # --- clients and the end ---
 
     def client(self, timeout_s: float, accepts: Accepts | None = None) -> "SimulatedClient":
-        """On a host of its own; its calls go into the history where the service is custom."""
+        """A client on a host of its own. Its calls go into the history if the service is custom."""
         self._clients += 1
         return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, self._calls, accepts)
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
-        """All in the same instant."""
+        """All requests start at the same instant."""
         begun: list[tuple[SimulatedClient, Call | None]] = []
         for ask in asks:
             assert isinstance(ask.client, SimulatedClient)
@@ -122,11 +122,11 @@ class SimulatedBackend(SimulatedTarget):
         return SimulatedLoad(self.cluster, self._load)
 
     def acknowledged(self) -> int:
-        """Operations of the load and calls of clients that were answered."""
+        """How many operations of the load and calls of clients were answered."""
         return self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
 
     def down(self) -> None:
-        """Let paused members go on, then end everything in good order."""
+        """Resume paused members, then stop everything in order."""
         for member in self.cluster.members:
             member.resume()
         self.cluster.down()
@@ -141,16 +141,16 @@ class SimulatedLoad:
 
     @property
     def counts(self) -> LoadCounts:
-        """How its operations have ended so far."""
+        """The outcomes of its operations so far."""
         return self._load.counts
 
     def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
-        """Raises `UnknownOutcome` when not so many are acknowledged in time."""
+        """Raises `UnknownOutcome` when the time is over."""
         what = f"acknowledgement of operation {target} (there are {self.counts.ok})"
         self._cluster.wait_until(lambda: self._load.counts.ok >= target, timeout_s, what)
 
     def finish(self) -> LoadCounts:
-        """Let time pass until nothing is outstanding."""
+        """Let time pass until no operation is in flight."""
         self._load.stop()
         self._cluster.wait_until(lambda: self._load.is_idle, LOAD_END_S, "end of the load")
         return self._load.counts
@@ -164,7 +164,7 @@ def _result_of(client: "SimulatedClient", call: Call | None) -> bytes | Failure:
 
 
 class SimulatedClient(Client):
-    """Requests from a host of its own in the simulated world. It is its process's agent."""
+    """Requests from a host of its own in the simulated network. It is the agent of its own process."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class SimulatedClient(Client):
         self._process.start((self._media, self))
 
     def wait(self, seconds: float) -> None:
-        """Virtual time, for the whole cluster."""
+        """Let virtual time pass for the whole cluster."""
         self._cluster.world.run_for(int(seconds * S))
 
     def _try(self, payload: bytes, accepts: Accepts | None) -> bytes:
@@ -199,14 +199,14 @@ class SimulatedClient(Client):
         return self.finish(call)
 
     def begin(self, payload: bytes, accepts: Accepts | None) -> Call | None:
-        """Ask, without letting time pass."""
+        """Send the request. No time passes."""
         self._test = self._test_for(payload, accepts)
         self._wanted, self._is_sent, self._answer = payload, False, None
         self._process.post(lambda: None)
         return self._begin(payload, self._test)
 
     def finish(self, call: Call | None) -> bytes:
-        """The answer that has come. Raises `NotSent` or `OutcomeUnknown` when none has."""
+        """The answer that has arrived. Raises `NotSent` or `OutcomeUnknown` without one."""
         self._wanted = None
         answer = self._settled_answer()
         if answer is not None:
@@ -217,7 +217,7 @@ class SimulatedClient(Client):
             raise NotSent("not sent within the time-out: no session with the cluster")
         self._end(call, Outcome.UNKNOWN)
         if self._session is not None:
-            # A late answer must not be taken for that of the next request.
+            # The late answer to this request must not answer the next one.
             session = self._session
             self._process.post(session.close)
         raise OutcomeUnknown("no answer within the time-out: the outcome of the request is unknown")
@@ -226,11 +226,11 @@ class SimulatedClient(Client):
         return None if self._session is None else int(self._session.session_id)
 
     def close(self) -> None:
-        """End the session, in the client's next turn."""
+        """Close the session in the client's next duty cycle."""
         if self._session is not None:
             self._process.post(self._session.close)
 
-    # Asked for by methods, because the agent changes them while time passes.
+    # Methods instead of attributes, because the agent changes them while time passes.
 
     def _settled_answer(self) -> bytes | None:
         return self._answer
@@ -239,7 +239,7 @@ class SimulatedClient(Client):
         return self._is_sent
 
     def is_settled(self) -> bool:
-        """Whether the answer has come, or none will."""
+        """Whether the answer has arrived or cannot arrive any more."""
         ended = self._is_sent and (self._session is None or self._session.is_closed)
         return self._answer is not None or ended or bool(self._cluster.failures)
 
@@ -250,7 +250,7 @@ class SimulatedClient(Client):
     # --- the agent ---
 
     def do_work(self, now: Now) -> int:
-        """Open a session where one is wanted, and send the request once."""
+        """Open a session if one is wanted, and send the request once."""
         work = 0
         if self._session is None or self._session.is_closed:
             if self._wanted is None or self._is_sent:
@@ -267,7 +267,7 @@ class SimulatedClient(Client):
         return work
 
     def next_deadline_ns(self) -> int:
-        """That of the session, or the next attempt to send."""
+        """The deadline of the session, or of the next attempt to send."""
         if self._session is None or self._session.is_closed:
             return NEVER_NS
         deadline_ns = self._session.next_deadline_ns()

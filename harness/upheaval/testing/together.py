@@ -1,6 +1,6 @@
-"""Requests of several clients that are under way at the same time.
+"""Requests of several clients in flight at the same time.
 
-The runtime makes a round of them, in which each is sent once; this module tries again what failed.
+The runtime runs a round, in which each request is sent once. This module retries those that failed.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ Failure = NotSent | OutcomeUnknown
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one client asks, and what tells its answer from other messages."""
+    """The request of one client, and the test for its answer."""
 
     client: Client
     payload: bytes
@@ -29,8 +29,8 @@ Round = Callable[[Sequence[Ask]], Sequence[bytes | Failure]]
 def ask_together(asks: Sequence[Ask], make_round: Round, *, retries: int, retry_wait_s: float) -> list[bytes]:
     """The answers in the order of the requests.
 
-    Raises the first `NotSent` or `OutcomeUnknown` that the last try left, when all requests have ended, and
-    `UsageError` for two requests of one client.
+    When all requests have ended, raises the first `NotSent` or `OutcomeUnknown` of the last try. Raises `UsageError`
+    for two requests of one client.
     """
     if len({id(ask.client) for ask in asks}) < len(asks):
         raise UsageError("together: a client has one request under way: use a client for each")

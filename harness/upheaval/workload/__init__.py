@@ -1,4 +1,4 @@
-"""Loads: which operations clients ask for, and the driver that asks and writes the history."""
+"""Loads: the operations that clients ask for, and the driver that sends them and writes the history."""
 
 # Before any module that may be compiled: this puts the finder of compiled modules in place.
 import upheaval_node as upheaval_node

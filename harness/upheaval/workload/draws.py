@@ -1,4 +1,4 @@
-"""What to ask the services `ledger` and `timers` for: endless seeded sequences of operations. Sends nothing."""
+"""Endless seeded sequences of operations for the services `ledger` and `timers`. Sends nothing."""
 
 from collections import deque
 from random import Random
@@ -8,7 +8,7 @@ from upheaval.records import Function, Json
 
 AMOUNT_MAX: Final = 30
 DELAYS_MS: Final = (0, 20, 100, 300, 700, 1500, 8000)
-# Reading a group gives all of its timers that have fired: start another one in time.
+# A read of a group returns all of its fired timers, so a new group starts before that grows long.
 TIMERS_A_GROUP: Final = 100
 _CANCELLED_AMONG: Final = 20
 _LEDGER_MIX: Final = ((Function.TRANSFER, 80), (Function.BALANCES, 20))
@@ -16,7 +16,7 @@ _TIMERS_MIX: Final = ((Function.SCHEDULE, 60), (Function.CANCEL, 25), (Function.
 
 
 class LedgerDraw:
-    """Transfers between a few accounts, some of more than there is, and reads of all balances."""
+    """Transfers between a few accounts, some for more than the balance, and reads of all balances."""
 
     def __init__(self, seed: int, keys: int) -> None:
         self._random = Random(f"ledger/{seed}")
@@ -31,9 +31,9 @@ class LedgerDraw:
 
 
 class TimersDraw:
-    """Timers with short delays, cancellations of a late one each, and reads of what has fired in a group.
+    """Timers with short delays, cancellations of long ones, and reads of the fired timers of a group.
 
-    `name` tells the groups of one load from those of another.
+    `name` distinguishes the groups of different loads.
     """
 
     def __init__(self, seed: int, name: str = "") -> None:
@@ -43,7 +43,7 @@ class TimersDraw:
         self._late: deque[int] = deque(maxlen=_CANCELLED_AMONG)
 
     def next(self, operation_id: int) -> tuple[Function, str, Json]:
-        """The id is what a timer that is scheduled now will be cancelled by."""
+        """The next operation. Its id is the timer id that a later cancellation names."""
         function = _drawn(self._random, _TIMERS_MIX)
         group = f"t{self._name}{self._scheduled // TIMERS_A_GROUP}"
         if function is Function.CANCEL and self._late:

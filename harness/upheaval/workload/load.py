@@ -1,8 +1,8 @@
-"""Seeded load on the shipped services: what to ask for, and the client slots that ask.
+"""Seeded load on the shipped services: the operations, and the client slots that send them.
 
-A slot is a `process` of the history: it has one operation outstanding, never sends an operation again, and gets a new
-id when the outcome of one stays unknown. Sans-IO: the same load runs on real sockets and in the simulation. This
-module knows client sessions only by the shape of `Session`.
+A slot is a `process` of the history. It has one operation in flight, never repeats one, and gets a new id after an
+unknown outcome. Sans-IO: the same load runs on real sockets and in the simulation. This module knows client sessions
+only by the interface `Session`.
 """
 
 from collections import deque
@@ -33,19 +33,19 @@ from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
 IDS_A_LOAD: Final = 1 << 40
-# A list is read as a whole, so lists that grow for ever would make reads ever slower: start another one in time.
+# A read returns a whole list, so a new list starts before reads grow slow.
 APPENDS_A_LIST: Final = 200
 RECONNECT_DELAY_NS: Final = 100 * MS
-# Fragments taken from one session in one turn, so that no session starves the others.
+# Fragments that one session delivers in one duty cycle, so that none starves the others.
 POLL_LIMIT: Final = 100
 
 WORKBENCH_SERVICE: Final = "workbench"
 LEDGER_SERVICE: Final = "ledger"
 TIMERS_SERVICE: Final = "timers"
 SERVICES: Final = (WORKBENCH_SERVICE, LEDGER_SERVICE, TIMERS_SERVICE)
-"""The shipped services that a workload drives."""
+"""The shipped services that a load can drive."""
 SILENT_SERVICES: Final = ("tally",)
-"""Those that answer no client, and so run beside another one."""
+"""The services that answer no client, and so run beside another one."""
 
 MIX: Final[tuple[tuple[Function, int], ...]] = (
     (Function.READ, 25),
@@ -60,9 +60,9 @@ MIX: Final[tuple[tuple[Function, int], ...]] = (
 def session_end(
     session: Session, ended_ns: int, cause: SessionCause = SessionCause.CLIENT, held_ns: int | None = None
 ) -> SessionEnd | None:
-    """What is to be written down of a session that has ended by then; None for one that never opened.
+    """The record of a session that has ended; None for one that never opened.
 
-    What the session knows of its end counts more than `cause`.
+    The reason that the session knows takes precedence over `cause`.
     """
     if session.session_id == NULL_VALUE:
         return None
@@ -73,7 +73,7 @@ def session_end(
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSettings:
-    """What the load is. Slots are spread over the sessions; `rate` is operations a second, 0 for no limit."""
+    """The parameters of a load. Slots are spread over the sessions; `rate` is operations a second, 0 for no limit."""
 
     seed: int = 1
     keys: int = 8
@@ -82,18 +82,18 @@ class WorkloadSettings:
     rate: int = 0
     operation_timeout_ns: int = 5 * S
     service: str = WORKBENCH_SERVICE
-    """The shipped service that it drives: workbench, ledger or timers."""
+    """The shipped service: workbench, ledger or timers."""
     text_length: int = 0
-    """How many characters the texts have at least that the workbench is to give back."""
+    """The least length of the texts that the workbench returns, in characters."""
     silent: int = 0
-    """How many clients more go without a word once they had an answer."""
+    """How many additional clients fall silent after their first answer."""
     silent_every_ns: int = 6 * S
-    """When one of them begins after the other."""
+    """The interval between the starts of two of them."""
     user: str = ""
-    """`module:Class` of the users, one for each slot, that ask a custom service; empty for a drawn load."""
+    """`module:Class` of the users of a custom service, one for each slot; empty for a drawn load."""
 
     def to_json(self) -> dict[str, Json]:
-        """As the manifest's field `workload` holds it."""
+        """The manifest's field `workload`."""
         told: dict[str, Json] = {"seed": self.seed, "keys": self.keys, "sessions": self.sessions}
         silent: dict[str, Json] = {"silent": self.silent} if self.silent else {}
         user: dict[str, Json] = {"user": self.user} if self.user else {}
@@ -101,14 +101,14 @@ class WorkloadSettings:
 
 
 class Draw(Protocol):
-    """An endless seeded sequence of operations. The id is that of the operation that is drawn."""
+    """An endless seeded sequence of operations, each with its id."""
 
     def next(self, operation_id: int) -> tuple[Function, str, Json]:
-        """The operation: what to do, to which key, and with which value."""
+        """The next operation: function, key and value."""
 
 
 def make_draw(settings: WorkloadSettings) -> Draw:
-    """Raises `UsageError` for a service without a workload of its own."""
+    """The sequence for a service. Raises `UsageError` for a service without one."""
     if settings.service == LEDGER_SERVICE:
         return LedgerDraw(settings.seed, settings.keys)
     if settings.service == TIMERS_SERVICE:
@@ -120,7 +120,7 @@ def make_draw(settings: WorkloadSettings) -> Draw:
 
 
 class OperationDraw:
-    """What to ask the workbench for. Every value that is written or appended is there only once."""
+    """Operations for the workbench. Every value that is written or appended is unique."""
 
     def __init__(self, settings: WorkloadSettings) -> None:
         self._random = Random(f"workload/{settings.seed}")
@@ -133,7 +133,7 @@ class OperationDraw:
         self._appended: dict[str, int] = {}
 
     def next(self, operation_id: int = 0) -> tuple[Function, str, Json]:  # noqa: ARG002 - of every draw
-        """By the weights of MIX; half of the compare-and-sets expect what was written last."""
+        """The next operation, by the weights of MIX."""
         function = self._random.choices(self._functions, self._weights)[0]
         index = self._random.randrange(self._keys)
         if function in (Function.APPEND, Function.LIST):
@@ -143,7 +143,7 @@ class OperationDraw:
             value = self._last_written[key] = next(self._values)
             return function, key, value
         if function is Function.CAS:
-            # Half of them expect what was written last, so that some succeed and some do not.
+            # Half of the compare-and-sets expect the last written value, so that some succeed and some fail.
             expected = self._last_written.get(key) if self._random.random() < 0.5 else next(self._values)
             new = self._last_written[key] = next(self._values)
             return function, key, [expected, new]
@@ -168,7 +168,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Pending:
-    """An operation that was invoked. `sent_term` and `session` are None while no session has taken it."""
+    """An operation in flight. `sent_term` and `session` are None until a session takes it."""
 
     id: int
     f: Function
@@ -180,12 +180,12 @@ class _Pending:
     sent_term: int | None = None
     session: int | None = None
     offered: int = 0
-    """What its offer returned."""
+    """The result of `offer`."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """One session and the slots that use it. `giver` is the session again, where it gives messages back."""
+    """One session and its slots. `giver` is the session if it gives messages back."""
 
     slots: list[_Slot]
     session: Session | None = None
@@ -196,14 +196,14 @@ class _Lane:
     outstanding: dict[int, _Pending] = field(default_factory=dict)
     term: int = -1
     falls_silent: bool = False
-    """Whether its client goes without a word, and its connection open, once it had an answer."""
+    """Whether its client falls silent after its first answer and keeps its connection open."""
     silent_ns: int | None = None
-    """Since when it has been silent."""
+    """When it fell silent."""
 
 
 @dataclass(slots=True)
 class LoadCounts:
-    """How the operations of a load ended: as they should, refused for certain, or without anybody knowing."""
+    """The outcomes of a load's operations: ok, certainly without effect, unknown."""
 
     ok: int = 0
     fail: int = 0
@@ -211,11 +211,11 @@ class LoadCounts:
 
     @property
     def total(self) -> int:
-        """How many operations have been settled."""
+        """How many operations are settled."""
         return self.ok + self.fail + self.unknown
 
     def add(self, outcome: Outcome) -> None:
-        """One more operation has been settled."""
+        """Count one more settled operation."""
         match outcome:
             case Outcome.OK:
                 self.ok += 1
@@ -226,31 +226,31 @@ class LoadCounts:
 
 
 class ClientLoad(Agent, Protocol):
-    """A load as one agent of the process of its clients, wherever its operations come from."""
+    """A load as one agent in the process of its clients, whatever the source of its operations."""
 
     bell: Bell | None
     counts: LoadCounts
 
     @property
     def is_idle(self) -> bool:
-        """No operation is outstanding."""
+        """No operation is in flight."""
 
     @property
     def raised(self) -> Sequence[str]:
-        """What its users' own code raised, and where: different texts, each once."""
+        """The errors of the users' code with their places, each distinct text once."""
 
     def stop(self) -> None:
-        """Invoke nothing more; what is outstanding is still awaited."""
+        """Start no more operations. Those in flight still settle."""
 
     def open_sessions(self) -> Iterable[SessionEnd]:
-        """What is to be written down of the sessions that have not ended, when the run is written down now."""
+        """The records of the sessions that are still open."""
 
     def close(self) -> None:
-        """Settle what is outstanding as unknown and close the sessions."""
+        """Settle operations in flight as unknown and close the sessions."""
 
 
 class LoadMaker(Protocol):
-    """Makes a load. What it is given is described at `Load`."""
+    """Makes a load. `Load` describes the arguments."""
 
     def __call__(
         self,
@@ -264,15 +264,15 @@ class LoadMaker(Protocol):
         first_id: int = 0,
         first_process: int = 0,
     ) -> ClientLoad:
-        """Raises `UsageError` for settings that it can do nothing with."""
+        """Raises `UsageError` for settings that it cannot use."""
 
 
 class Load:
-    """The client slots as one agent: implements `ClientLoad`.
+    """The client slots as one agent. Implements `ClientLoad`.
 
-    `open_session` makes a new session; `record` takes each operation when its outcome is settled, `record_end` each
-    session when it has ended, and `record_stray` each answer that no operation waits for; `clock_ns` is the monotonic
-    clock of the host, read right before the first offer and right after a response was decoded.
+    `open_session` makes a session. `record` takes each settled operation, `record_end` each session that ended, and
+    `record_stray` each answer that no operation waits for. `clock_ns` is the monotonic clock of the host, read right
+    before the first offer and right after a response is decoded.
     """
 
     def __init__(
@@ -307,15 +307,15 @@ class Load:
 
     @property
     def is_idle(self) -> bool:
-        """No operation is outstanding."""
+        """No operation is in flight."""
         return not any(lane.outstanding or lane.unsent for lane in self._lanes)
 
     def stop(self) -> None:
-        """Invoke nothing more; what is outstanding is still awaited."""
+        """Start no more operations. Those in flight still settle."""
         self._is_issuing = False
 
     def do_work(self, now: Now) -> int:
-        """Invoke what is due, take answers, and settle what has waited too long."""
+        """Start due operations, take answers, and settle those that have timed out."""
         self._refill(now.ns)
         if not self._has_begun:
             self._has_begun = True
@@ -324,7 +324,7 @@ class Load:
         return sum(self._work_on(lane, now) for lane in self._lanes if lane.silent_ns is None)
 
     def next_deadline_ns(self) -> int:
-        """The next operation, retry or time-out of a session or an operation."""
+        """The earliest of: the next operation, a retry, a time-out of a session or an operation."""
         deadline = NEVER_NS
         for lane in self._lanes:
             if lane.silent_ns is not None or (lane.session is None and not self._may_open(lane)):
@@ -337,13 +337,13 @@ class Load:
                 oldest = next(iter(lane.outstanding.values()))
                 deadline = min(deadline, oldest.invoke_ns + self._settings.operation_timeout_ns)
             if lane.free and self._is_issuing and self._settings.rate and self._tokens_ns is not None:
-                # With a token in hand it waits for its session, and looks again after a while.
+                # With a token it waits for its session and looks again after a while.
                 missing = 1.0 - self._tokens if self._tokens < 1 else 1.0
                 deadline = min(deadline, self._tokens_ns + int(missing * S / self._settings.rate) + 1)
         return deadline
 
     def close(self) -> None:
-        """Settle what is outstanding as unknown and close the sessions."""
+        """Settle operations in flight as unknown and close the sessions."""
         self._is_issuing = False
         for lane in self._lanes:
             self._give_up(lane, lambda _: True)
@@ -354,7 +354,7 @@ class Load:
                 lane.retry_ns = NEVER_NS
 
     def open_sessions(self) -> Iterator[SessionEnd]:
-        """What is to be written down of the sessions that have not ended, when the run is written down now."""
+        """The records of the sessions that are still open."""
         for lane in self._lanes:
             end = self._end_of(lane, SessionCause.OPEN)
             if end is not None:
@@ -372,7 +372,7 @@ class Load:
             yield _Lane(slots, free=deque(slots), falls_silent=True)
 
     def _may_open(self, lane: _Lane) -> bool:
-        """Who would only fall silent need not begin any more when the load ends."""
+        """A client that would only fall silent need not start when the load ends."""
         return self._is_issuing or not lane.falls_silent
 
     def _work_on(self, lane: _Lane, now: Now) -> int:
@@ -381,7 +381,7 @@ class Load:
                 return 0
             lane.session = self._open_session()
             lane.giver = lane.session if isinstance(lane.session, SessionThatGivesBack) else None
-            # A session that gives back stays alive although its client is silent: that client is one like the others.
+            # A session that gives messages back stays alive while its client is silent: that client counts as ordinary.
             lane.falls_silent &= lane.giver is None
         session = lane.session
         work = session.do_work(now)
@@ -396,7 +396,7 @@ class Load:
             lane.retry_ns = now.ns + RECONNECT_DELAY_NS
             return work + 1
         if session.leadership_term_id != lane.term:
-            # A leader that lost its leadership answers no more; what it was sent may or may not be in the log.
+            # A deposed leader answers no more. The log may or may not have what it received.
             lane.term = session.leadership_term_id
             work += self._give_up(lane, lambda pending: pending.sent_term not in (None, lane.term))
         if lane.outstanding:
@@ -415,7 +415,7 @@ class Load:
             self._record_end(end)
 
     def _end_of(self, lane: _Lane, cause: SessionCause = SessionCause.CLIENT) -> SessionEnd | None:
-        """Of its session, if it has one; what a silent client has to say of it is its silence."""
+        """The record of its session, if any. For a silent client the record shows its silence."""
         if lane.session is None:
             return None
         now_ns = self._clock_ns()
@@ -457,7 +457,7 @@ class Load:
         complete_ns = self._clock_ns()
         pending = lane.outstanding.pop(operation_id, None)
         if pending is None:
-            # Too late, as a rule: it was settled as unknown, and its slot has a new id.
+            # Usually too late: it was settled as unknown, and its slot has a new id.
             self._on_stray(lane, operation_id, position)
             return
         self._settle(pending, Outcome.OK, {"error": error} if error else result, complete_ns, position)
@@ -470,7 +470,7 @@ class Load:
         self._record_stray(Stray(lane.session.session_id, self._clock_ns(), operation_id, position))
 
     def _give_up(self, lane: _Lane, wanted: Callable[[_Pending], bool]) -> int:
-        """Settle the wanted operations without an answer: unknown when sent, fail when never taken."""
+        """Settle the given operations without an answer: unknown if sent, fail if never taken."""
         given_up = [pending for pending in lane.outstanding.values() if wanted(pending)]
         for pending in given_up:
             del lane.outstanding[pending.id]
@@ -522,7 +522,7 @@ class Load:
         return not self._settings.rate or self._tokens >= 1
 
     def _refill(self, now_ns: int) -> None:
-        """Tokens for the time that passed, at most as many as there are slots."""
+        """Add tokens for the time that passed, at most one a slot."""
         if not self._settings.rate:
             return
         if self._tokens_ns is not None:

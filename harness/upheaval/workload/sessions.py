@@ -1,4 +1,4 @@
-"""What a load needs of a client session, of any system."""
+"""The interface of a client session that a load needs, on any system."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -9,7 +9,7 @@ from upheaval_node.types import Now, SessionId, TermId
 
 
 class Session(Protocol):
-    """A client session with the cluster, as `upheaval_node.client.session.ClusterClient` is one."""
+    """A client session with the cluster. `upheaval_node.client.session.ClusterClient` is one."""
 
     @property
     def is_connected(self) -> bool:
@@ -17,7 +17,7 @@ class Session(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has ended; then another one is opened."""
+        """Whether it has ended and a new one is needed."""
 
     leadership_term_id: TermId
     opened_term_id: TermId
@@ -28,21 +28,21 @@ class Session(Protocol):
         """A duty cycle: connect, follow the leader, keep the session alive."""
 
     def next_deadline_ns(self) -> int:
-        """When it must have a turn without input."""
+        """The latest time of the next duty cycle when no input arrives."""
 
     def poll(self, handler: Callable[[int, Buffer], None], limit: int = ...) -> int:
-        """Deliver what the service sent; the handler takes the position in the egress and the payload."""
+        """Deliver received messages. The handler takes the egress position and the payload."""
 
     def offer(self, *parts: Buffer) -> int:
-        """Send one message; a positive position, or a negative result when it was not taken."""
+        """Send one message. Returns a positive position, or a negative result when it was not taken."""
 
     def close(self) -> None:
-        """Tell the cluster, if that is possible, and end."""
+        """Close the session, and tell the cluster if possible."""
 
 
 @runtime_checkable
 class SessionThatGivesBack(Session, Protocol):
-    """A session that may take a message and report later that no member had it."""
+    """A session that may accept a message and report later that no member has it."""
 
     def given_back(self) -> Sequence[int]:
-        """What `offer` returned for messages that are in no log and will be in none; each is returned once."""
+        """The results of `offer` for messages that are in no log and never will be. Each is returned once."""

@@ -1,1 +1,1 @@
-"""What a run folder holds: readers of each part, and the promises that it is complete, whole and unchanged."""
+"""Readers for each part of a run folder, and the promises that the folder is complete, whole and unchanged."""

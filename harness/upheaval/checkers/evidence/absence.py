@@ -1,8 +1,7 @@
-"""The promise that a run left all its evidence: what must be there by what the run says of itself elsewhere.
+"""The promise that a run left all its evidence: whatever one file mentions must exist in another.
 
-The manifest says how many members there were, what faults and commands were planned and where the run ended; recording
-logs and the log say which terms and snapshots there were. This module knows what is there and what is not; what it
-says is judged elsewhere.
+The manifest lists the members, the planned faults and commands, and where the run ended. Recording logs and the log
+list terms and snapshots. This module checks that evidence exists; others judge its content.
 """
 
 import re
@@ -54,10 +53,10 @@ def check_absence(
     answered: Mapping[int, int] = MappingProxyType({}),
     missing: MissingIds | None = None,
 ) -> Finding:
-    """Unknown when something is not there.
+    """Unknown when something is missing.
 
-    `asked` are the positions at which the log asks members for a snapshot, `answered` by leadership term the last
-    position of which a client had an answer; `missing` are ids of operations that a complete history has.
+    `asked`: positions at which the log asks members for a snapshot. `answered`: by leadership term, the last position
+    whose answer a client received. `missing`: ids that a complete history would have.
     """
     try:
         _require_folders(run, manifest)
@@ -119,7 +118,7 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
 
 
 def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A member that nothing held up goes on to send or to hear something."""
+    """A member that nothing held up must keep sending or receiving."""
     if manifest.system != OWN_SYSTEM or manifest.members < 2:
         return
     faults = list(run.read_faults()) if any(facts.gaps for facts in traces) else []
@@ -138,7 +137,7 @@ def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFa
 
 
 def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """Of a run that converged: each trace goes on to the last term and position, and no term is in none of them."""
+    """After convergence, each trace must reach the last term and position, and each term must be in some trace."""
     finals = finals_of(manifest)
     by_member = {facts.member_id: facts for facts in traces}
     for final in finals:
@@ -149,7 +148,7 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
         if final.leadership_term_id not in facts.entered:
             detail = f"{facts.name} tells nothing of term {final.leadership_term_id}: {last}"
             raise _missing(detail, final.member_id, position=final.commit_position)
-        # A lone member sends its positions to no one, so its trace has none.
+        # The trace of a lone member has no positions, because it sends them to no one.
         if manifest.members > 1 and facts.position < final.commit_position:
             detail = f"{facts.name} ends at position {facts.position}: {last}"
             raise _missing(detail, final.member_id, position=final.commit_position)
@@ -164,11 +163,13 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
 def _require_messages(
     manifest: Manifest, traces: Sequence[TraceFacts], answered: Mapping[int, int], replaced: Collection[int]
 ) -> None:
-    """Who leads says what is committed, who follows what it has recorded, and hears the other: in each term in which
-    an answer came, and in the last one of a run that converged.
+    """Leaders must announce commit positions, followers must report append positions, and each must receive the
+    other's.
+
+    This holds in each term with an answer, and in the last term of a run that converged.
     """
     if manifest.system != OWN_SYSTEM or manifest.members < 2 or not any(map(_has_led, traces)):
-        # Without a leader in any trace nothing can be asked of one.
+        # Without a leader in any trace, none of this applies.
         return
     for term, position in sorted(answered.items()):
         leader = next((facts for facts in traces if term in facts.terms and facts.terms[term].leads), None)
@@ -192,7 +193,7 @@ def _has_led(facts: TraceFacts) -> bool:
 
 
 def _has_reported(facts: TraceFacts, term: int) -> bool:
-    """Who catches up names the term that it has come to in the log, which may be an earlier one."""
+    """A member that catches up reports the term that it has reached in the log, which may be an earlier one."""
     return facts.has_caught_up or (term in facts.terms and facts.terms[term].appended.highest >= 0)
 
 
@@ -214,7 +215,7 @@ def _require_last_messages(facts: TraceFacts, final: FinalPosition) -> None:
 
 
 def _require_ids(run: RunFolder, manifest: Manifest, missing: MissingIds | None) -> None:
-    """Only of a run that converged is it known that its load had ended."""
+    """Only a run that converged is known to have ended its load."""
     if missing is not None and finals_of(manifest):
         more = f" and {missing.count - 1} after it" if missing.count > 1 else ""
         detail = f"{run.history_file.name} does not have operation id={missing.first}{more}, between others of its load"
@@ -222,7 +223,7 @@ def _require_ids(run: RunFolder, manifest: Manifest, missing: MissingIds | None)
 
 
 def _named_terms(run: RunFolder, manifest: Manifest, end: int) -> Iterator[tuple[int, int]]:
-    """Terms that the recording logs of most members have, each with its first position, after what was restored."""
+    """Terms in the recording logs of most members, each with its first position, after the restored part."""
     origin = read_origin(run.path)
     start = -1 if origin is None else origin.position
     counts: Counter[tuple[int, int]] = Counter()
@@ -236,7 +237,7 @@ def _named_terms(run: RunFolder, manifest: Manifest, end: int) -> Iterator[tuple
 
 
 def _require_planned(run: RunFolder, manifest: Manifest) -> None:
-    """What was planned by name is in the file of what was done."""
+    """The record must have each planned fault and command."""
     planned = Counter(manifest.planned_faults) - Counter(fault.name for fault in run.read_faults())
     if planned:
         raise _missing(f"{run.faults_file.name} does not have fault {min(planned)!r}, which was planned")
@@ -253,7 +254,7 @@ def _without_options(command: str) -> str:
 
 
 def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A snapshot that a member says it took, or that was seen on it when it was ordered, is in its recording log."""
+    """A snapshot that a member traced, or that a command saw on it, must be in its recording log."""
     lossy = losses_of(run, manifest).members
     for facts in traces:
         folder = run.member(facts.member_id)
@@ -268,7 +269,7 @@ def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[Trac
 
 
 def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A member that came as far as an election has the mark files of all its parts."""
+    """A member that reached an election must have the mark files of all its parts."""
     services = [f"cluster/cluster-mark-service-{number}.dat" for number in range(1 + len(manifest.more_services))]
     lossy = losses_of(run, manifest).members
     for facts in traces:
@@ -283,7 +284,10 @@ def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
 
 
 def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A member that gave up a snapshot reported it, or ended by it. An operator who is none of a scenario may do so."""
+    """A member that invalidated a snapshot must have reported that, or ended because of it.
+
+    Outside a scenario an operator may have invalidated it.
+    """
     if manifest.system != OWN_SYSTEM or not run.scenario_file.exists():
         return
     origin = read_origin(run.path)
@@ -303,7 +307,7 @@ def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
 
 
 def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
-    """Positions of the snapshots that commands saw on the member, each with the file and line that names it."""
+    """Positions of the snapshots that commands saw on the member, with the file and line of each."""
     found = {}
     for number, control in enumerate(run.read_controls(), 1):
         seen = control.members.get(str(member_id))
@@ -315,12 +319,12 @@ def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class TakenSnapshots:
-    """At which positions a recording log names a snapshot, of a member or a standby.
+    """The positions at which a recording log names a snapshot, of a member or a standby.
 
-    What was restored reaches up to `start`. Some member must have taken each snapshot that the log asks for beyond
-    `sure_from`: a member that never ended takes all of them, and a member that was started again takes those beyond its
-    newest one, from which it replays the log. A position is not beyond `sure_from` if every member may have lost its
-    snapshot there, or failed to take it.
+    Restored snapshots reach up to `start`. Beyond `sure_from`, some member must have taken each snapshot that the log
+    asks for: a member that never ended takes all of them, and a restarted member takes those beyond its newest one,
+    from which it replays the log. A position is not beyond `sure_from` if every member may have lost its snapshot
+    there, or failed to take it.
     """
 
     positions: tuple[int, ...]
@@ -329,7 +333,7 @@ class TakenSnapshots:
 
 
 def taken_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> TakenSnapshots:
-    """From the recording logs, and what the traces of all members say."""
+    """Read from the recording logs and the traces of all members."""
     members = {member_id: named_snapshots(run.member(member_id).recording_log) for member_id in range(manifest.members)}
     standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
     companions = [named_snapshots(path / layout.RECORDING_LOG) for path in standbys]
@@ -353,7 +357,7 @@ def _was_started_again(facts: TraceFacts) -> bool:
 
 
 def _require_asked(asked: Iterable[int], manifest: Manifest, taken: TakenSnapshots) -> None:
-    """The log of a run that converged asks for no snapshot that all members and standbys lack."""
+    """In a run that converged, some member or standby must have each snapshot that the log asks for."""
     begin = max(taken.start, taken.sure_from)
     end = min((final.commit_position for final in finals_of(manifest)), default=-1)
     for position in sorted(asked):
@@ -376,12 +380,12 @@ def _check(evidence: Evidence) -> Iterable[Finding]:
 
 
 def _restored_up_to(entries: LogEntries, position: int) -> int:
-    """The highest id of the operations that the run was restored with, -1 for none."""
+    """The highest operation id that the run was restored with; -1 for none."""
     return max(islice(entries.ids, bisect_right(entries.positions, position)), default=-1)
 
 
 def _answered(placed: PlacedHistory) -> dict[int, int]:
-    """By term, the last position of which a client had an answer."""
+    """By term, the last position whose answer a client received."""
     entries, kinds = placed.entries, placed.history.kinds
     of_entries = zip(placed.rows, entries.terms, entries.positions, strict=True)
     return {term: position for row, term, position in of_entries if row >= 0 and IS_OK[kinds[row]]}

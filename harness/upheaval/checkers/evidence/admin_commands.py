@@ -1,8 +1,8 @@
-"""The promise that every admin command of a run took effect: its proof, and what log and traces show of it.
+"""The promise that every admin command of a run took effect, by its proof, the log and the traces.
 
-The operator's side writes down what was seen of the members. The log has an entry for what a command changes, and the
-trace of each member when its module changed its state. A contradiction is unknown, as for faults: what was done to the
-cluster is not known then. This module knows no cluster.
+The operator's side records what it observed of the members. The log has an entry for each change, and each trace has a
+line when the member's module changes its state. A contradiction makes the result unknown, as for faults: then it is not
+known what happened to the cluster. This module knows no cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from upheaval.records import AdminCommand, ControlRecord, read_origin
 from upheaval_node.types import MS
 
 AROUND_NS: Final = 100 * MS
-"""A line has the time at which a turn of its process began: that may be before the command that it took."""
+"""A trace line has the time at which the duty cycle began, which may precede the command that it handled."""
 _ENTRIES: Final[Mapping[str, AdminCommand]] = {
     AdminCommand.SNAPSHOT: AdminCommand.SNAPSHOT,
     AdminCommand.SHUTDOWN: AdminCommand.SNAPSHOT,
@@ -29,22 +29,22 @@ _ENTRIES: Final[Mapping[str, AdminCommand]] = {
     AdminCommand.RESUME: AdminCommand.RESUME,
     AdminCommand.STANDBY_SNAPSHOT: AdminCommand.STANDBY_SNAPSHOT,
 }
-"""What a command has the log order. An abort and what is done to single nodes leave no entry."""
+"""The log entries of each command. An abort, and commands to single nodes, leave none."""
 _STATES: Final[Mapping[str, tuple[str | None, str]]] = {
     AdminCommand.SNAPSHOT: (None, "SNAPSHOT"),
     AdminCommand.SUSPEND: (None, "SUSPENDED"),
     AdminCommand.RESUME: ("SUSPENDED", "ACTIVE"),
 }
-"""From which state, None for any, and into which one a command takes each module."""
+"""The state of each module before (None: any) and after a command."""
 _SEEN: Final[Mapping[str, str]] = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
 
 
 @dataclass(frozen=True, slots=True)
 class CommandEvidence:
-    """What shows of commands beside their records.
+    """Evidence of commands apart from their records.
 
-    `actions` is what a whole log orders, None without one; up to `restored` it is that of another run.
-    `has_all_commands`: nothing but what is recorded was ordered, as in the run of a scenario that was collected.
+    `actions` are the orders in a whole log, None without one; those up to `restored` belong to another run.
+    `has_all_commands`: every order is recorded, as in the run of a scenario.
     """
 
     actions: Sequence[OrderedAction] | None = None
@@ -55,7 +55,7 @@ class CommandEvidence:
 
 
 def admin_commands_proved(controls: Sequence[ControlRecord], shown: CommandEvidence) -> list[Result]:
-    """One result, unknown when an admin command was not proved to have taken effect, or something contradicts it."""
+    """Unknown when an admin command has no proof of its effect, or evidence contradicts it."""
     promise = Promise.ADMIN_COMMANDS_PROVED
     unproved = next((control for control in controls if not control.proof.holds), None)
     if unproved is not None:
@@ -82,7 +82,7 @@ def _broken(line: int, control: ControlRecord, what: str, *members: int, positio
 
 
 def _require_record(line: int, control: ControlRecord) -> None:
-    """It ends after it begins, and has the state of each member to which it led."""
+    """The record ends after it begins, and has the resulting state of each member."""
     if control.end_ns < control.begin_ns:
         early_ms = (control.begin_ns - control.end_ns) // MS
         raise _broken(line, control, f"ended {early_ms} ms before it began")
@@ -94,7 +94,7 @@ def _require_record(line: int, control: ControlRecord) -> None:
 
 
 def _require_leader(line: int, control: ControlRecord, spans: Sequence[MemberSpans]) -> None:
-    """Who took it led meanwhile, where the traces have leaders."""
+    """If the traces have leaders, the member that took the command was one."""
     leader = control.leader
     if leader < 0 or not any(each.led for each in spans):
         return
@@ -107,7 +107,7 @@ def _require_leader(line: int, control: ControlRecord, spans: Sequence[MemberSpa
 
 
 def _require_moves(line: int, control: ControlRecord, traces: Iterable[TraceFacts]) -> None:
-    """The module of each member that was seen, and ran all the time, changed its state meanwhile."""
+    """The module of each observed member that ran throughout changed its state during the command."""
     if control.what not in _STATES:
         return
     wanted_old, wanted_new = _STATES[control.what]
@@ -129,7 +129,7 @@ def _require_moves(line: int, control: ControlRecord, traces: Iterable[TraceFact
 
 
 def _require_suspended(actions: Iterable[OrderedAction], traces: Iterable[TraceFacts]) -> None:
-    """No module is suspended where the log never orders that."""
+    """No module is suspended unless the log orders that."""
     if any(action.what == AdminCommand.SUSPEND for action in actions):
         return
     for facts in traces:
@@ -156,7 +156,7 @@ def _is_within(move: ModuleMove, control: ControlRecord) -> bool:
 def _require_entries(
     controls: Sequence[ControlRecord], actions: Sequence[OrderedAction], *, has_all_commands: bool
 ) -> None:
-    """Each command has its entry in the log, in their order; each entry its command, where all are recorded."""
+    """Each command has its log entry, in order. If all commands are recorded, each entry has its command."""
     left = list(actions)
     commands = sorted(enumerate(controls, 1), key=lambda each: each[1].begin_ns)
     for line, control in commands:
@@ -168,7 +168,7 @@ def _require_entries(
             (each for each in left if each.what == what and (not positions or each.position in positions)), None
         )
         if entry is None and control.what == AdminCommand.SHUTDOWN:
-            # That it left a snapshot, and where, is a promise of its own.
+            # Another promise checks that it left a snapshot, and where.
             continue
         if entry is None:
             where = f" at position {min(positions)}" if positions else ""
@@ -190,7 +190,7 @@ def _unordered(entry: OrderedAction) -> Broken:
 
 
 def _positions(control: ControlRecord) -> set[int]:
-    """Where the snapshot was seen that it led to."""
+    """The positions of the resulting snapshot."""
     positions = (seen.get("snapshot_position") for seen in control.members.values() if isinstance(seen, dict))
     return {position for position in positions if type(position) is int}
 
@@ -203,7 +203,7 @@ def _check(evidence: Evidence) -> list[Result]:
     run, log = evidence.run, evidence.whole_log
     origin = read_origin(run.path)
     restored = -1 if origin is None else origin.position
-    # An operator who is none of a scenario may have used the tool, which writes nothing into the run folder.
+    # Outside a scenario an operator may have used the tool, which records nothing.
     has_all = run.scenario_file.exists() and evidence.manifest.sealed is not None
     actions = None if log is None else log.events.actions
     shown = CommandEvidence(actions, restored, has_all, evidence.traces, evidence.spans)

@@ -1,8 +1,8 @@
 """The promise that the files of a run belong together: one run, its members, their processes, their recordings.
 
-Traces, mark files, node state, recording log and catalog name the same things in different places; here they are
-compared, member by member. What the log's messages and the snapshots say as a whole is judged elsewhere: this module
-looks at the few places of a recording that the small files name.
+Traces, mark files, node state, recording log and catalog name the same things in different places. This module compares
+them, member by member. It reads only the places of a recording that the small files name; others judge the log's
+messages and the snapshots as a whole.
 """
 
 import json
@@ -50,7 +50,7 @@ from upheaval_node.trace_kinds import TraceKind
 _NOBODY: Final = -1
 _WHOLE_MEMBER: Final = "all"
 _OF_CLUSTER: Final = ("members", "service", "profile", "sync_level", "run_id", "settings")
-"""What the configurations of all members have in common."""
+"""Configuration fields that all members share."""
 _OF_RUN: Final = (
     "run_id",
     "runtime",
@@ -64,7 +64,7 @@ _OF_RUN: Final = (
     "system",
     "planted",
 )
-"""What `cluster.json` and the manifest say alike."""
+"""Fields that `cluster.json` and the manifest share."""
 _OF_A_LIFE: Final = (
     TraceKind.SEND,
     TraceKind.RECEIVE,
@@ -72,25 +72,25 @@ _OF_A_LIFE: Final = (
     TraceKind.ELECTION_STATE,
     TraceKind.LEADERSHIP_TERM,
 )
-"""What a process traces only after the event of its start."""
+"""Events that a process traces only after its start event."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """What the trace of one member says of who wrote it."""
+    """What the trace of one member shows of its writers."""
 
     started: dict[str, set[int]] = field(default_factory=dict)
     """The process ids of each component."""
     alive: dict[int, int] = field(default_factory=dict)
-    """Process ids of what took part, and the first line of each."""
+    """The ids of the processes that took part, each with its first line."""
     highest: int = -1
-    """The highest term that it has heard of."""
+    """The highest term that it knows."""
     is_electing: bool = False
-    """Its last election has no result."""
+    """Its last election has no result yet."""
 
 
 def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """One finding: the first file of the run that belongs to something else than the others."""
+    """The first file that does not belong to the run of the others, or that all belong together."""
     try:
         lossy = losses_of(run, manifest).powerless
         files = sum(_check_member(run, manifest, each, is_lossy=each in lossy) for each in range(manifest.members))
@@ -104,7 +104,9 @@ def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
 
 
 def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_lossy: bool) -> int:
-    """How many files were looked at; those of a member that lost some are of different moments and need not agree."""
+    """The number of files compared. The files of a member that lost some are of different moments and need not
+    agree.
+    """
     folder = run.member(member_id)
     told = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
     files = int(told is not None) + _check_config(folder, manifest, member_id)
@@ -113,10 +115,10 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
     files += _check_marks(folder, member_id, told)
     if manifest.system == OWN_SYSTEM:
         files += _check_node_state(folder, told)
-    # What Aeron's backup did not name, members that were restored from it do not.
+    # Members restored from a backup of Aeron's lack the terms that this backup did not name.
     names_all = manifest.system == OWN_SYSTEM or read_origin(run.path) is None
     is_at_end = manifest.converge is not None and manifest.converge.reached
-    # Aeron records a term, with the session of its leader, before it names it.
+    # Aeron records a term, with its leader's session, before it names the term.
     is_named = manifest.system == OWN_SYSTEM or told is None or not told.is_electing
     return files + _check_recordings(folder, is_at_end=is_at_end, names_all=names_all, is_named=is_named)
 
@@ -203,7 +205,7 @@ def _check_config(folder: MemberFolder, manifest: Manifest, member_id: int) -> i
 
 
 def _configured(fields: Mapping[str, Json], manifest: Manifest) -> Iterator[tuple[str, Json, Json]]:
-    """What a configuration has of what the manifest says, by the name of the manifest's field."""
+    """The configuration fields that the manifest has, by the manifest's field names."""
     if "profile" in fields:
         yield "profile", fields["profile"], manifest.profile
     if "sync_level" in fields:
@@ -218,7 +220,7 @@ def _configured(fields: Mapping[str, Json], manifest: Manifest) -> Iterator[tupl
 
 
 def _check_alike(run: RunFolder, manifest: Manifest) -> None:
-    """What is no member's own is the same in the configurations of all."""
+    """Fields that do not belong to one member must be equal in all configurations."""
     first: tuple[str, Mapping[str, Json]] | None = None
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     with_one = next((folder for folder in folders if (folder.path / "config.json").is_file()), None)
@@ -273,7 +275,7 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
         mark = _mark(folder, path, mark_file.ClusterMarkHeader)
         if mark is None:
             continue
-        # A service learns whose it is when it joins the log; without a version the owner has not come so far at all.
+        # A service learns its owner when it joins the log. Without a version the owner has not come so far.
         if mark.version and mark.member_id not in (member_id, _NOBODY):
             raise _broken(folder, path, f"is of member {mark.member_id}")
         is_service = mark.component_type == cmm.ClusterComponentType.CONTAINER
@@ -285,7 +287,7 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
         return len(marks)
     of_archive = _mark(folder, archive_mark, mark_file.ArchiveMarkHeader)
     if of_archive is not None:
-        # Up to 1.46 Aeron writes no id into it.
+        # Up to 1.46, Aeron writes no id into it.
         if of_archive.version and member_id != _NOBODY and of_archive.archive_id not in (member_id, _NOBODY):
             raise _broken(folder, archive_mark, f"is of archive {of_archive.archive_id}")
         _require_started(folder, archive_mark, "archive", of_archive.pid, told)
@@ -293,7 +295,7 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
 
 
 def _mark(folder: MemberFolder, path: Path, kind: type[mark_file.Header]) -> mark_file.Header | None:
-    """The header of a mark file. None for one that was never written."""
+    """The header of a mark file; None for a file that was never written."""
     with path.open("rb") as stream:
         head = stream.read(mark_file.HEADER_LENGTH)
     if not any(head):
@@ -305,7 +307,7 @@ def _mark(folder: MemberFolder, path: Path, kind: type[mark_file.Header]) -> mar
 
 
 def _require_started(folder: MemberFolder, path: Path, component: str, pid: int, told: _Told | None) -> None:
-    """The trace has the start of the last owner of a mark file."""
+    """The trace must have the start of the last owner of a mark file."""
     if told is None:
         return
     started = told.started.get(component, set()) | told.started.get(_WHOLE_MEMBER, set())
@@ -314,12 +316,14 @@ def _require_started(folder: MemberFolder, path: Path, component: str, pid: int,
 
 
 def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
-    """A term that the member never heard of is not in the file; that its votes are is a promise of its own."""
+    """The file must not name a term that the member never saw. Another promise checks that it has the member's
+    votes.
+    """
     path = folder.cluster / "node-state.dat"
     if told is None or not path.is_file():
         return 0
     candidate = candidate_term(path)
-    # A member that was killed in between had stored a term and not yet asked for votes.
+    # A member may be killed after it stores a term and before it asks for votes.
     if candidate is not None and candidate > told.highest + 1:
         raise _broken(folder, path, f"has candidate term {candidate}, and the trace knows none after {told.highest}")
     return 1
@@ -329,8 +333,8 @@ def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
 
 
 def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool, is_named: bool) -> int:
-    """`is_at_end`: the member has all that the cluster had, so that nothing was left half done. `names_all`: every term
-    of the log is named; Aeron's backup names those that lead while it asks. `is_named`: so is the one that is recorded.
+    """`is_at_end`: the member has all that the cluster has, so nothing is half done. `names_all`: it names every term
+    of the log; Aeron's backup names only terms that lead while it asks. `is_named`: it names the recorded term.
     """
     path, catalog = folder.recording_log, folder.archive / CATALOG_NAME
     try:
@@ -364,7 +368,7 @@ def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool,
 
 
 def _check_terms(folder: MemberFolder, terms: Sequence[RecordingLogEntry], *, names_all: bool) -> None:
-    """One recording, and each term ends where the next one begins, unless there are others between them."""
+    """All terms have one recording, and each ends where the next begins, unless terms between them are missing."""
     for one, other in pairwise(terms):
         if one.recording_id != other.recording_id:
             detail = f"has the log in recording {one.recording_id} and in {other.recording_id}"
@@ -380,7 +384,7 @@ def _check_terms(folder: MemberFolder, terms: Sequence[RecordingLogEntry], *, na
 
 
 def _check_recording(folder: MemberFolder, entry: RecordingLogEntry, recording: CatalogEntry) -> None:
-    """The catalog on a recording that the recording log names, and its segments."""
+    """The catalog has the recording that the recording log names, and its segments."""
     catalog = folder.archive / CATALOG_NAME
     what = f"recording {recording.recording_id}"
     stream = LOG_STREAM_ID if entry.is_term else SERVICE_SNAPSHOT_STREAM_ID
@@ -416,13 +420,13 @@ def _check_log(
     is_at_end: bool,
     is_named: bool,
 ) -> None:
-    """Each term that the recording log names begins in the log where it says; the log has no other."""
+    """Each term of the recording log begins at its position in the log, and the log has no other terms."""
     path = folder.recording_log
     session = None
     for term in terms:
         is_empty = term.position == term.term_base
         if is_empty or term.term_base < log.start_position or not log.has_frame_at(term.term_base):
-            # Aeron gives the recording the session of a term before that has a frame.
+            # Aeron gives the recording the session of an earlier term that has a frame.
             session = None
             continue
         event = _new_term(log, term.term_base)
@@ -433,7 +437,7 @@ def _check_log(
         session = event.log_session_id
     last = terms[-1]
     event = _new_term(log, last.position) if last.position >= 0 and is_at_end else None
-    # A member that lost its leader there, and found the same one again, keeps that end.
+    # A member that lost its leader there and found the same one again keeps that end.
     if event is not None and event.leadership_term_id != last.term_id:
         detail = f"ends with term {last.term_id}, and the log goes on with term {event.leadership_term_id}"
         raise _broken(folder, path, detail, last.position)
@@ -457,7 +461,7 @@ def _check_snapshots(
     snapshots: Sequence[RecordingLogEntry],
     terms: Sequence[RecordingLogEntry],
 ) -> None:
-    """Each one is in its term, where an entry of the log ends. The last term may have gone on after its end."""
+    """Each snapshot is within its term, at the end of a log entry. The last term may go on past its recorded end."""
     path = folder.recording_log
     by_id = {term.term_id: term for term in terms}
     for snapshot in snapshots:

@@ -1,8 +1,8 @@
 """When the log took calls to a custom service, by the clock of the host.
 
-A custom service answers when it likes, so what a cluster owes a call in time is its place in the log. A call is in the
-log by its payload and session; one whose payload its session or the log has twice is left out. The time of an entry is
-that of the leader's clock, which the leader's trace relates to the host's. Pure facts; this module knows no promise.
+A custom service answers when it likes, so the cluster owes a call only its place in the log. Payload and session
+identify a call in the log; a call whose payload occurs twice is left out. The entry's time is that of the leader's
+clock, and the leader's trace relates it to the host's. Pure facts; this module knows no promise.
 """
 
 from array import array
@@ -18,12 +18,12 @@ from upheaval.records import Operation, Outcome
 from upheaval_node.types import MS
 
 _MOVED_MAX_MS: Final = 100
-"""The clock of a leader that was moved further gives no times to judge by."""
+"""If a leader's clock moved further than this, its times are not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenCall:
-    """A call in the log: where its entry ends, and between which times it was taken."""
+    """A call in the log: the end of its entry, and the bounds of the time at which the leader took it."""
 
     call: Operation
     position: int
@@ -31,27 +31,27 @@ class TakenCall:
     latest_ns: int
     member_id: int
     ready_ns: int = -1
-    """When the leader that took it had begun to serve clients."""
+    """When the leader began to serve clients."""
     busy: tuple[tuple[int, int], ...] = ()
-    """From when to when that leader took nothing of clients."""
+    """When the leader accepted no requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTimes:
-    """Of all calls of a run."""
+    """The times of all calls of a run."""
 
     entries_ns: Sequence[int] = ()
-    """The latest time of each entry of a call."""
+    """The latest possible time of each call's entry."""
     taken: Mapping[int, TakenCall] = field(default_factory=dict)
-    """By the id of the call."""
+    """Calls in the log, by id."""
     missing: frozenset[int] = frozenset()
-    """The unanswered calls that are not in the log."""
+    """Unanswered calls that the log lacks."""
 
 
 def call_times(
     calls: Iterable[Operation], entries: Sequence[CallEntry], clocks: Iterable[LeaderClock], time_unit: int
 ) -> CallTimes | None:
-    """None where an entry has no time by the host's clock: no trace of its leader, or a clock that was moved."""
+    """None if an entry has no time by the host's clock: its leader has no trace, or its clock was moved."""
     by_term, unit = clocks_by_term(clocks), units_of_ms(time_unit)
     times = array("q")
     placed: dict[tuple[str, int | None], tuple[CallEntry, int, int]] = {}

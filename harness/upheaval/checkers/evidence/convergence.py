@@ -1,7 +1,7 @@
-"""The promises that a run converged, and that it had there was enough traffic to judge.
+"""The promises that a run converged, and that there was enough traffic to judge.
 
-The manifest says where the members stood and when they were looked at. Both are held to what shows: what the members'
-traces and the history say of that position, the lives of the members' processes, and the faults.
+The manifest has the members' final positions and the time of the last look at them. Both are compared with the traces,
+the history, the lives of the processes, and the faults.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ from upheaval.records import OWN_SYSTEM, Converge, Function, Manifest, Operation
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import MS
 
-# Fewer acknowledged operations than this show nothing: a run that did almost nothing must not look good.
+# Fewer acknowledged operations prove nothing: a run that did almost nothing must not pass.
 ACKNOWLEDGED_MIN = 100
 
 
 def converged(manifest: Manifest) -> Finding:
-    """Whether the manifest says that the run ended at one position."""
+    """Whether the manifest has one final position for all members."""
     converge = manifest.converge
     if converge is None:
         return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, "the manifest has no converge phase")
@@ -54,10 +54,10 @@ def converged(manifest: Manifest) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What shows of the time at which the members were looked at.
+    """Evidence about the time of the last look at the members.
 
-    `committed_then` is the furthest position that a trace calls committed before it; None: traces say nothing of that.
-    `traces` are those of members that were never replaced.
+    `committed_then`: the furthest position that a trace calls committed before it; None if no trace shows one. `traces`
+    are those of members that were never replaced.
     """
 
     operations: Iterable[Operation] = ()
@@ -67,7 +67,7 @@ class Shown:
 
 
 def converged_then(manifest: Manifest, shown: Shown) -> Finding:
-    """The same, with the time at which the members were looked at held to what shows."""
+    """Check convergence, and the time of the last look at the members against the evidence."""
     finding = converged(manifest)
     converge = manifest.converge
     if converge is None or finding.verdict is not Verdict.VALID:
@@ -82,7 +82,7 @@ def converged_then(manifest: Manifest, shown: Shown) -> Finding:
 
 
 def _require_after(converge: Converge, shown: Shown) -> None:
-    """The final position was reached before: it was committed, and what is up to there had been asked for."""
+    """The last look came after the final position was committed, and after its operations were invoked."""
     position, at_ns = converge.members[0].commit_position, converge.completed_ns
     when = f"the members were last seen at {at_ns // MS} ms, at position {position}"
     if shown.committed_then is not None and shown.committed_then < position:
@@ -127,10 +127,10 @@ def _require_healed(converge: Converge, faults: Iterable[FaultRecord]) -> None:
 
 
 def enough_traffic(history: History, *, refusals: Sequence[str] = (), is_script: bool = False) -> Finding:
-    """Whether there were enough acknowledged operations to judge by.
+    """Whether enough operations were acknowledged.
 
-    An exact script decides how many there are: all of them were acknowledged, and there is one. `refusals` is why a
-    shipped service refused requests of a test, which are no operations.
+    An exact script decides how many there are, so all of its operations, and at least one, must be acknowledged.
+    `refusals`: why a shipped service refused requests of a test, which do not count as operations.
     """
     unknown = 0
     counts = dict.fromkeys(Function, 0)
@@ -163,7 +163,9 @@ def _shown(evidence: Evidence) -> Shown:
 
 
 def _placed_from(evidence: Evidence, begin_ns: int) -> Iterator[Operation]:
-    """Those that were asked for from a time on and answered, with their positions. A call has that of its entry."""
+    """The answered operations that were invoked from a time on, with positions. A call has the position of its
+    entry.
+    """
     history = evidence.operations
     rows = [row for row, invoke_ns in enumerate(history.invoked) if invoke_ns >= begin_ns and IS_OK[history.kinds[row]]]
     calls = evidence.call_times if any(IS_CALL[history.kinds[row]] for row in rows) else None

@@ -1,9 +1,7 @@
-"""What the manifest says of members and load, held to what members and clients left: services, seed, load.
+"""Compares the manifest's account of members and load with what members and clients left: services, seed, load.
 
-What it demands, held to the text of the scenario. What clients wrote down of their sessions, held to the history and
-the log.
-
-A part of the promise that the files of a run belong together.
+Its demands are compared with the text of the scenario, and the clients' session records with history and log. Part of
+the promise that the files of a run belong together.
 """
 
 import re
@@ -29,18 +27,18 @@ _REGISTER: Final = re.compile(r"r(\d+)")
 _DEMAND: Final = re.compile(r"\s*promise\s+(.*\S)")
 """A statement of a scenario, without its comment."""
 _IDS_A_SECOND: Final = 100_000
-"""More requests for sessions than a member reads."""
+"""More session requests a second than a member reads."""
 _IDS_AT_ONCE: Final = 1_000
-"""Those that wait when a leader begins, or come at one simulated moment."""
+"""Session requests that wait when a leader begins, or arrive at one simulated moment."""
 _SIMULATED_ID: Final = re.compile(r"simulated-(-?\d+)-")
 
 
 def require_described(
     manifest: Manifest, operations: History, traces: Sequence[TraceFacts], *, has_one_load: bool
 ) -> None:
-    """Raises `Broken` for the first thing of which the manifest says otherwise.
+    """Raises `Broken` for the first contradiction.
 
-    `has_one_load`: nothing asked for keys but the load of the manifest, as in the run of a scenario.
+    `has_one_load`: only the manifest's load asked for keys, as in the run of a scenario.
     """
     _require_seed(manifest)
     for facts in traces:
@@ -49,7 +47,7 @@ def require_described(
 
 
 def require_demands(manifest: Manifest, scenario: str) -> None:
-    """Raises `Broken` when the manifest demands other promises than the text of the run's scenario."""
+    """Raises `Broken` when manifest and scenario text demand different promises."""
     statements = (_DEMAND.match(line.partition("#")[0]) for line in scenario.split("\n"))
     demanded = [promise_named(statement[1]) or statement[1] for statement in statements if statement]
     for promise in demanded:
@@ -68,7 +66,7 @@ def _require_seed(manifest: Manifest) -> None:
 
 
 def _require_services(manifest: Manifest, facts: TraceFacts) -> None:
-    """Every service of a member that came as far as an election has states."""
+    """A member that reached an election has states of each of its services."""
     has_started = any(life.has_started for life in facts.lives)
     expected = set(range(1 + len(manifest.more_services)))
     if manifest.system != OWN_SYSTEM or not has_started or not facts.services or facts.services == expected:
@@ -79,7 +77,7 @@ def _require_services(manifest: Manifest, facts: TraceFacts) -> None:
 
 
 def _require_load(manifest: Manifest, operations: History, keys: Json) -> None:
-    """Clients ask for what a service of the run can do, and for keys of the load."""
+    """Clients asked only for what a service of the run can do, and only for keys of the load."""
     services = services_of(manifest)
     known = frozenset[Function]().union(*(_FUNCTIONS.get(service, ()) for service in services))
     strange_kinds = {code for code, (f, _) in enumerate(KINDS) if known and f is not Function.CALL and f not in known}
@@ -95,7 +93,7 @@ def _require_load(manifest: Manifest, operations: History, keys: Json) -> None:
 
 
 def _is_past(key: str, keys: Json) -> bool:
-    """Whether it is that of a register which a load on so many keys does not ask for."""
+    """Whether the key is a register outside the load's range."""
     if type(keys) is not int:
         return False
     register = _REGISTER.fullmatch(key)
@@ -108,10 +106,10 @@ def require_sessions(
     opened: Mapping[int, SessionFacts],
     traces: Sequence[TraceFacts],
 ) -> None:
-    """Where clients wrote down all sessions: each answer came in one, each that has an end is in `opened`.
+    """If clients recorded all sessions, each answer came in one of them, and each that has ended is in `opened`.
 
-    A leader tells a client of its session when it has appended the opening, before that is committed. An election may
-    throw the entry away, so a session of a deposed leader need not be in the log.
+    A leader answers a session request when it has appended the opening, before that is committed. An election may
+    discard the entry, so a session of a deposed leader need not be in the log.
     """
     answered = set[int]()
     for row, (kind, session) in enumerate(zip(operations.kinds, operations.sessions, strict=True)):
@@ -133,9 +131,9 @@ def require_sessions(
 def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces: Sequence[TraceFacts]) -> bool:
     """Whether its leader may have appended the opening and lost the entry to a later leader.
 
-    A leader numbers sessions upwards and commits in order: the id is past all that the log opened up to that term. Each
-    request for a session takes an id, so time bounds how far past. A later leader does not know the session, so its
-    client followed none.
+    A leader numbers sessions upwards and commits in order, so the id is higher than all that the log opened up to that
+    term. Each session request takes an id, so time bounds how much higher. A later leader does not know the session, so
+    its client followed none.
     """
     term = end.leadership_term_id
     leads = [lead for facts in traces if term in facts.terms for lead in facts.terms[term].leads]

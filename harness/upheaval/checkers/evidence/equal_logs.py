@@ -20,9 +20,9 @@ def completeness(
     missing: Missing | None,
     following: Callable[[int, int], tuple[int, LogEntry] | None],
 ) -> Finding:
-    """Whether every log, by its member, reaches its final position.
+    """Whether each member's log reaches its final position.
 
-    `following` gives the first operation that the longest log has after where that of a member ends, and whose it is.
+    `following`: the first operation of the longest log after the end of a member's log, and the member with that log.
     """
     for final in finals:
         end = ends.get(final.member_id)
@@ -60,9 +60,9 @@ def _following(witness: WitnessLog | None, _member_id: int, position: int) -> tu
 def equality(
     logs: int, finals: Sequence[FinalPosition], missing: Missing | None, difference: Difference | None
 ) -> Finding:
-    """Whether so many logs are equal up to the commit position, of which `difference` is the first where they are not.
+    """Whether the logs are equal up to the commit position. `difference` is the first place where they are not.
 
-    Past the commit position logs may differ; without final positions it is not known where that is.
+    Logs may differ past the commit position. Without final positions the commit position is not known.
     """
     low = min((final.commit_position for final in finals), default=-1)
     if difference is not None:

@@ -1,6 +1,6 @@
-"""What the log says beside the operations of clients: sessions, timers, messages of services, snapshots.
+"""The log's entries apart from client operations: sessions, timers, messages of services, snapshots.
 
-Readers of the log collect it; `sessions`, `timers`, `ledger` and `snapshots` judge it. Pure data.
+Readers of the log collect them; `sessions`, `timers`, `ledger` and `snapshots` judge them. Pure data.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from upheaval_node.protocol.cluster_messages import ClusterAction
 from upheaval_node.protocol.codec import NULL_INT32
 
 MS_OF_UNIT: Final = (1, 1_000, 1_000_000)
-"""A millisecond in each unit of the cluster's time, by its code (Aeron Cluster: ClusterTimeUnit)."""
+"""One millisecond in each unit of cluster time, by the unit's code (Aeron Cluster: ClusterTimeUnit)."""
 
 _STANDBY_FLAG: Final = 1
 GAP_MS: Final = 100
 EVIDENCE_MS: Final = 1_000
-"""What the cluster still owes after the log went on for so long, it has lost."""
+"""Once the log has gone on for this long, an overdue entry counts as lost."""
 
 
 @dataclass(slots=True)
@@ -31,28 +31,28 @@ class SessionFacts:
     first_message: int = -1
     last_message: int = -1
     principals: list[bytes] = field(default_factory=list)
-    """Of whom it was, for each time that it opened."""
+    """The principal of each opening."""
     open_term: int | None = None
-    """The leadership term in which it opened first."""
+    """The leadership term of its first opening."""
     ended: tuple[int, int] | None = None
     """Term and time of its first close."""
     last: tuple[int, int] | None = None
     """Term and time of its last message."""
 
     def add_open(self, position: int, term: int) -> None:
-        """Take its opening, in log order; `position` is where the entry ends."""
+        """Take an opening, in log order. `position` is the end of the entry."""
         self.opened.append(position)
         if self.open_term is None:
             self.open_term = term
 
     def add_close(self, position: int, reason: int, term: int, timestamp: int) -> None:
-        """Take its end, in log order."""
+        """Take a close, in log order."""
         self.closed.append((position, reason))
         if self.ended is None:
             self.ended = term, timestamp
 
     def add_message(self, position: int, term: int, timestamp: int) -> None:
-        """Take a message of the session, in log order; `position` is where its entry ends."""
+        """Take a message of the session, in log order. `position` is the end of its entry."""
         self.last = term, timestamp
         if self.first_message < 0:
             self.first_message = position
@@ -61,7 +61,7 @@ class SessionFacts:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """The expiry of a timer in the log: where its entry ends, and the cluster time of it."""
+    """The expiry of a timer in the log: the end of its entry and its cluster time."""
 
     position: int
     timer_id: int
@@ -70,19 +70,19 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class ServiceMessage:
-    """A message that a service offered. `number` is what the cluster gave it (Aeron Cluster: service session id)."""
+    """A message from a service. `number` was assigned by the cluster (Aeron Cluster: service session id)."""
 
     position: int
     number: int
     timestamp: int
     credit: Credit | None = None
     requests: int = 0
-    """How many messages of clients the log has before it."""
+    """The number of client messages before it in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class StrayEntry:
-    """An entry that is of another leadership term than its place in the log; `due` is None before the first term."""
+    """An entry whose leadership term is not the term of its place in the log. `due` is None before the first term."""
 
     kind: str
     position: int
@@ -91,7 +91,7 @@ class StrayEntry:
 
 
 class EntryKind(StrEnum):
-    """The kinds of entries that only a leader of an active cluster appends, in the words of findings."""
+    """The kinds of entries that only the leader of an active cluster appends, as findings name them."""
 
     OPEN = "a session opens"
     MESSAGE = "a client's message"
@@ -105,7 +105,7 @@ OF_CLIENTS: Final = (EntryKind.OPEN, EntryKind.MESSAGE)
 
 @dataclass(frozen=True, slots=True)
 class SuspendedEntry:
-    """An entry of an active cluster that the log has while the cluster is suspended; `since` is where that begins."""
+    """An entry of an active cluster within a suspension, which begins at `since`."""
 
     kind: EntryKind
     position: int
@@ -114,7 +114,7 @@ class SuspendedEntry:
 
 @dataclass(frozen=True, slots=True)
 class StrangeEntry:
-    """An entry that is none of a log. `name` is that of the message, None for one that the schema does not have."""
+    """An entry that does not belong in a log. `name` is that of its message, None for one outside the schema."""
 
     position: int
     template_id: int
@@ -123,7 +123,7 @@ class StrangeEntry:
 
 @dataclass(frozen=True, slots=True)
 class OrderedAction:
-    """An entry that orders something of the members (Aeron Cluster: ClusterActionRequest): the command that does so."""
+    """An entry that orders the members to do something (Aeron Cluster: ClusterActionRequest), as a command."""
 
     what: AdminCommand
     position: int
@@ -131,16 +131,16 @@ class OrderedAction:
 
 @dataclass(slots=True)
 class TermTimes:
-    """The cluster times of one leadership term's entries; each has the position at which the first such entry ends."""
+    """The cluster times of the entries of one leadership term, each with the end of the first entry that has it."""
 
     earliest: tuple[int, int]
     latest: tuple[int, int]
     step_back: tuple[int, int] = (0, -1)
-    """The longest way back from the latest time before an entry to its own."""
+    """The longest step back from the latest time so far."""
 
     @classmethod
     def of(cls, position: int, timestamp: int) -> "TermTimes":
-        """Of a term whose first entry this is."""
+        """Start with the first entry of a term."""
         return cls((timestamp, position), (timestamp, position))
 
     def add(self, position: int, timestamp: int) -> None:
@@ -156,17 +156,17 @@ class TermTimes:
 
 
 def asks_members(action: int, flags: int) -> bool:
-    """Whether it is for a snapshot of all members, not of standbys alone (Aeron Cluster: ClusterActionRequest)."""
+    """Whether the action orders a snapshot of all members (Aeron Cluster: ClusterActionRequest)."""
     return action == ClusterAction.SNAPSHOT and flags in (0, NULL_INT32)
 
 
 def asks_standbys(action: int, flags: int) -> bool:
-    """Whether it is for a snapshot of standbys alone."""
+    """Whether the action orders a snapshot of standbys only."""
     return action == ClusterAction.SNAPSHOT and flags == _STANDBY_FLAG
 
 
 def _command_of(action: int, flags: int) -> AdminCommand | None:
-    """None for what no command orders."""
+    """The command for an action; None if no command orders it."""
     if asks_members(action, flags):
         return AdminCommand.SNAPSHOT
     if asks_standbys(action, flags):
@@ -178,38 +178,38 @@ def _command_of(action: int, flags: int) -> AdminCommand | None:
 
 @dataclass(slots=True)
 class LogEvents:
-    """In log order. `snapshots` are the positions at which the log asks every member for one."""
+    """The entries in log order. `snapshots` are the positions at which the log orders a snapshot of all members."""
 
     sessions: dict[int, SessionFacts] = field(default_factory=dict)
     timers: list[TimerFired] = field(default_factory=list)
     service_messages: list[ServiceMessage] = field(default_factory=list)
     snapshots: list[int] = field(default_factory=list)
     standby_snapshots: list[int] = field(default_factory=list)
-    """The positions at which it asks standbys alone for one."""
+    """The positions at which the log orders a snapshot of standbys only."""
     actions: list[OrderedAction] = field(default_factory=list)
-    """All that the log orders of members and standbys."""
+    """All orders to members and standbys."""
     times: dict[int, TermTimes] = field(default_factory=dict)
     """By leadership term."""
     time_unit: int = 0
     with_term: int = 0
-    """How many entries say of which leadership term they are."""
+    """The number of entries that name their leadership term."""
     stray: StrayEntry | None = None
-    """The first one that is of another term than its place."""
+    """The first entry in the place of another term."""
     entries: int = 0
-    """How many entries there are, of whatever kind."""
+    """The number of entries of any kind."""
     requests: int = 0
-    """How many messages of clients."""
+    """The number of client messages."""
     strange: list[StrangeEntry] = field(default_factory=list)
     """The first entry that does not belong in a log, and the first one of an unknown kind."""
     suspensions: int = 0
     """How often the log suspends the cluster."""
     while_suspended: dict[EntryKind, SuspendedEntry] = field(default_factory=dict)
-    """Of each kind the first entry that the log has while the cluster is suspended."""
+    """The first entry of each kind within a suspension."""
     _term: int | None = None
     _suspended_at: int | None = None
 
     def add_term(self, kind: str, position: int, term: int, *, begins: bool = False) -> None:
-        """Take the term of an entry, in log order; of one that `begins` the term, it has to be later than the last."""
+        """Take the term of an entry, in log order. An entry that `begins` a term must have a later one than before."""
         due = self._term
         self.with_term += 1
         is_right = (due is None or term > due) if begins else term == due
@@ -239,19 +239,19 @@ class LogEvents:
             self.while_suspended[kind] = SuspendedEntry(kind, position, self._suspended_at)
 
     def add_strange(self, position: int, template_id: int, name: str | None) -> None:
-        """Take an entry that is none of a log."""
+        """Take an entry that does not belong in a log."""
         if not any((each.name is None) == (name is None) for each in self.strange):
             self.strange.append(StrangeEntry(position, template_id, name))
 
     def session(self, session_id: int) -> SessionFacts:
-        """What is known of a session; made when it is met for the first time."""
+        """The facts about a session; created for a new one."""
         known = self.sessions.get(session_id)
         if known is None:
             known = self.sessions[session_id] = SessionFacts(session_id)
         return known
 
     def add_time(self, term_id: int, position: int, timestamp: int) -> None:
-        """Take the time of an entry of a leadership term; `position` is where it ends."""
+        """Take the time of an entry of a leadership term. `position` is its end."""
         times = self.times.get(term_id)
         if times is None:
             self.times[term_id] = TermTimes.of(position, timestamp)
@@ -260,16 +260,15 @@ class LogEvents:
 
 
 def units_of_ms(time_unit: int) -> int:
-    """A millisecond in the unit of that code; of an unknown one as in the first."""
+    """One millisecond in the unit with that code; an unknown code counts as the first unit."""
     return MS_OF_UNIT[time_unit] if 0 <= time_unit < len(MS_OF_UNIT) else 1
 
 
 class Clock:
-    """How long the log went on after one of its positions.
+    """How long the log went on after a position.
 
-    A pause longer than GAP_MS counts as GAP_MS, since the cluster may have had no leader.
-
-    Made of (position, timestamp) in log order; timestamps are of the cluster's time, in `time_unit`.
+    A pause longer than GAP_MS counts as GAP_MS, since the cluster may have had no leader. Made of (position, timestamp)
+    in log order; timestamps are cluster time in `time_unit`.
     """
 
     def __init__(self, moments: Sequence[tuple[int, int]], time_unit: int) -> None:
@@ -281,7 +280,7 @@ class Clock:
             self._left[index] = self._left[index + 1] + max(0, min(gap, GAP_MS * self.unit))
 
     def ms_after(self, position: int, time: int) -> int:
-        """Milliseconds of log after the first entry that is past `position` and later than `time`."""
+        """Milliseconds of log after the first entry past `position` and later than `time`."""
         low = _first_past(self._moments, position)
         for index in range(low, len(self._moments)):
             if self._moments[index][1] > time:
@@ -289,7 +288,7 @@ class Clock:
         return 0
 
     def ms_between(self, position: int, time: int, end_position: int) -> int:
-        """The same, up to the last entry that does not end after `end_position`."""
+        """The same, up to the last entry that ends at or before `end_position`."""
         end = _first_past(self._moments, end_position) - 1
         for index in range(_first_past(self._moments, position), end):
             if self._moments[index][1] > time:
@@ -297,7 +296,7 @@ class Clock:
         return 0
 
     def late_ms(self, position: int, time: int) -> int:
-        """By how many milliseconds of log what was due then is overdue; 0 while it may still come."""
+        """By how many milliseconds of log an entry is overdue; 0 while it may still come."""
         return max(0, self.ms_after(position, time) - EVIDENCE_MS + 1)
 
 

@@ -1,6 +1,6 @@
-"""What the manifest names as why a run failed: what only its runner could see, and no other file of the run shows.
+"""The manifest's reasons why a run failed: what only its runner saw, and no other file shows.
 
-This module knows which verdict each of these is.
+This module knows the verdict of each.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,11 +22,11 @@ _VERDICTS: Final[Mapping[Promise, Verdict]] = {
     Promise.TEST_PASSED: Verdict.INVALID,
 }
 _WRITTEN: Final = (Promise.RUN_ENDED, Promise.TASKS_PASSED)
-"""Of which every run of a scenario writes a failure down, so that one that is demanded holds without one."""
+"""Every run of a scenario records these failures, so a demanded promise holds when it has none."""
 
 
 def check_failures(evidence: Evidence) -> Iterator[Result]:
-    """A finding on each promise of which the manifest has a failure."""
+    """A finding on each promise for which the manifest has a failure."""
     demanded = evidence.manifest.demanded
     details: dict[Promise, list[str]] = {promise: [] for promise in _VERDICTS}
     rules: dict[Promise, RuleBroken | None] = {}

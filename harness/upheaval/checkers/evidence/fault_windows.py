@@ -1,9 +1,9 @@
-"""The promise that each fault was there when its record has it: its window agrees with what others left behind.
+"""The promise that each fault was in effect when its record claims: other evidence agrees with its window.
 
-The injector writes the windows, and they excuse what comes too late, so a wrong window hides a broken bound. Others
-show when a fault was there: the traces of processes that died, stood still or came back, and the messages that crossed
-a link which was cut. A contradiction is unknown: when the fault was there is not known then. Nothing else shows when
-links and disks were slow.
+The injector writes the windows, and they excuse late events, so a wrong window hides a broken bound. Other evidence
+shows when a fault was in effect: traces of processes that died, paused or came back, and messages that crossed a cut
+link. A contradiction makes the result unknown, because then it is not known when the fault was in effect. For slow
+links and disks there is no other evidence.
 """
 
 import re
@@ -29,23 +29,23 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
 AROUND_NS: Final = 500 * MS
-"""By so much injectors and members may differ: a signal is on its way, a line is stamped before it is written."""
+"""How far injectors and members may differ: a signal takes time, and a line is stamped before it is written."""
 SILENT_NS: Final = 2 * S
-"""A process of a cluster that is not alone writes a line more often than that: it sends or hears heartbeats."""
+"""A process of a cluster with several members writes a line more often than this, because of heartbeats."""
 
 STILL_NS: Final = 50 * MS
-"""By so much the lines of a process that is paused may differ: they have the time at which its turn began."""
+"""How far the lines of a paused process may be off: each has the time at which its duty cycle began."""
 _PATIENCE_NS: Final = 2 * S
-"""What takes longer to end than that may have been killed."""
+"""A process that takes longer to end may have been killed."""
 _INCARNATION: Final = re.compile(r"\bmember-(\d+)/\d+\b")
 """A process in the proofs of the simulation."""
 _PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
 _STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)")
 _KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT})
 _STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
-"""The kinds whose healing starts what they ended."""
+"""The kinds whose heal starts the processes that they ended."""
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
-"""The kinds whose injection ends a process and starts the next, on a disk that has changed."""
+"""The kinds whose injection ends a process and starts the next one, on a changed disk."""
 _OF_PROCESSES: Final = frozenset({*_STARTS, MemberFaultKind.PAUSE})
 _CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
 _OF_LEADER: Final = frozenset({"NewLeadershipTerm", "CommitPosition"})
@@ -53,7 +53,7 @@ _OF_FOLLOWER: Final = frozenset({"CanvassPosition", "AppendPosition", "CatchupPo
 
 
 def check_windows(evidence: Evidence) -> list[Result]:
-    """One result: the first fault whose window something contradicts."""
+    """The first fault whose window is contradicted, or that all agree."""
     faults = evidence.faults
     if not faults:
         return [NotApplicable(Promise.FAULTS_IN_TIME, "there were no faults")]
@@ -72,7 +72,7 @@ class _Judge:
         self._manifest: Manifest = evidence.manifest
 
     def look_at(self, fault: FaultRecord) -> bool:
-        """Whether anything but its record shows when it was there. Raises `Broken` for what contradicts it."""
+        """Whether anything but its record shows when it was in effect. Raises `Broken` for a contradiction."""
         self._require_order(fault)
         if fault.was_unseen:
             return False
@@ -96,7 +96,7 @@ class _Judge:
         return fault.what in _OF_PROCESSES
 
     def _require_order(self, fault: FaultRecord) -> None:
-        """Begin, end and healing follow each other, within the run."""
+        """Injection, end and heal must follow each other within the run."""
         asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
         moments = {"asked_ns": asked_ns, "inject_begin_ns": fault.inject_begin_ns, "inject_end_ns": fault.inject_end_ns}
         if fault.heal_begin_ns is not None and fault.heal_end_ns is not None:
@@ -117,7 +117,7 @@ class _Judge:
             raise _contradicted(fault, "it began before the first process of the run")
 
     def _require_operations(self, fault: FaultRecord) -> None:
-        """No more operations were acknowledged before it was put in, and healed, than at the end."""
+        """The counts of acknowledged operations at injection and heal must not exceed the final one."""
         acknowledged = self._acknowledged
         counts = {"inject_operations": fault.inject_operations, "heal_operations": fault.heal_operations}
         for name, count in counts.items():
@@ -129,7 +129,7 @@ class _Judge:
         return sum(IS_OK[kind] for kind in self._evidence.operations.kinds)
 
     def _require_own_processes(self, fault: FaultRecord) -> None:
-        """What its proofs name is of the members that it names."""
+        """The processes in its proofs must belong to its members."""
         proofs = [proof.evidence for proof in (fault.inject_proof, fault.heal_proof) if proof is not None]
         named = {int(member) for text in proofs for member in _INCARNATION.findall(text)}
         if fault.what in _OF_PROCESSES and not named <= set(fault.members):
@@ -143,7 +143,7 @@ class _Judge:
                 raise _contradicted(fault, f"its proof names {where}", *fault.members, facts.member_id)
 
     def _require_ends(self, fault: FaultRecord) -> None:
-        """What was ordered to end, and did so at once, wrote down its end."""
+        """A process that was ordered to end, and ended at once, must have traced its end."""
         if self._manifest.system != OWN_SYSTEM or fault.inject_end_ns - fault.inject_begin_ns > _PATIENCE_NS:
             return
         for member_id in fault.members:
@@ -155,8 +155,8 @@ class _Judge:
                     raise _contradicted(fault, what, member_id)
 
     def _lives(self, fault: FaultRecord, member_id: int) -> list[ProcessLife]:
-        """The processes of the member that the fault is about."""
-        # A fault names the services of a member together, `service`; their processes have numbers.
+        """The processes of the member that the fault concerns."""
+        # A fault calls all services of a member `service`; their processes have numbers.
         return [
             life
             for life in self._evidence.traces[member_id].lives
@@ -164,7 +164,7 @@ class _Judge:
         ]
 
     def _require_deaths(self, fault: FaultRecord) -> None:
-        """What was killed writes no more, and one at least had written shortly before."""
+        """A killed process must write nothing more, and at least one must have written shortly before."""
         for member_id in fault.members:
             lives = self._lives(fault, member_id)
             for life in lives:
@@ -183,11 +183,11 @@ class _Judge:
                 raise _contradicted(fault, f"{what} (member-{member_id}/trace.jsonl)", member_id)
 
     def _is_heard(self, member_id: int) -> bool:
-        """Whether the trace of the member has messages: then a process that lives writes lines all the time."""
+        """Whether the trace of the member has messages: then a live process writes lines all the time."""
         return self._manifest.members > 1 and bool(self._received[member_id][0])
 
     def _is_silenced(self, fault: FaultRecord, member_id: int, since_ns: int) -> bool:
-        """Whether another fault, a stall or the end of the process explains that nothing was written."""
+        """Whether another fault, a stall or the end of the process explains the silence."""
         facts = self._evidence.traces[member_id]
         others = (each for each in self._evidence.faults if each is not fault and member_id in each.members)
         spans = [(each.inject_begin_ns, each.heal_end_ns) for each in others]
@@ -199,7 +199,9 @@ class _Judge:
         )
 
     def _require_still(self, fault: FaultRecord) -> None:
-        """What stood still wrote nothing until it was let go on, unless another fault ended it and started the next."""
+        """A paused process must write nothing until it is resumed, unless another fault ended it and started the next
+        one.
+        """
         until_ns = fault.heal_begin_ns
         if until_ns is None:
             return
@@ -220,9 +222,9 @@ class _Judge:
                     )
 
     def _require_starts(self, fault: FaultRecord) -> None:
-        """What was ended did not run again before it was healed, and ran again then."""
+        """A process that was ended must not run before the heal, and must run after it."""
         if fault.heal_begin_ns is None and self._manifest.is_script:
-            # A script starts members by a statement, which no record has.
+            # An exact script starts members by a statement, which leaves no record.
             return
         healed_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
         for member_id in fault.members:
@@ -235,7 +237,7 @@ class _Judge:
                     raise _contradicted(fault, f"a process began {when} ({where})", member_id)
 
     def _is_started_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
-        """Whether another fault, when it was injected or healed, or a command started the process."""
+        """Whether a command, or the injection or heal of another fault, started the process."""
         others = [each for each in self._evidence.faults if each is not fault and life.member_id in each.members]
         healed = [
             (each.heal_begin_ns or each.inject_begin_ns, each.heal_end_ns or each.inject_end_ns) for each in others
@@ -245,7 +247,7 @@ class _Judge:
         return any(begin_ns <= life.begin_ns <= end_ns + AROUND_NS for begin_ns, end_ns in [*healed, *commands])
 
     def _require_cut(self, fault: FaultRecord) -> bool:
-        """No message that a member received in the window came over a link that was cut."""
+        """No message that a member received in the window may have crossed a cut link."""
         until_ns = fault.heal_begin_ns
         begin_ns = fault.inject_end_ns + AROUND_NS
         cut = {ends for text in fault.links if (ends := _ends_of(text))}
@@ -265,7 +267,7 @@ class _Judge:
         return bool(cut)
 
     def _ran(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
-        """Whether it did not stand still: what came before the cut is read only when a process goes on."""
+        """Whether it ran: a paused process reads earlier messages only when it resumes."""
         stood = [stall for stall in self._evidence.traces[member_id].stalls if stall[0] <= end_ns]
         paused = (each for each in self._evidence.faults if each.what == MemberFaultKind.PAUSE)
         spans = [(each.inject_begin_ns, each.heal_end_ns) for each in paused if member_id in each.members]
@@ -276,7 +278,7 @@ class _Judge:
 
     @cached_property
     def _received(self) -> Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
-        """Of each member: when it received messages of which member, and the lines of its trace."""
+        """For each member, when it received messages of which member, and the trace lines."""
         found = []
         for member_id in range(self._manifest.members):
             rows = [
@@ -298,7 +300,7 @@ class _Judge:
 
 
 def _require_statement(fault: FaultRecord) -> None:
-    """Its links are between the members that it was ordered for."""
+    """Its links must be between the members that it was ordered for."""
     stated = _STATED.search(fault.statement)
     cut = {ends for text in fault.links if (ends := _ends_of(text))}
     if stated is None or not cut:
@@ -315,7 +317,9 @@ def _require_statement(fault: FaultRecord) -> None:
 
 
 def _ends_of(link: str) -> tuple[int, int] | None:
-    """Whose messages for whom a link carries; None for one of clients, of another channel, or of some connections."""
+    """Sender and receiver of a link's messages; None for a link of clients, of another channel, or of some
+    connections.
+    """
     ends, _, channel = link.partition("/")
     source, _, target = ends.partition("->")
     is_cut = source.isdigit() and target.isdigit() and channel in ("", "consensus")

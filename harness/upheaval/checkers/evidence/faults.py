@@ -1,4 +1,4 @@
-"""The promise that every fault of a run took effect and was healed, from what `faults.jsonl` says was seen.
+"""The promise that every fault of a run took effect and was healed, by the proofs in `faults.jsonl`.
 
 This module knows no fault; it reads proofs.
 """
@@ -15,11 +15,11 @@ from upheaval_chaos.record import FaultRecord
 
 
 def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
-    """Unknown when one was not proved, or planned and not done, or not healed in a run of which nothing shows that all
-    members were well again.
+    """Unknown when a fault has no proof, was planned and not injected, or was not healed although nothing shows
+    recovery.
 
-    A run that converged shows it: every member lived and stood at the same position at its end. A drawn fault that
-    nothing showed counts for nothing.
+    Convergence shows recovery: every member lived and was at the same position at the end. A drawn fault without effect
+    does not count.
     """
     shown = []
     undone = Counter(manifest.planned_faults)

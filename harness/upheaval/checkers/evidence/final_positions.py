@@ -20,10 +20,10 @@ def final_positions(
     acknowledged: Operation | None,
     past_commit: int | None,
 ) -> Finding:
-    """Whether manifest, traces, recordings and history agree on where the log ends; `ends` are of the recordings.
+    """Whether manifest, traces, recordings and history agree on where the log ends.
 
-    `acknowledged` is what `acknowledged_past_the_end` found, `past_commit` where the longest log has the first message
-    of a client past the commit position.
+    `ends` are the ends of the recordings. `acknowledged` is the result of `acknowledged_past_the_end`. `past_commit` is
+    the position of the first client message past the commit position in the longest log.
     """
     finals = finals_of(manifest)
     try:
@@ -58,7 +58,7 @@ def _found(finals: Sequence[FinalPosition], detail: str) -> Finding:
 
 
 def acknowledged_past_the_end(history: History, manifest: Manifest) -> Operation | None:
-    """The first operation that was acknowledged before the run converged, at a position that is past that."""
+    """The first operation that was acknowledged before convergence at a position past the final one."""
     limit, end_ns = lowest_commit(manifest), completed_ns(manifest)
     if limit is None:
         return None
@@ -77,7 +77,7 @@ def _require_possible(final: FinalPosition) -> None:
 def _require_nothing_later(
     final: FinalPosition, traced: TracedPositions, end_ns: int, acknowledged: Operation | None
 ) -> None:
-    """Nothing was committed, acknowledged or recorded past a final position before that was read."""
+    """Nothing past a final position may be committed, acknowledged or recorded before that was read."""
     who = (final.member_id,)
     told = traced.committed_in_run
     if told is not None and told.position > final.commit_position:
@@ -97,7 +97,9 @@ def _require_nothing_later(
 
 
 def _require_recorded(traced: TracedPositions, ends: Mapping[int, int], bounds: LogBounds) -> None:
-    """What a member said that it had recorded is there, and what was committed is on a quorum."""
+    """The recordings must reach the append positions that members reported, and a quorum of them the commit
+    position.
+    """
     for told in traced.appended:
         end = ends.get(told.member_id, told.position)
         if end < told.position:
@@ -117,7 +119,7 @@ def _require_recorded(traced: TracedPositions, ends: Mapping[int, int], bounds: 
 
 
 def _require_told(finals: Sequence[FinalPosition], traced: TracedPositions, members: int) -> None:
-    """That something is committed has not the manifest's word alone."""
+    """Evidence other than the manifest must show the commit position."""
     if members > 1 and traced.is_whole:
         furthest = -1 if traced.committed is None else traced.committed.position
         for final in finals:
@@ -132,7 +134,7 @@ def _require_told(finals: Sequence[FinalPosition], traced: TracedPositions, memb
 
 
 def _require_no_more_traffic(bounds: LogBounds, past_commit: int | None) -> None:
-    """What a quorum has recorded past the commit position may be committed; the load had ended before."""
+    """A quorum's recordings past the commit position may be committed, but the load had ended before."""
     if past_commit is not None and bounds.recorded is not None and past_commit <= bounds.recorded:
         detail = (
             f"a quorum of recordings has the message of a client at position {past_commit}, past position "

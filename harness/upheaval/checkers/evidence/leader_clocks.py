@@ -1,8 +1,8 @@
-"""What the wall clocks of leaders showed while they led, by their traces.
+"""The wall clocks of leaders while they led, by their traces.
 
-Every line of a member's trace has the member's wall clock beside the monotonic one. So the trace gives the time for
-which a member led, by the clock that it writes into the log, and how far that clock was moved meanwhile. Pure facts;
-this module knows no promise.
+Every line of a member's trace has the member's wall clock beside the monotonic one. So the trace shows how long a
+member led, by the clock that it writes into the log, and how far that clock was moved. Pure facts; this module knows no
+promise.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,50 +15,50 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
 
 ROUNDING_MS: Final = 10
-"""Of two clocks that are read one after the other, and of whole milliseconds."""
+"""Allowed for clocks that are read one after the other, in whole milliseconds."""
 
 AFTER_DEATH_MS: Final = 60_000
-"""What a member may have written into the log after the last line of its trace, in a process that was killed."""
+"""How long a killed process may have written to the log after the last line of its trace."""
 
 _LEADING: Final = frozenset({"LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT", "LEADER_READY", "CLOSED"})
-"""States of an election in which a member that is named as its leader has won it."""
+"""Election states of a member that has won, if it is named as the leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderClock:
-    """What the wall clock of a term's leader showed while it led; `where` are the lines of its trace that say so."""
+    """The wall clock of a term's leader while it led. `where` names the trace lines."""
 
     leadership_term_id: int
     member_id: int
     begin_ms: int
     end_ms: int | None
-    """None when nothing says how long the member led."""
+    """None if nothing shows how long the member led."""
     moved_ms: int
-    """By how much the clock was moved meanwhile, beside the monotonic one."""
+    """How far the clock was moved meanwhile, beside the monotonic one."""
     where: str
     offset_ms: int = 0
-    """What it was ahead of the monotonic one when the member began to lead."""
+    """The wall clock minus the monotonic one when the member began to lead."""
     ready_ns: int = -1
     """When the election was over and clients were served; -1 for never."""
     is_startup: bool = False
-    """Whether it was the first election of its process: then no client is there any more, as it believes."""
+    """Whether it was the first election of its process, in which no client can be connected."""
     busy: tuple[tuple[int, int], ...] = ()
-    """From when to when its module took nothing of clients, or had just let them wait."""
+    """When its module accepted no requests, or had only just begun to again."""
     left_position: int | None = None
-    """Its commit position when an election took the term from it; None where its process ended first."""
+    """Its commit position when an election took the term from it; None if its process ended first."""
 
     @property
     def end_ns(self) -> int:
-        """When it knew that it led no more, by the host's clock; `NEVER_NS` when nothing says so."""
+        """When it knew that it led no more, by the host's clock; `NEVER_NS` if nothing shows that."""
         return NEVER_NS if self.end_ms is None else (self.end_ms - self.offset_ms) * MS
 
     def busy_ns(self, begin_ns: int, end_ns: int) -> int:
-        """For how much of that time its module took nothing of clients."""
+        """For how much of an interval its module accepted no requests."""
         return sum(max(min(until, end_ns) - max(since, begin_ns), 0) for since, until in self.busy)
 
 
 def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
-    """Of every term that a member led, as far as there are traces."""
+    """The clock of every term that a traced member led."""
     readings = []
     for member_id in range(members):
         folder = run.member(member_id)
@@ -77,7 +77,7 @@ def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
     for reading in readings:
         reading.close(end_ms if len(readings) > 1 else None)
     clocks = [clock for reading in readings for clock in reading.clocks]
-    # A jump there and back shows in no line where a leader has nothing to say.
+    # A clock that jumps there and back leaves no line in the trace of an idle leader.
     return tuple(
         replace(clock, moved_ms=clock.moved_ms + LONGEST_JUMP_MS) if clock.member_id in jumped else clock
         for clock in clocks
@@ -85,7 +85,7 @@ def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
 
 
 def clocks_by_term(clocks: Iterable[LeaderClock]) -> dict[int, LeaderClock]:
-    """In order of the terms; one that the traces of several members have is left out."""
+    """The clocks in the order of terms. A term that several traces claim is left out."""
     led: dict[int, list[LeaderClock]] = {}
     for clock in clocks:
         led.setdefault(clock.leadership_term_id, []).append(clock)
@@ -130,7 +130,7 @@ class _Reading:
         self._last_line = event.line
 
     def _serve(self, event: TraceEvent) -> None:
-        """What a leader tells of whether it serves clients."""
+        """Take a line that shows whether the leader serves clients."""
         if event.event == TraceKind.LEADERSHIP_TERM and event.fields.get("source") == "election":
             self._ready_ns = event.ns
         elif event.event == TraceKind.MODULE_STATE:
@@ -139,11 +139,11 @@ class _Reading:
             self._busy.append((event.ns, event.ns if event.fields.get("new") == "ACTIVE" else NEVER_NS))
 
     def close(self, end_ms: int | None) -> None:
-        """Nothing follows; the last line of any member was written at `end_ms`."""
+        """End the trace. The last line of any member was written at `end_ms`."""
         self._end(None if end_ms is None else end_ms + self._offset + AFTER_DEATH_MS)
 
     def _led(self, fields: Mapping[str, Json]) -> int | None:
-        """The term that a line says the member leads."""
+        """The term that the member leads according to a line."""
         term = fields.get("leadership_term_id")
         is_leader = fields.get("state") in _LEADING and fields.get("leader_member_id") == self._member_id
         return term if is_leader and isinstance(term, int) else None

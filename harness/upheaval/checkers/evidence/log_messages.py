@@ -1,6 +1,6 @@
 """Which messages of a log or a snapshot can be read, whatever release wrote them.
 
-The version of the schema differs between releases of Aeron, and the layout of what is read here does not, from
+The schema version differs between releases of Aeron. The layout of the fields that are read here does not, from
 `OLDEST_VERSION` on. This module knows nothing of recordings.
 """
 
@@ -17,7 +17,7 @@ _TEMPLATE: Final = slice(2, 4)
 
 
 def is_session_message(content: Buffer) -> bool:
-    """Whether it is what a client or a service sent, with a header that `unpack_session_header` reads."""
+    """Whether a client or a service sent it, with a header that `unpack_session_header` reads."""
     if content[:8] != session_header.HEADER_BYTES and not (
         content[:6] == session_header.HEADER_BYTES[:6] and _version(content) >= OLDEST_VERSION
     ):
@@ -26,12 +26,12 @@ def is_session_message(content: Buffer) -> bool:
 
 
 def template_id(content: Buffer) -> int:
-    """Of which template its header says that it is."""
+    """The template id in its header."""
     return int.from_bytes(content[_TEMPLATE], "little")
 
 
 def decode_message(content: Buffer) -> Message | None:
-    """One of the cluster's own messages, None for one of an unknown template. Raises `DecodeError` for all others."""
+    """Decode one of the cluster's own messages; None for an unknown template. Raises `DecodeError` for all others."""
     decoded = cm.SCHEMA.decode(content)
     if _version(content) < OLDEST_VERSION:
         raise DecodeError(f"expected schema version {OLDEST_VERSION} or later, got {_version(content)}")

@@ -1,6 +1,6 @@
-"""Two recorded logs beside each other, piece by piece, wherever their segments begin; and the digest of one.
+"""Compares two recorded logs piece by piece, wherever their segments begin, and computes the digest of one.
 
-Logs are in canonical form (see `recordings`), so that equal ones are equal bytes. This module knows no promise.
+Logs are in canonical form (see `recordings`), so equal logs are equal bytes. This module knows no promise.
 """
 
 import hashlib
@@ -11,28 +11,28 @@ from upheaval.checkers.evidence.recordings import RecordedLog, Segment, frame_en
 
 
 class _Pieces:
-    """What one log has from a position on, as far as its present segment goes."""
+    """The content of one log from a position on, within its current segment."""
 
     def __init__(self, log: RecordedLog) -> None:
         self._segments: Iterator[Segment] = log.segments()
         self.segment: Segment | None = next(self._segments, None)
 
     def end_after(self, position: int) -> int:
-        """Where the segment ends that holds this position; the position itself when the log does."""
+        """The end of the segment that holds this position; the position itself at the end of the log."""
         while self.segment is not None and self.segment.base + self.segment.end <= position:
             self.segment = next(self._segments, None)
         return position if self.segment is None else self.segment.base + self.segment.end
 
     def take(self, start: int, end: int) -> memoryview:
-        """Bytes of the present segment."""
+        """Bytes of the current segment."""
         assert self.segment is not None
         return memoryview(self.segment.data)[start - self.segment.base : end - self.segment.base]
 
 
 def first_difference(one: RecordedLog, other: RecordedLog, start: int, limit: int) -> tuple[Segment, int] | None:
-    """The frame of `one` at which the two logs differ between two positions: its segment and its offset there.
+    """The first frame at which the two logs differ between two positions: the segment of `one` and the offset in it.
 
-    None when all is equal that both have there. `start` must be the beginning of a frame in both.
+    None if both are equal as far as both reach. `start` must be the beginning of a frame in both.
     """
     ones, others = _Pieces(one), _Pieces(other)
     position = start
@@ -50,7 +50,7 @@ def first_difference(one: RecordedLog, other: RecordedLog, start: int, limit: in
 
 
 def _frame_at_difference(segment: Segment, others: _Pieces, start: int, end: int) -> int:
-    """The offset of the first frame that is not the same; its beginning may lie before the piece."""
+    """The offset of the first frame that differs. It may begin before the piece."""
     for offset in segment.offsets:
         begin, stop = max(segment.base + offset, start), min(segment.base + frame_end(segment, offset), end)
         frame = segment.data[begin - segment.base : max(stop - segment.base, 0)]
@@ -60,7 +60,7 @@ def _frame_at_difference(segment: Segment, others: _Pieces, start: int, end: int
 
 
 def log_digest(log: RecordedLog, start: int, limit: int = sys.maxsize) -> str:
-    """The SHA-256 of what a log has between two positions; without a limit the log knows afterwards where it ends."""
+    """The SHA-256 of a log between two positions. Without a limit, the log knows its end afterwards."""
     whole = hashlib.sha256()
     pieces = _Pieces(log)
     position = start

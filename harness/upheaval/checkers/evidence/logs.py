@@ -1,4 +1,4 @@
-"""Compares the members' logs with each other and with the manifest, and reads the operations out of them.
+"""Compares the members' logs with each other and with the manifest, and reads the operations.
 
 This module knows the recordings and the cluster's log messages; it knows nothing of histories.
 """
@@ -31,7 +31,7 @@ from upheaval_node.protocol import cluster_messages as cm, session_header
 
 @dataclass(frozen=True, slots=True)
 class TermEntry:
-    """A leadership term as the log itself announces it."""
+    """A leadership term as the log announces it."""
 
     leadership_term_id: int
     leader_member_id: int
@@ -39,11 +39,11 @@ class TermEntry:
 
 
 Frame = LogEntry | CallEntry | TermEntry | str
-"""What a frame of a log says; words for one that says none of this."""
+"""The content of a frame; text for a frame of any other kind."""
 NO_FRAME: Final = "no frame"
 OTHER_FRAME: Final = "another frame"
 UNREADABLE: Final = "unreadable"
-"""The name of the fact why a message cannot be read."""
+"""The name of the field with the reason why a message cannot be read."""
 _WHOLE: Final = FLAG_BEGIN | FLAG_END
 _FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
 
@@ -54,34 +54,34 @@ TIMED_EVENTS: Final = (
     cm.TimerEvent,
     cm.ClusterActionRequest,
 )
-"""The cluster's own entries; each has the leadership term in which it was written, and the cluster's time."""
+"""The cluster's own entries that have the leadership term and the cluster time of their writing."""
 
 
 @dataclass(slots=True)
 class WitnessLog:
-    """What the longest log of the run says up to the commit position, in log order."""
+    """The content of the longest log of the run up to the commit position, in log order."""
 
     entries: LogEntries = field(default_factory=lambda: LogEntries.of(()))
     calls: list[CallEntry] = field(default_factory=list)
-    """The messages to a service of a user's own."""
+    """The messages to a custom service."""
     terms: list[TermEntry] = field(default_factory=list)
     events: LogEvents = field(default_factory=LogEvents)
     member_id: int = -1
     start_position: int = 0
     end_position: int = 0
     past_commit: int | None = None
-    """Where the first message of a client past the commit position ends."""
+    """The end of the first client message past the commit position."""
     unreadable: tuple[int, str] | None = None
-    """Where the first message ends that cannot be read, and why."""
+    """The end of the first message that cannot be read, and why."""
 
     @property
     def why_not_whole(self) -> str | None:
-        """Why the log does not say everything that happened, None when it does."""
+        """Why the log does not have everything; None if it does."""
         return why_not_whole(self.start_position, self.unreadable)
 
 
 def why_not_whole(start_position: int, unreadable: tuple[int, str] | None) -> str | None:
-    """Why a log that begins at a position does not say everything, with its first message that cannot be read."""
+    """Why a log does not have everything, by where it begins and its first message that cannot be read."""
     if start_position > 0:
         return f"the log begins at position {start_position}: what came before it is gone"
     if unreadable is None:
@@ -92,7 +92,7 @@ def why_not_whole(start_position: int, unreadable: tuple[int, str] | None) -> st
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a member's log ends, and why, when that is at something that is no frame."""
+    """Where a member's log ends, and why if it ends at something that is no frame."""
 
     position: int
     fault: str | None = None
@@ -108,7 +108,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two members' logs have otherwise from a position on; `what` says how, for a reader."""
+    """The first difference of two members' logs; `what` describes it for a reader."""
 
     members: tuple[int, int]
     position: int
@@ -121,27 +121,27 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ComparedLogs:
-    """The members' logs: the one to judge by, where each ends, and the first difference between them."""
+    """The members' logs: the one to judge by, the end of each, and the first difference."""
 
     witness: WitnessLog | None
-    """None when no log could be read."""
+    """None if no log could be read."""
     logs: Mapping[int, LogEnd]
-    """Where each log that can be read ends, by member."""
+    """The end of each readable log, by member."""
     missing: Missing | None
     difference: Difference | None
     members_terms: Mapping[int, Sequence[TermEntry]]
-    """The terms that each readable log announces: a suspect log can contradict the witness."""
+    """The terms that each readable log announces. A suspect log can contradict the witness."""
     bounds: LogBounds
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """Where the recording of each member ends, as far as there is one."""
+        """The end of each member's recording, if it has one."""
         return {member_id: end.position for member_id, end in self.logs.items()}
 
 
 @dataclass(slots=True)
 class _Reading:
-    """One member's log while all of them are read side by side."""
+    """One member's log, while all are read side by side."""
 
     log: RecordedLog
     segments: Iterator[Segment]
@@ -151,12 +151,11 @@ class _Reading:
 def compare_logs(
     run: RunFolder, finals: Sequence[FinalPosition], members: int, traced: TracedPositions | None
 ) -> ComparedLogs:
-    """Compare all logs side by side, segment by segment, so that memory does not grow with their length; then read
-    what the longest one says.
+    """Compare all logs side by side, then read the longest one.
 
-    `finals` are the positions of the manifest's converge phase; without them the logs are still read, and compared
-    as far as the shortest one reaches. What is past the commit position, for which `traced` is needed, is not in the
-    witness.
+    They are read segment by segment, so memory does not grow with their length. `finals` are the final positions of the
+    manifest; without them the logs are compared as far as the shortest one reaches. The witness ends at the commit
+    position, for which `traced` is needed.
     """
     readings, missing = _open(run, members)
     limit = bounds_of(finals, traced, {}, members).commit_position
@@ -183,7 +182,7 @@ def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]
 
 
 def _compare(readings: list[_Reading], limit: int | None) -> Difference | None:
-    """Read all frames, and the terms; return the first difference at or below `limit`."""
+    """Read all frames and terms. Returns the first difference at or below `limit`."""
     difference: Difference | None = None
     pending = list(readings)
     while pending:
@@ -207,7 +206,7 @@ def _compare(readings: list[_Reading], limit: int | None) -> Difference | None:
 
 
 def _terms(segment: Segment) -> Iterator[TermEntry]:
-    """What the log announces in a segment."""
+    """The terms that a segment announces."""
     for end, message in messages(segment):
         if not is_session_message(message):
             with contextlib.suppress(DecodeError):
@@ -217,7 +216,7 @@ def _terms(segment: Segment) -> Iterator[TermEntry]:
 
 
 def _witness(run: RunFolder, log: RecordedLog, committed: int | None) -> WitnessLog:
-    """What a log that was read says of what is `committed`; a live one may have gone on since then."""
+    """The committed content of a log that has been read. A live one may have grown since."""
     witness = WitnessLog(member_id=log.member_id, start_position=log.start_position, end_position=log.end_position)
     end = log.end_position if committed is None else committed
 
@@ -234,7 +233,7 @@ def _witness(run: RunFolder, log: RecordedLog, committed: int | None) -> Witness
 def _difference(
     left: tuple[_Reading, Segment], right: tuple[_Reading, Segment], limit: int | None
 ) -> Difference | None:
-    """The first frame at which two members' segments of one base differ, below `limit` (None: as far as both reach)."""
+    """The first frame below `limit` that differs in two members' segments of one base (None: as far as both reach)."""
     (left_reading, a), (right_reading, b) = left, right
     members = (left_reading.log.member_id, right_reading.log.member_id)
     if a.base != b.base:
@@ -254,7 +253,7 @@ def _difference(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a frame says, and for two that say the same the fields of its header and of its message, by their names."""
+    """The content of a frame, with the fields of header and message to distinguish frames of equal content."""
 
     frame: Frame
     facts: Mapping[str, Json]
@@ -278,13 +277,13 @@ def _differing_fact(one: Mapping[str, Json], other: Mapping[str, Json]) -> str:
 
 
 def header_facts(length: int, flags: int, kind: int, stream_id: int, term_id: int, reserved: int) -> dict[str, Json]:
-    """What the header of a frame can say otherwise at one position; `kind` is its type."""
+    """The header fields that can differ at one position; `kind` is the frame type."""
     names = ("length", "flags", "type", "stream id", "term id", "reserved value")
     return dict(zip(names, (length, flags, kind, stream_id, term_id, reserved), strict=True))
 
 
 def frame_facts(segment: Segment, offset: int) -> dict[str, Json]:
-    """Of the frame at an offset; nothing where no frame begins."""
+    """The fields of the frame at an offset; empty where no frame begins."""
     if offset not in segment.offsets:
         return {}
     length, kind, _, _, stream_id, term_id, reserved = _FRAME_HEADER.unpack_from(segment.data, offset)
@@ -296,8 +295,10 @@ def frame_facts(segment: Segment, offset: int) -> dict[str, Json]:
 
 
 def message_facts(message: bytes) -> dict[str, Json]:
-    """The fields of a message of the log, by the names of the schema. Of a session's message those of its header, and
-    of one that the ledger offered also what it gives to whom. Of one that cannot be read why.
+    """The fields of a message of the log, by their names in the schema.
+
+    A session's message has the fields of its header; one that the ledger offered also has transfer, account and amount.
+    A message that cannot be read has the reason.
     """
     if is_session_message(message):
         term_id, session_id, timestamp = session_header.unpack_session_header(message)
@@ -326,7 +327,7 @@ def _shown(value: object) -> str:
 
 
 def frame_at(segment: Segment, offset: int) -> Frame:
-    """The entry or call whose frame begins at an offset, or what is there in its place."""
+    """The entry or call whose frame begins at an offset, or a description of what is there."""
     if offset not in segment.offsets:
         return NO_FRAME
     found = WitnessLog()
@@ -340,7 +341,7 @@ def frame_at(segment: Segment, offset: int) -> Frame:
 
 
 def entry_at(segment: Segment, offset: int) -> str:
-    """What is recorded at an offset, for people: an operation, or a message of the cluster by its name and its term."""
+    """The record at an offset for people: an operation, or a message of the cluster with its name and term."""
     frame = frame_at(segment, offset)
     if frame != OTHER_FRAME:
         return described(frame)
@@ -353,7 +354,7 @@ def entry_at(segment: Segment, offset: int) -> str:
 
 
 def described(frame: Frame) -> str:
-    """What a frame says, for people."""
+    """The content of a frame for people."""
     match frame:
         case LogEntry():
             return str(frame) if frame.value is None else f"{frame} {frame.value!r}"
@@ -365,8 +366,8 @@ def described(frame: Frame) -> str:
 
 
 def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = None) -> Iterator[LogEntry]:
-    """The operations of a segment. The witness gets what else its messages say, past the commit position of terms
-    alone.
+    """The operations of a segment. Other messages go to the witness; past the commit position only those of
+    terms do.
     """
     for end, message in messages(segment):
         is_proof = committed is None or end <= committed

@@ -1,4 +1,4 @@
-"""Which members may have lost files: what contradicts those says nothing about the cluster."""
+"""Which members may have lost files. What contradicts lost files proves nothing about the cluster."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,21 +8,21 @@ from upheaval_chaos.host_faults import HostFaultKind
 
 _CUTS_POWER: Final = (HostFaultKind.POWER_CUT, HostFaultKind.POWER_LOST_IN_CHANGE)
 _REPLACED: Final = "replaced-*"
-"""What a member had on the host before the one that it has now: nothing reads it."""
+"""The files of a member's former host, which nothing reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """By the ids of members."""
+    """Member ids by kind of loss."""
 
     replaced: frozenset[int]
-    """Members with another host than at first."""
+    """Members that moved to another host."""
     powerless: frozenset[int]
-    """Members that lost power while nothing of what they wrote was synced."""
+    """Members that lost power before anything they wrote was synced."""
 
     @property
     def members(self) -> frozenset[int]:
-        """All that may have lost something."""
+        """All members that may have lost something."""
         return self.replaced | self.powerless
 
 

@@ -1,4 +1,4 @@
-"""What `node-state.dat` holds, by a reader of our own: the node's shares no code with what judges it."""
+"""Reads `node-state.dat`. The judge shares no code with the node, so it has its own reader."""
 
 import struct
 from pathlib import Path
@@ -11,7 +11,7 @@ _FOOTER: Final = 304
 
 
 def candidate_term(path: Path) -> int | None:
-    """The last term for which the member stood or voted; None for a file that does not say. Raises `OSError`."""
+    """The last term for which the member stood or voted; None if the file does not have it. Raises `OSError`."""
     content = path.read_bytes()
     offset = _FIRST_RECORD
     while offset + _RECORD_HEADER.size <= len(content):

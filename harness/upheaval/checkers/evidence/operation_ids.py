@@ -1,9 +1,8 @@
-"""The ids that are missing from a history: who gives them out gives one after the other, and writes each one down.
+"""The ids that are missing from a history. Each source assigns ids in sequence and records each one.
 
-The load of a scenario or a campaign begins at 0, and that of a restored run after what that was restored with. Each
-`upheaval load` begins somewhere of its own. Ids of calls are given when these are written down. A custom user
-may take ids for other ends, and a script writes down what was answered: nothing is said of theirs. This module knows
-no promise.
+The load of a scenario or a campaign begins at 0, and after a restore above the restored ids. Each `upheaval load`
+begins at a range of its own. A call gets its id when it is recorded. Custom users may use ids for other purposes, and
+an exact script records only answers, so neither is judged. This module knows no promise.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,24 +14,24 @@ from upheaval.checkers.history.columns import IS_CALL, History
 from upheaval.records import Manifest
 
 _FIRST_OF_USERS: Final = 1 << 58
-"""From here on are the ids of `upheaval load`."""
+"""The first id of `upheaval load`."""
 _FIRST_BY_HAND: Final = 1 << 60
-"""From here on those of `upheaval client`, one at a time."""
+"""The first id of `upheaval client`, which assigns one at a time."""
 _APART: Final = 1 << 40
-"""So far apart are the ids of two such loads at least."""
+"""The least distance between the ids of two such loads."""
 _SHIPPED_USERS: Final = "upheaval.load.users:"
 
 
 @dataclass(frozen=True, slots=True)
 class MissingIds:
-    """The first gap in the ids of one giver: so many are missing from `first` on."""
+    """The first gap in the ids of one source: how many are missing from `first` on."""
 
     first: int
     count: int
 
 
 def missing_ids(history: History, manifest: Manifest, first_id: int = 0) -> MissingIds | None:
-    """None when none is missing. Those before `first_id`, which a run was restored with, have gaps."""
+    """The first gap; None without one. Ids before `first_id` belong to the restored run and may have gaps."""
     if _gives_each(manifest, history, first_id):
         gap = _first_gap(takewhile(_FIRST_OF_USERS.__gt__, _from(history, first_id)), first_id)
         if gap is not None:
@@ -41,12 +40,12 @@ def missing_ids(history: History, manifest: Manifest, first_id: int = 0) -> Miss
 
 
 def _from(history: History, first_id: int) -> Iterator[int]:
-    """The ids from one on, rising."""
+    """The ids from one on, ascending."""
     return dropwhile(first_id.__gt__, history.rows)
 
 
 def _gives_each(manifest: Manifest, history: History, first_id: int) -> bool:
-    """Whether what begins at 0 is a drawn load, or calls of clients that take no other ids."""
+    """Whether the ids from 0 are those of a drawn load, or of calls by clients that use no other ids."""
     if "slots" in manifest.workload:
         return "user" not in manifest.workload
     ids_and_kinds = zip(history.ids, history.kinds, strict=True)
@@ -59,7 +58,7 @@ def _has_shipped_users(manifest: Manifest) -> bool:
 
 
 def _gap_of_users(history: History, first_id: int) -> MissingIds | None:
-    """The first gap in the ids of one `upheaval load`, but of those with calls."""
+    """The first gap in the ids of one `upheaval load`, unless it makes calls."""
     gap: MissingIds | None = None
     has_calls, expected = False, -1
     for number in chain(dropwhile(_FIRST_OF_USERS.__gt__, _from(history, first_id)), [_FIRST_BY_HAND]):
@@ -77,7 +76,7 @@ def _gap_of_users(history: History, first_id: int) -> MissingIds | None:
 
 
 def _first_gap(ids: Iterable[int], first_id: int) -> MissingIds | None:
-    """`ids` rise."""
+    """The first gap in ascending `ids`."""
     expected = first_id
     for number in ids:
         if number > expected:

@@ -1,7 +1,7 @@
-"""Up to where the log was committed, by what traces and recordings say; the manifest's final positions are held to it.
+"""How far the log was committed, by traces and recordings; the manifest's final positions are compared with it.
 
-What a leader announced as committed stays committed, so the furthest CommitPosition of any trace bounds the log that is
-judged, whatever the manifest says. This module knows traces and where recordings end; it reads no log.
+A position that a leader announced as committed stays committed. So the furthest CommitPosition of any trace bounds the
+log that is judged, whatever the manifest says. This module knows traces and the ends of recordings; it reads no log.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ _APPENDED: Final = "AppendPosition"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A position of the log that a line of a member's trace tells, for the first time at `ns`."""
+    """A log position in a member's trace, with the time of the first line that has it."""
 
     member_id: int
     line: int
@@ -33,25 +33,25 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class TracedPositions:
-    """The positions that the traces report, and the members that lost the files to which the reports refer."""
+    """The positions in the traces, and the members that lost the files to which they refer."""
 
     is_whole: bool = False
     """Every member has a trace."""
     committed: Told | None = None
     """The furthest position that a leader announced as committed."""
     committed_in_run: Told | None = None
-    """The furthest one announced before the last look of the converge phase at the members."""
+    """The furthest one announced before the last look at the members in the converge phase."""
     appended: tuple[Told, ...] = ()
-    """How far each member reported that it had recorded the last term's log, without the replaced members."""
+    """The append position that each member reported in the last term, without replaced members."""
     replaced: tuple[int, ...] = ()
-    """Members with another host than at first: what the old one had recorded is not there."""
+    """Members that moved to another host, without the recordings of the old one."""
     is_lossy: bool = False
-    """A power cut at sync level 0: what was committed may be gone, and positions may have been given again."""
+    """After a power cut at sync level 0, committed entries may be lost, and their positions used again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """How far a log is proof: positions past `commit_position` prove nothing. None: not known.
+    """How far a log is proof; positions past `commit_position` prove nothing. None: not known.
 
     `recorded` is the furthest position that the recordings of a quorum reach.
     """
@@ -64,7 +64,7 @@ UNBOUNDED: Final = LogBounds()
 
 
 def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
-    """From all traces. Raises `UsageError` for a malformed line."""
+    """Read all traces. Raises `UsageError` for a malformed line."""
     members = range(manifest.members)
     folders = [run.member(member_id) for member_id in members]
     end_ns = completed_ns(manifest)
@@ -92,7 +92,7 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
             in_run = _further(told, in_run)
     losses = losses_of(run, manifest)
     replaced = tuple(sorted(losses.replaced))
-    # Of an earlier term a member may have had to take back what it had recorded.
+    # A member may have had to truncate what it recorded in an earlier term.
     said = (told for term, told in appended.values() if term == last_term)
     lasting = tuple(told for told in said if told.member_id not in replaced)
     return TracedPositions(
@@ -110,7 +110,7 @@ def _further(told: Told, known: Told | None) -> Told:
 
 
 def _applied(run: RunFolder, manifest: Manifest) -> Iterator[Told]:
-    """What services had applied when they ended was committed: that is all that traces without messages tell."""
+    """What services had applied when they ended was committed. Traces without messages show nothing more."""
     if manifest.system == OWN_SYSTEM:
         return
     for member_id in range(manifest.members):
@@ -130,10 +130,10 @@ def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, Tra
 
 
 class CommittedOverTime:
-    """Up to where the traces say that the log was committed, by when they say it first."""
+    """The commit position over time, by the first trace line that shows each step."""
 
     def __init__(self, steps: Iterable[tuple[int, int]]) -> None:
-        """`steps` are times and positions, in any order."""
+        """`steps` are times and positions in any order."""
         self._times: list[int] = []
         self._positions: list[int] = []
         for ns, position in sorted(steps):
@@ -142,13 +142,13 @@ class CommittedOverTime:
                 self._positions.append(position)
 
     def by(self, ns: int) -> int:
-        """The furthest position by then, -1 for none."""
+        """The furthest commit position at that time; -1 for none."""
         place = bisect_right(self._times, ns)
         return self._positions[place - 1] if place else -1
 
 
 def committed_over_time(run: RunFolder, manifest: Manifest) -> CommittedOverTime:
-    """From all traces. Raises `UsageError` for a malformed line."""
+    """Read all traces. Raises `UsageError` for a malformed line."""
     return CommittedOverTime(
         (event.ns, position)
         for _, event in _messages(run, range(manifest.members))
@@ -166,9 +166,9 @@ def _position_of(event: TraceEvent) -> int | None:
 def bounds_of(
     finals: Sequence[FinalPosition], traced: TracedPositions | None, ends: Mapping[int, int], members: int
 ) -> LogBounds:
-    """From the final positions, the traces (None: do not bound the log), and where the members' recordings end.
+    """The bounds by final positions, traces (None: do not bound the log) and ends of recordings.
 
-    Without final positions, and of a single member, what a quorum has recorded may be committed, too.
+    Without final positions, and in a cluster of one member, whatever a quorum has recorded may be committed, too.
     """
     if traced is None or traced.is_lossy:
         return UNBOUNDED
@@ -181,22 +181,22 @@ def bounds_of(
 
 
 def _quorum_end(ends: Mapping[int, int], members: int, replaced: Collection[int]) -> int | None:
-    """A member whose recording is missing, or is not the one that it had at first, may have recorded everything."""
+    """Where the recordings of a quorum end. A member whose first recording is missing may have recorded everything."""
     known = sorted((end for member_id, end in ends.items() if member_id not in replaced), reverse=True)
     needed = quorum_of(members) - (members - len(known))
     return known[needed - 1] if needed > 0 else None
 
 
 def lowest_commit(manifest: Manifest) -> int | None:
-    """The lowest commit position in the manifest; None when the run did not converge."""
+    """The lowest commit position in the manifest; None if the run did not converge."""
     return min((final.commit_position for final in finals_of(manifest)), default=None)
 
 
 def finals_of(manifest: Manifest) -> Sequence[FinalPosition]:
-    """The members' final positions; none when the run did not converge."""
+    """The members' final positions; empty if the run did not converge."""
     return manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
 
 
 def completed_ns(manifest: Manifest) -> int:
-    """When the final positions were read; 0 when the run did not converge."""
+    """When the final positions were read; 0 if the run did not converge."""
     return manifest.converge.completed_ns if manifest.converge is not None and manifest.converge.reached else 0

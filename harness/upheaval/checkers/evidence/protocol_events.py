@@ -1,7 +1,7 @@
-"""What rules over the events of members share: an event with its member, and what it costs to have lost files.
+"""What rules over members' events share: an event with its member, and what lost files mean.
 
-An event is a line of a member's trace. Rules compare events of one member in their order; between members they compare
-values alone, because clocks of hosts differ and traces are read one after the other. This module knows no rule.
+An event is a line of a member's trace. A rule compares the events of one member in their order. Between members it
+compares only values, because hosts' clocks differ and traces are read one after the other. This module knows no rule.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,13 +14,13 @@ from upheaval.records import Json
 from upheaval.records.jsonfields import integer
 
 OF_MODULE: Final = ("all", "consensus")
-"""The processes of a member that its consensus module is in."""
+"""The processes of a member that hold its consensus module."""
 DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"})
-"""The kinds of faults after which nothing is left of the processes that they hit, and none of them traced its end."""
+"""The kinds of faults that end processes at once, so that no process traces its end."""
 
 
 class Place:
-    """A line of a member's trace, or of another `file` that tells of the member."""
+    """A line of a member's trace, or of another `file` about the member."""
 
     __slots__ = ("file", "line", "member_id")
 
@@ -34,7 +34,7 @@ class Place:
 
 
 class MemberEvent:
-    """One event of a member, `ns` by its own monotonic clock."""
+    """One event of a member; `ns` is the member's monotonic clock."""
 
     __slots__ = ("fields", "kind", "ns", "place")
 
@@ -46,41 +46,43 @@ class MemberEvent:
 
     @property
     def member_id(self) -> int:
-        """Whose event it is."""
+        """The member's id."""
         return self.place.member_id
 
     def integer(self, name: str) -> int:
-        """A field. Raises `FieldError` when it is missing or is none."""
+        """An integer field. Raises `FieldError` when it is missing or is no integer."""
         return integer(self.fields, name)
 
     def invalid(
         self, detail: str, *others: int, position: int | None = None, signature: Signature | None = None
     ) -> "NotTold":
-        """That this event breaks a rule, by the events before it; `others` are members that it is about, too."""
+        """The finding that this event breaks a rule. `others` are further members that it concerns."""
         members = tuple(dict.fromkeys((self.member_id, *others)))
         text = f"{detail} ({self.place})"
         return NotTold(Verdict.INVALID, text, members=members, position=position, signature=signature)
 
 
 class NotTold(Broken):
-    """What breaks a rule unless a line of a trace was lost."""
+    """Breaks a rule, unless the trace lost a line."""
 
 
 class Rules(Protocol):
-    """What a promise about the protocol forbids."""
+    """The rules of one promise about the protocol."""
 
     promise: Promise
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next event of a member. Raises `Broken`; after one that is unknown the rules take further events."""
+        """Take the next event of a member. Raises `Broken`. After an unknown result the rules take further events."""
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
-        """All events of all members were given: what one heard, and whose trace does not say it."""
+        """Check what needs all events of all members, such as messages that were received but not traced by their
+        sender.
+        """
 
     def said(self) -> str:
-        """What the promise rests on, when nothing broke it."""
+        """The evidence for the promise if no event broke it."""
 
 
 def quorum_of(members: int) -> int:
-    """How many of so many members are a majority."""
+    """The size of a majority."""
     return members // 2 + 1

@@ -1,8 +1,8 @@
-"""Reads the log of one member from its recording: segment by segment, frame by frame.
+"""Reads a member's log from its recording, segment by segment and frame by frame.
 
-A reader of its own on purpose, written from the file formats alone: the node's archive is a suspect in what is being
-judged (Aeron Archive: catalog and segment files; Aeron Cluster: recording log). It only reads, at any time, whether
-the member lives or not. This module knows nothing of what the messages mean.
+The judge has its own reader, written from the file formats alone, because the node's archive is under suspicion (Aeron
+Archive: catalog and segment files; Aeron Cluster: recording log). It only reads, and works on live members, too. This
+module knows nothing of the messages' meaning.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _RECORDING_LOG_ALIGNMENT: Final = 64
 _ENTRY_STANDBY_SNAPSHOT: Final = 2
 _ENTRY_KIND: Final = 0x7FFFFFFF
 _ENDPOINT_OFFSET: Final = 48
-# After a snapshot: the length of its recording, a mark, and the CRC-32 of the fields before its type and of the length.
+# After a snapshot: the length of its recording, a mark, and the CRC-32 of the length and of the fields before the type.
 _SNAPSHOT_LENGTH: Final = struct.Struct("<qII")
 _SNAPSHOT_LENGTH_OFFSET: Final = 48
 _SNAPSHOT_LENGTH_MARK: Final = 0x4C485055
@@ -42,15 +42,15 @@ _DESCRIPTOR_HEADER: Final = struct.Struct("<iii")
 _DESCRIPTOR_HEADER_LENGTH: Final = 32
 _DESCRIPTOR: Final = struct.Struct("<qqqqqqqiiiiii")
 _SAID: Final = (2, 5, 6, 7, 8, 9, 11, 12)
-"""Places in a descriptor of the fields of a `CatalogEntry`."""
+"""Offsets of the fields of a `CatalogEntry` in a descriptor."""
 _DESCRIPTOR_VALID: Final = 1
 _CASTAGNOLI: Final = 0x82F63B78
 BYTES_AT_ONCE: Final = 16 * 1024
-"""Of a term whose frames are looked for."""
+"""How many bytes of a term are searched for frames at a time."""
 
 
 class LogMissing(HarnessError):
-    """The files do not hold a log that could be read: nothing can be said about it."""
+    """The files hold no readable log, so nothing can be concluded from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,19 @@ class Segment:
     """The position of the first byte."""
     data: bytes
     offsets: list[int]
-    """Where the frames begin."""
+    """The offsets of the frames."""
     end: int
-    """Offset after the last frame."""
+    """The offset after the last frame."""
 
 
 class RecordedLog:
-    """The recorded log of one member. Iterating `segments` fills in `end_position` and `fault`.
+    """The recorded log of one member. Iterating `segments` sets `end_position` and `fault`.
 
-    Making one raises `LogMissing` when recording log, catalog or the first segment are not there.
+    Raises `LogMissing` on creation when recording log, catalog or the first segment is missing.
     """
 
     def __init__(self, folder: MemberFolder, recording_id: int | None = None) -> None:
-        """Of another recording than the log with its id."""
+        """Read another recording than the log by its id."""
         self.member_id = folder.member_id
         self.recording_id = _log_recording_id(folder.recording_log) if recording_id is None else recording_id
         catalog = folder.archive / CATALOG_NAME
@@ -109,9 +109,9 @@ class RecordedLog:
             path = self._segment_path(base)
 
     def message_at(self, position: int) -> bytes | None:
-        """The whole message whose frame begins there or after padding there; None where there is none.
+        """The whole message whose frame begins there or after padding there; None if there is none.
 
-        For a message of one frame, of a position at which a frame begins or the log ends.
+        For a message of one frame, at a position where a frame begins or the log ends.
         """
         while (header := self._header_at(position)) is not None:
             length, kind = header
@@ -134,10 +134,10 @@ class RecordedLog:
         return position in self._ends
 
     def _frame_ends(self, position: int) -> Iterator[int]:
-        """Where frames end, from that position, at which one begins, to the end of its term."""
+        """The ends of frames from the beginning of a frame to the end of its term."""
         end = position + self.term_length - position % self.term_length
         begin = -1
-        # A part at a time: a term may be long and hold little.
+        # In parts: a term may be long and nearly empty.
         while begin < position < end:
             begin = position
             words = memoryview(self.bytes_at(position, min(end - position, BYTES_AT_ONCE)))
@@ -150,14 +150,14 @@ class RecordedLog:
                 yield position
 
     def _header_at(self, position: int) -> tuple[int, int] | None:
-        """Length of the frame that begins there, and its version, flags and type in one."""
+        """The length of the frame that begins there, and its version, flags and type in one number."""
         words = memoryview(self.bytes_at(position, FRAME_HEADER_LENGTH)).cast("i")
         if len(words) < FRAME_HEADER_LENGTH >> 2 or not self._follows(words, 0, position, words[0]):
             return None
         return words[0], words[1]
 
     def bytes_at(self, position: int, length: int) -> bytes:
-        """What the segment file has from a position on, so many bytes at most; none when it cannot be read."""
+        """Up to `length` bytes of the segment file from a position on; empty if it cannot be read."""
         offset = (position - self._first_base) % self.segment_length
         try:
             with self._segment_path(position - offset).open("rb", buffering=0) as stream:
@@ -174,9 +174,9 @@ class RecordedLog:
         return segment
 
     def frames_in(self, data: bytearray, base: int, begin: int = 0) -> tuple[Segment, str | None]:
-        """The frames of what one segment file has from a position on, from offset `begin`, at which one begins.
+        """The frames of a part of one segment file from offset `begin`, where a frame begins.
 
-        With them why they end, where that is at something that is no whole frame. `data` becomes canonical.
+        Also returns why they end, if they end at something that is no whole frame. Makes `data` canonical.
         """
         del data[len(data) & ~31 :]
         fault: str | None = None
@@ -215,7 +215,7 @@ class RecordedLog:
             yield from messages(segment)
 
     def read_to_end(self) -> int:
-        """The position up to which there are frames. Raises `LogMissing` when the files cannot be read."""
+        """The position at which the frames end. Raises `LogMissing` when the files cannot be read."""
         for _ in self.segments():
             pass
         return self.end_position
@@ -233,12 +233,12 @@ class RecordedLog:
 
 
 def _is_header(length: int, kind: int) -> bool:
-    """Whether a frame may have this length, and version, flags and type in one."""
+    """Whether a frame may have this length, and this version, flags and type in one number."""
     return length >= FRAME_HEADER_LENGTH and not kind & 0xFF and kind >> 16 in (TYPE_PAD, TYPE_DATA)
 
 
 class LogTerms(Protocol):
-    """What the catalog says of a log: by this, and its position, a frame has its term id and term offset."""
+    """The catalog's description of a log. It determines the term id and term offset of each position."""
 
     @property
     def start_position(self) -> int:
@@ -250,11 +250,11 @@ class LogTerms(Protocol):
 
     @property
     def term_length(self) -> int:
-        """Of the terms of the log's buffer, in bytes."""
+        """The length of a term of the log buffer, in bytes."""
 
 
 def header_fault(position: int, terms: LogTerms, words: Sequence[int]) -> str:
-    """Why the header of a frame, as 32-bit words, does not belong at this position, and which field says so."""
+    """Why a frame header (as 32-bit words) does not belong at this position, with the field that shows it."""
     no_frame = f"no valid frame at position {position}"
     if position == terms.start_position > 0:
         no_frame += f", where the log starts by {CATALOG_NAME}"
@@ -274,7 +274,7 @@ def header_fault(position: int, terms: LogTerms, words: Sequence[int]) -> str:
 
 
 def length_fault(position: int, length: int, term_length: int | None) -> str:
-    """Why a frame is not whole: its segment file ends before it, or, with `term_length`, its term."""
+    """Why a frame is not whole: it crosses the end of its segment file or, with `term_length`, of its term."""
     if term_length is None:
         return f"the frame at position {position} is not whole"
     return (
@@ -284,7 +284,7 @@ def length_fault(position: int, length: int, term_length: int | None) -> str:
 
 
 def _sparse_content(path: Path) -> bytearray:
-    """The content of a file. Holes are zeros of memory that was never touched: a segment may be long and hold little.
+    """The content of a sparse file. Holes become untouched zero pages, because segments may be long and nearly empty.
 
     Raises `LogMissing` when it cannot be read.
     """
@@ -310,14 +310,14 @@ def _content_of(fd: int) -> bytearray:
 
 
 def frame_end(segment: Segment, offset: int) -> int:
-    """The offset after the frame that begins at an offset."""
+    """The offset after the frame at an offset."""
     return offset + (int.from_bytes(segment.data[offset : offset + 4], "little") + 31 & -32)
 
 
 def messages(segment: Segment) -> Iterator[tuple[int, bytes]]:
-    """The messages of a segment, fragments joined, each with its end position.
+    """The messages of a segment, with fragments joined, each with its end position.
 
-    A message never spans terms, hence never segments.
+    A message never crosses a term, so it never crosses a segment.
     """
     data = segment.data
     words = memoryview(data).cast("i")
@@ -353,14 +353,14 @@ class RecordingLogEntry:
     service_id: int
     is_term: bool
     recorded_length: int
-    """Of the recording of a snapshot, -1 where it is not said."""
+    """The length of a snapshot's recording, -1 if not recorded."""
     is_intact: bool
-    """False for a snapshot whose own checksum says otherwise."""
+    """False for a snapshot with a wrong checksum."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """What a catalog says of one valid recording. `stop_position` is -1 while it is active."""
+    """A valid recording in a catalog. `stop_position` is -1 while the recording is active."""
 
     recording_id: int
     start_position: int
@@ -371,15 +371,15 @@ class CatalogEntry:
     session_id: int
     stream_id: int
     is_intact: bool
-    """False for a descriptor that has a checksum which is not its own."""
+    """False for a descriptor with a wrong checksum."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """One snapshot in a recording log, valid or not: of the member itself, or one that a standby has."""
+    """One snapshot in a recording log, valid or not: the member's own, or one that a standby has."""
 
     recording_id: int
-    """In the archive of the member or standby that has it."""
+    """The recording id in the archive of the member or standby that has it."""
     term_id: int
     term_base: int
     position: int
@@ -390,12 +390,12 @@ class SnapshotRecord:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Position and service: of one place there is one snapshot."""
+        """Position and service. There is one snapshot for each."""
         return self.position, self.service_id
 
 
 def snapshot_records(path: Path) -> list[SnapshotRecord]:
-    """All of them, in the order of the file; none when it cannot be read."""
+    """All snapshots in the order of the file; none if it cannot be read."""
     found = []
     with contextlib.suppress(LogMissing):
         for record in _records(path):
@@ -413,9 +413,9 @@ def snapshot_records(path: Path) -> list[SnapshotRecord]:
 
 
 def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
-    """Recording id, log position and service id (-1: the module) of the valid snapshots that a recording log names."""
+    """Recording id, log position and service id (-1: the module) of the valid snapshots in a recording log."""
     with contextlib.suppress(LogMissing):
-        # A snapshot is taken after the entry that asks for it, so never at the beginning of the log.
+        # A snapshot is taken after the entry that orders it, so never at the beginning of the log.
         return [
             (entry.recording_id, entry.position, entry.service_id)
             for entry in recording_log_entries(path)
@@ -425,9 +425,7 @@ def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
 
 
 def named_snapshots(path: Path) -> set[int]:
-    """Log positions of all snapshots that a recording log names, also of those that were made invalid or that a standby
-    has.
-    """
+    """The log positions of all snapshots in a recording log, including invalidated ones and those of standbys."""
     snapshots = (_ENTRY_SNAPSHOT, _ENTRY_STANDBY_SNAPSHOT)
     with contextlib.suppress(LogMissing):
         entries = [_RECORDING_LOG_ENTRY.unpack_from(record) for record in _records(path)]
@@ -436,7 +434,7 @@ def named_snapshots(path: Path) -> set[int]:
 
 
 def term_entries(path: Path) -> list[tuple[int, int, int]]:
-    """Leadership term, begin and end position (-1: not known) of the valid terms that a recording log names."""
+    """Leadership term, begin and end position (-1: not known) of the valid terms in a recording log."""
     with contextlib.suppress(LogMissing):
         return [
             (entry.term_id, entry.term_base, entry.position) for entry in recording_log_entries(path) if entry.is_term
@@ -445,7 +443,7 @@ def term_entries(path: Path) -> list[tuple[int, int, int]]:
 
 
 def _log_recording_id(path: Path) -> int:
-    """The recording that the recording log's term entries name."""
+    """The recording id in the recording log's term entries."""
     for entry in recording_log_entries(path):
         if entry.is_term:
             return entry.recording_id
@@ -453,9 +451,9 @@ def _log_recording_id(path: Path) -> int:
 
 
 def recording_log_entries(path: Path) -> Iterator[RecordingLogEntry]:
-    """The valid terms and snapshots, in the order of the file. Raises `LogMissing` when it cannot be read.
+    """The valid terms and snapshots in the order of the file. Raises `LogMissing` when it cannot be read.
 
-    A record of zeros was never written, and what follows it is not relied on.
+    A record of zeros was never written, so the file counts only up to it.
     """
     for record in _records(path):
         recording_id, term_id, base, position, _, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(record)
@@ -466,7 +464,7 @@ def recording_log_entries(path: Path) -> Iterator[RecordingLogEntry]:
 
 
 def _records(path: Path) -> Iterator[bytes]:
-    """The first 64 bytes of each, valid or not."""
+    """The first 64 bytes of each record, valid or not."""
     content = _content(path)
     offset = 0
     while offset + _RECORDING_LOG_ALIGNMENT <= len(content):
@@ -483,7 +481,7 @@ def _records(path: Path) -> Iterator[bytes]:
 
 
 def _recorded_length(record: bytes) -> tuple[int, bool]:
-    """The length of a snapshot's recording, and whether the checksum is that of its fields and of this length."""
+    """The length of a snapshot's recording, and whether the checksum matches its fields and this length."""
     length, mark, checksum = _SNAPSHOT_LENGTH.unpack_from(record, _SNAPSHOT_LENGTH_OFFSET)
     if mark != _SNAPSHOT_LENGTH_MARK:
         return -1, True
@@ -517,7 +515,9 @@ def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
 
 
 def _is_checksum(checksum: int, data: bytes) -> bool:
-    """By one of the two algorithms that an archive may be set to: CRC-32, and CRC-32C, which is slow here."""
+    """Whether it is the checksum by one of the archive's two algorithms: CRC-32, or CRC-32C, which is slow in
+    Python.
+    """
     if zlib.crc32(data) == checksum:
         return True
     value = 0xFFFFFFFF
@@ -529,7 +529,7 @@ def _is_checksum(checksum: int, data: bytes) -> bool:
 
 
 def _descriptor(path: Path, recording_id: int) -> CatalogEntry:
-    """What the catalog says of a recording."""
+    """A recording as its descriptor in the catalog describes it."""
     for entry in catalog_entries(path):
         if entry.recording_id == recording_id:
             if not 0 < entry.term_length <= entry.segment_length or entry.start_position < 0:

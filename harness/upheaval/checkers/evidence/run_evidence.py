@@ -1,4 +1,4 @@
-"""The evidence of one run: what checkers read of its folder, each part once, when it is first asked for.
+"""The evidence of one run: the parts of its folder that checkers read, each read once, on first use.
 
 This module knows files and facts; it knows no promise and no verdict.
 """
@@ -32,37 +32,37 @@ from upheaval_chaos.record import FaultRecord
 
 
 class Evidence:
-    """Over a run folder at rest. Every part raises `UsageError` for a malformed file."""
+    """The evidence in a run folder at rest. Every part raises `UsageError` for a malformed file."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What the run was."""
+        """The manifest of the run."""
         return self.run.read_manifest()
 
     @cached_property
     def finals(self) -> Sequence[FinalPosition]:
-        """The members' final positions; none when the run did not converge."""
+        """The members' final positions; empty if the run did not converge."""
         return finals_of(self.manifest)
 
     @cached_property
     def operations(self) -> History:
-        """The history, in the order of its lines; empty without one."""
+        """The history in the order of its lines; empty without one."""
         return History.read(self.run.history_file) if self.run.history_file.exists() else History.of(())
 
     @cached_property
     def calls(self) -> Sequence[Operation]:
-        """The requests to a service of the user's own, which the log has by their payloads.
+        """The requests to a custom service, which the log has by payload.
 
-        One whose answer may be another message has none.
+        A call whose answer may be another message counts as unanswered.
         """
         return self.attribution.calls
 
     @cached_property
     def attribution(self) -> Attribution:
-        """Which calls are known to be answered."""
+        """Which calls certainly have their answers."""
         return attributed(self.sent_calls, self.strays) if self.sent_calls else Attribution(())
 
     @cached_property
@@ -73,12 +73,12 @@ class Evidence:
 
     @cached_property
     def counted_calls(self) -> CountedCalls:
-        """The calls, and what the log has of them."""
+        """The calls, each with its occurrences in the log."""
         return count_calls(self.calls, () if self.whole_log is None else self.whole_log.calls)
 
     @cached_property
     def call_times(self) -> CallTimes | None:
-        """When the log took the calls; None where that is not known of every entry, or there is no whole log."""
+        """When the log took the calls; None if that is not known of every entry, or without a whole log."""
         if not self.sent_calls:
             return CallTimes()
         log = self.whole_log
@@ -91,7 +91,7 @@ class Evidence:
 
     @cached_property
     def session_ends(self) -> Sequence[SessionEnd]:
-        """What clients wrote down of their sessions."""
+        """The clients' records of their sessions."""
         return list(self.run.read_session_ends())
 
     @cached_property
@@ -101,42 +101,42 @@ class Evidence:
 
     @cached_property
     def has_all_of_clients(self) -> bool:
-        """Whether its clients wrote down each session and each stray answer; those of older versions did not."""
+        """Whether the clients recorded each session and each stray answer; those of older versions did not."""
         return STRAYS_NAME in self.manifest.written
 
     @cached_property
     def faults(self) -> Sequence[FaultRecord]:
-        """What was done to the cluster, as the injector wrote it down."""
+        """The injector's records of the faults."""
         return list(self.run.read_faults())
 
     @cached_property
     def controls(self) -> Sequence[ControlRecord]:
-        """The admin commands, and what was seen of the members afterwards."""
+        """The admin commands, with the members' observed states afterwards."""
         return list(self.run.read_controls())
 
     @cached_property
     def troubles(self) -> Sequence[Trouble]:
-        """From when to when faults and commands may have held members up."""
+        """When faults and commands may have delayed members."""
         return list(troubles(self.run))
 
     @cached_property
     def traces(self) -> Sequence[TraceFacts]:
-        """What the trace of each member says of its processes, positions and errors."""
+        """Processes, positions and errors in the trace of each member."""
         return facts_of_members(self.run, self.manifest.members)
 
     @cached_property
     def spans(self) -> Sequence[MemberSpans]:
-        """From when to when each member was in an election, led, and took part."""
+        """When each member was in an election, led, and took part."""
         return [spans_of(self.run.member(member_id)) for member_id in range(self.manifest.members)]
 
     @cached_property
     def clocks(self) -> Sequence[LeaderClock]:
-        """What the clocks of the leaders showed, by their traces."""
+        """The clocks of the leaders, by their traces."""
         return leader_clocks(self.run, self.manifest.members)
 
     @cached_property
     def positions(self) -> TracedPositions:
-        """What the traces say of committed and recorded positions."""
+        """The commit and append positions in the traces."""
         return traced_positions(self.run, self.manifest)
 
     @cached_property
@@ -151,12 +151,12 @@ class Evidence:
 
     @cached_property
     def whole_log(self) -> WitnessLog | None:
-        """The longest log up to what is committed; None when it is not there from its beginning."""
+        """The longest log up to the commit position; None if its beginning is missing."""
         log = self.logs.witness
         return None if log is None or log.why_not_whole else log
 
     @cached_property
     def why_no_log(self) -> str:
-        """Why there is no whole log; empty when there is one."""
+        """Why there is no whole log; empty if there is one."""
         log = self.logs.witness
         return "no readable log" if log is None else log.why_not_whole or ""

@@ -1,6 +1,6 @@
-"""The promise that the files of a run are what they were when it was collected.
+"""The promise that the files of a run have not changed since it was collected.
 
-This module compares digests; it knows nothing of what is in the files.
+This module compares digests; it knows nothing of the files' content.
 """
 
 import re
@@ -17,7 +17,7 @@ _MEMBER: Final = re.compile(r"member-(\d+)/")
 
 
 def check_seal(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """One finding. It is valid for a run that was never sealed: neither a seal nor the manifest says that it was."""
+    """Valid also for a run that was never sealed, if neither a seal nor the manifest says that it was."""
     try:
         detail = _compared(run, manifest)
     except Broken as broken:

@@ -1,6 +1,6 @@
-"""From when to when each member was in an election, led, and could take part, as its trace tells it.
+"""When each member was in an election, led, and could take part, by its trace.
 
-Pure facts; this module knows no promise, and nothing of what was done to the members.
+Pure facts; this module knows no promise, and nothing of faults.
 """
 
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NEVER_NS
 
 _OVER: Final = "CLOSED"
-"""The state of an election that is over."""
+"""The state of a finished election."""
 _ENDING: Final = ("TERMINATING", "CLOSED")
-"""The states of a module that takes part no more."""
+"""The module states in which a member takes no part any more."""
 
 
 @dataclass(slots=True)
 class Span:
-    """From when to when; `state` and `line` are of what the member said last of it."""
+    """An interval. `state` and `line` are those of the member's last trace line in it."""
 
     member_id: int
     state: str
@@ -26,26 +26,28 @@ class Span:
     begin_ns: int
     end_ns: int = NEVER_NS
     is_in_order: bool = False
-    """Whether it ended because the process was ordered to end, and did."""
+    """Whether it ended with an ordered end of the process."""
 
 
 @dataclass(slots=True)
 class MemberSpans:
-    """Of one member, each kind in order of time. What the trace does not end lasts for ever."""
+    """The intervals of one member, each kind in order of time. An interval without an end in the trace lasts
+    for ever.
+    """
 
     member_id: int
     elections: list[Span] = field(default_factory=list)
-    """Those that follow each other without an end between them are one."""
+    """Elections in sequence without an end between them count as one."""
     led: list[Span] = field(default_factory=list)
-    """Of a process that was killed up to its next start: no trace says when it died."""
+    """For a killed process, up to the next start: no trace says when it died."""
     there: list[Span] = field(default_factory=list)
-    """Since it was in a term for the first time after a start; up to the next start, too."""
+    """From its first term after a start; for a killed process, up to the next start."""
     last_ns: int = 0
-    """When the trace says something last."""
+    """The time of the last trace line."""
 
 
 def spans_of(folder: MemberFolder) -> MemberSpans:
-    """Of one member. Raises `UsageError` for a malformed line."""
+    """Read the trace of one member. Raises `UsageError` for a malformed line."""
     reader = _Reader(MemberSpans(folder.member_id))
     for event in folder.read_trace() if folder.trace.exists() else ():
         reader.add(event)
@@ -64,7 +66,7 @@ class _Reader:
         """Which of its processes takes part in elections."""
 
     def add(self, event: TraceEvent) -> None:
-        """The next line of the trace."""
+        """Take the next trace line."""
         is_of_process = event.fields.get("component") == self._component
         match event.event:
             case TraceKind.ELECTION_STATE:
@@ -103,7 +105,7 @@ class _Reader:
             self.spans.led.append(self._led)
 
     def _end(self, at_ns: int) -> None:
-        """The process takes part no more. Its election has gone on up to its last word at least."""
+        """The process takes no part any more. Its election lasted at least up to its last line."""
         if self._election is not None:
             self._election.end_ns = self.spans.last_ns
         for span in (self._led, self._there):

@@ -1,7 +1,7 @@
-"""The stalls that a run's members recorded: what came too late by less than the longest is not held against them.
+"""The stalls that a run's members recorded. They excuse what came late by less than the longest stall.
 
-A member traces each time in which the loop of one of its processes could not have reacted (`loop-stall`): its work in
-one cycle, and the time by which it woke up too late, because the machine starved it or a signal had stopped it.
+A member traces each time in which the loop of one of its processes could not react (`loop-stall`): a long duty cycle,
+or a late wake-up because the machine starved it or a signal had stopped it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from upheaval_node.types import MS
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """One stall of a process; `where` names the line of the trace."""
+    """One stall of a process; `where` names the trace line."""
 
     duration_ms: int
     where: str
@@ -25,12 +25,12 @@ class Stall:
 
 
 def longest_stall(run: RunFolder, members: int) -> Stall | None:
-    """The longest one of all members. None when no trace tells of any."""
+    """The longest stall of all members; None without any."""
     return _longest(stall for member_id in range(members) for stall in _stalls_of(run, member_id))
 
 
 def stalls_since(run: RunFolder, members: int, since_ns: int) -> list[Stall]:
-    """Of each member the longest one that ended at or after that moment, if its trace has any."""
+    """The longest stall of each member that ended at or after that time."""
     longest = (_longest(_stalls_of(run, member_id, since_ns)) for member_id in range(members))
     return [stall for stall in longest if stall is not None]
 
@@ -48,7 +48,7 @@ def _stalls_of(run: RunFolder, member_id: int, since_ns: int = 0) -> Iterator[St
 
 
 def explained(finding: Finding, stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> Finding:
-    """The finding on what came too late in that time; unknown when the stalls then, together, were as long."""
+    """The finding about a missed bound in an interval; unknown if the stalls in it add up to the delay."""
     stalled_ns = _stalled_ns(stalls, begin_ns, end_ns)
     if finding.late_ms * MS > stalled_ns:
         return finding
@@ -57,7 +57,7 @@ def explained(finding: Finding, stalls: Iterable[tuple[int, int]], begin_ns: int
 
 
 def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
-    """For how long of that time there was any: a starved machine stops members often, each time for less."""
+    """The total stalled time within an interval. A starved machine stalls members often and briefly."""
     total_ns, until_ns = 0, begin_ns
     for stall_ns, over_ns in sorted(stalls):
         counted_ns = max(stall_ns, until_ns)
@@ -67,7 +67,7 @@ def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -
 
 
 def excused(results: Iterable[Result], stall: Callable[[], Stall | None]) -> list[Result]:
-    """The results; a bound on time that was missed by no more than the stall is unknown. `stall` is asked at need."""
+    """The results, with bounds that were missed by no more than the stall as unknown. Calls `stall` only if needed."""
     return [_excused(each, stall()) if isinstance(each, Finding) and each.late_ms else each for each in results]
 
 

@@ -1,6 +1,6 @@
-"""What the trace of a member shows of each leadership term: when it led, and how positions moved.
+"""When a member led each leadership term, and how positions moved in it, by the member's trace.
 
-Pure facts; this module knows no promise. Steps are kept as arrays: a long run has very many of them.
+Pure facts; this module knows no promise. Steps are arrays, because a long run has very many of them.
 """
 
 from array import array
@@ -14,21 +14,21 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NEVER_NS
 
 _OVER: Final = "CLOSED"
-"""The state of an election that is over."""
+"""The state of a finished election."""
 _CATCHUP_FLAG: Final = 1
 _NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a line of a trace was written."""
+    """The time of a trace line."""
 
     ns: int
     line: int
 
 
 class Steps:
-    """A position that rises: the lines that moved it further than any line before them."""
+    """A position that rises: the lines that moved it past all earlier ones."""
 
     __slots__ = ("_lines", "_ns", "_positions")
 
@@ -38,7 +38,7 @@ class Steps:
         self._positions = array("q")
 
     def add(self, event: TraceEvent, position: int) -> None:
-        """Take the next line that names a position."""
+        """Take the next line with a position."""
         if position > self.highest:
             self._ns.append(event.ns)
             self._lines.append(event.line)
@@ -46,18 +46,18 @@ class Steps:
 
     @property
     def highest(self) -> int:
-        """The highest position, -1 without any."""
+        """The highest position; -1 without any."""
         return self._positions[-1] if self._positions else _NONE
 
     def first_from(self, position: int) -> Moment | None:
-        """When a position at or past that one was named first; None when none was."""
+        """When a position at or past that one occurred first; None for never."""
         index = bisect_left(self._positions, position)
         return Moment(self._ns[index], self._lines[index]) if index < len(self._ns) else None
 
 
 @dataclass(slots=True)
 class Lead:
-    """From when to when a member led a term, as far as its trace shows; of one that was killed to its next start."""
+    """When a member led a term, as far as its trace shows. A killed leader's interval ends with its next start."""
 
     begin_ns: int
     line: int
@@ -66,23 +66,25 @@ class Lead:
 
 @dataclass(slots=True)
 class TermFacts:
-    """Of one member and one leadership term."""
+    """Facts about one leadership term on one member."""
 
     leads: list[Lead] = field(default_factory=list)
     sent: Steps = field(default_factory=Steps)
-    """What it called committed as the leader (CommitPosition)."""
+    """The commit positions that it sent as the leader (CommitPosition)."""
     heard: Steps = field(default_factory=Steps)
-    """What it heard to be committed (CommitPosition)."""
+    """The commit positions that it received (CommitPosition)."""
     announced: Steps = field(default_factory=Steps)
-    """What it heard to be committed when it joined the term (NewLeadershipTerm)."""
+    """The commit position that it received when it joined the term (NewLeadershipTerm)."""
     appended: Steps = field(default_factory=Steps)
-    """What it reported to have recorded (AppendPosition); of a member that catches up in the term that it has read."""
+    """The append positions that it reported (AppendPosition). During catch-up they belong to the term that it
+    has read.
+    """
     reports: dict[int, Steps] = field(default_factory=dict)
-    """By follower, what that reported to it while it led (AppendPosition)."""
+    """The append positions that each follower reported to it as the leader (AppendPosition)."""
 
 
 class TermReader:
-    """Follows the lines of one member's trace."""
+    """Reads the trace of one member line by line."""
 
     def __init__(self) -> None:
         self.terms: dict[int, TermFacts] = {}
@@ -91,7 +93,7 @@ class TermReader:
         self._led: TermFacts | None = None
 
     def add(self, member_id: int, event: TraceEvent) -> None:
-        """The next line."""
+        """Take the next line."""
         match event.event:
             case TraceKind.SEND | TraceKind.RECEIVE:
                 self._on_message(event)
@@ -137,5 +139,5 @@ class TermReader:
             self._term(term).appended.add(event, position)
             self.has_caught_up |= event.fields.get("flags") == _CATCHUP_FLAG
         elif self._led is not None and type(follower) is int:
-            # Who catches up names the term that it has come to in this leader's log.
+            # A member that catches up names the term that it has reached in this leader's log.
             self._led.reports.setdefault(follower, Steps()).add(event, position)

@@ -1,4 +1,4 @@
-"""What the trace of a member tells of its processes, of how far it goes, and of errors: read once, judged elsewhere.
+"""Processes, progress and errors in the trace of a member: read once, judged elsewhere.
 
 Pure facts; this module knows no promise.
 """
@@ -12,7 +12,7 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, S
 
 _BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
-"""What a process may tell before it tells that it has started: certificates are read first."""
+"""Events that a process may trace before its start event: it reads certificates first."""
 _IN_ORDER: Final = (
     TraceKind.SEND,
     TraceKind.RECEIVE,
@@ -20,22 +20,20 @@ _IN_ORDER: Final = (
     TraceKind.ELECTION_STATE,
     TraceKind.LEADERSHIP_TERM,
 )
-"""What one loop writes with the time of its turn; services write their ends when they are closed, with the time of
-their last turn.
-"""
+"""Events that one loop stamps with its duty cycle. Services trace their ends on close, with their last duty cycle."""
 GAP_NS: Final = 5 * S
-"""A process of a cluster that is not alone sends or hears something more often than that."""
+"""A process of a cluster with several members sends or receives something more often than this."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
 _ENDS_WITH_CLUSTER: Final = (TraceKind.CLUSTER_END, TraceKind.SERVICE_TERMINATE)
 _TAKING: Final = "SNAPSHOT"
 _TERMINATING: Final = "TERMINATING"
 _NO_POSITION: Final = 1 << 62
-"""From here on a number means that there is no position."""
+"""Numbers from here on mean that there is no position."""
 
 
 @dataclass(slots=True)
 class ProcessLife:
-    """One process of a member. `next_ns` is when the next one of its component began, None when none did."""
+    """One process of a member. `next_ns` is the start of the next one of its component; None without one."""
 
     member_id: int
     component: str
@@ -43,17 +41,17 @@ class ProcessLife:
     begin_ns: int
     last_ns: int
     booted_ms: int | None = None
-    """When the clock of `last_ns` was 0, by the wall clock; None when its last line has no such time."""
+    """The wall-clock time at which its monotonic clock was 0; None if its last line has no wall clock."""
     pid: int = -1
     is_told_to_end: bool = False
-    """Whether its cluster was ending, or its member in order."""
+    """Whether its cluster was ending, or its member was ending in order."""
     cluster_end_ns: int | None = None
     """When its consensus module began to end with the cluster."""
     has_started: bool = False
-    """Whether it came as far as an election."""
+    """Whether it reached an election."""
     end_line: int = 0
     status: int | None = None
-    """None for one that did not tell its end."""
+    """None if it did not trace its end."""
     next_ns: int | None = None
     next_booted_ms: int | None = None
 
@@ -67,30 +65,30 @@ class TracedError:
     ns: int
     kind: str
     is_in_term: bool
-    """Whether the member had ever been in a term."""
+    """Whether the member had joined a term."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaisedException:
-    """What a service raised at one place of its code, as one process traced it last."""
+    """An exception that a service raised at one place of its code, by the last line about it."""
 
     line: int
-    """Of the event with the traceback."""
+    """The line of the event with the traceback."""
     service_id: int
     callback: str
     error: str
     where: str
-    """File, line and function of the service's code."""
+    """File, line and function in the service's code."""
     position: int
-    """Of the log, when it was raised first."""
+    """The log position at the first occurrence."""
     count: int
-    """At least so often: a process traces the count only when it has doubled."""
+    """The least number of occurrences: a process traces the count only when it has doubled."""
     traceback: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleMove:
-    """From which state its consensus module went into which one, by their names."""
+    """A change of the consensus module's state, by the states' names."""
 
     line: int
     ns: int
@@ -100,7 +98,7 @@ class ModuleMove:
 
 @dataclass(slots=True)
 class TraceFacts:
-    """Of one member, or of a companion (then `member_id` is -1)."""
+    """Facts of one member, or of a companion (then `member_id` is -1)."""
 
     member_id: int
     is_there: bool
@@ -108,31 +106,29 @@ class TraceFacts:
     unstarted: TraceEvent | None = None
     """The first event of a process whose start is not in the trace."""
     entered: set[int] = field(default_factory=set)
-    """The terms that it says the member has entered."""
+    """The terms that the member entered."""
     position: int = -1
-    """The highest position of the log that it names."""
+    """The highest log position that it names."""
     snapshots: dict[int, int] = field(default_factory=dict)
-    """Positions at which it says that a snapshot was taken, each with the line."""
+    """The positions at which it traced a snapshot, each with the line."""
     errors: list[TracedError] = field(default_factory=list)
     raised: list[RaisedException] = field(default_factory=list)
     lost: TraceEvent | None = None
-    """The first event before which others were lost."""
+    """The first event before which events were lost."""
     stalls: list[tuple[int, int]] = field(default_factory=list)
-    """From when to when each traced stall lasted."""
+    """The interval of each traced stall."""
     folder: str = ""
     terms: dict[int, TermFacts] = field(default_factory=dict)
-    """By leadership term, when it led, and the positions that it sent and heard."""
+    """For each leadership term, when it led, and the positions that it sent and received."""
     services: set[int] = field(default_factory=set)
-    """The ids of the services that it has states of."""
+    """The ids of the services of which it has states."""
     module_moves: list[ModuleMove] = field(default_factory=list)
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
-    """From when to when a process with elections or messages wrote none of them, longer than GAP_NS, and in which line
-    it went on.
-    """
+    """Intervals longer than GAP_NS in which a process traced no election or message, each with the next line."""
     backwards: TraceEvent | None = None
-    """The first event of an election or message that is earlier than one before it of the same process."""
+    """The first election or message event that is earlier than a previous one of the same process."""
     has_caught_up: bool = False
-    """Whether it ever reported a position while it read an earlier part of a leader's log."""
+    """Whether it ever reported a position of an earlier part of a leader's log."""
 
     @property
     def name(self) -> str:
@@ -141,17 +137,17 @@ class TraceFacts:
 
     @property
     def components(self) -> set[str]:
-        """Whose start it tells."""
+        """The components whose starts it traced."""
         return {life.component for life in self.lives}
 
 
 def facts_of_members(run: RunFolder, members: int) -> list[TraceFacts]:
-    """Of all members. Raises `UsageError` for a malformed line."""
+    """The facts of all members. Raises `UsageError` for a malformed line."""
     return [facts_of(run.member(member_id)) for member_id in range(members)]
 
 
 def facts_of(folder: MemberFolder) -> TraceFacts:
-    """Of one member or companion. Raises `UsageError` for a malformed line."""
+    """The facts of one member or companion. Raises `UsageError` for a malformed line."""
     facts = TraceFacts(folder.member_id, folder.trace.exists(), folder=folder.path.name)
     if not facts.is_there:
         return facts
@@ -238,11 +234,11 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
 
 @dataclass(slots=True)
 class _RaisedTold:
-    """Joins the counts that a process tells of one place."""
+    """Joins the counts that a process traces for one place."""
 
     facts: TraceFacts
     seen: dict[tuple[object, ...], int] = field(default_factory=dict)
-    """By process and place, the index of it."""
+    """The index of an exception, by process and place."""
 
     def add(self, event: TraceEvent) -> None:
         fields = event.fields
@@ -267,14 +263,14 @@ def _whole(value: object) -> int:
 
 @dataclass(slots=True)
 class _SnapshotsTold:
-    """Follows the states of one module: it leaves SNAPSHOT when all is written, or when it gives the snapshot up."""
+    """Follows the states of one module. It leaves SNAPSHOT when all is written, or when it gives the snapshot up."""
 
     facts: TraceFacts
     acked: int | None = None
-    """Where the services took theirs."""
+    """The positions of the services' snapshots."""
     ended: TraceEvent | None = None
     has_failed: bool = False
-    """A process traces only its first failure: a snapshot that it traces later may have failed, too."""
+    """A process traces only its first failure, so a later traced snapshot may have failed, too."""
 
     def add(self, event: TraceEvent) -> None:
         fields = event.fields
@@ -296,7 +292,7 @@ class _SnapshotsTold:
             self.facts.snapshots[self.acked] = event.line
 
     def _give_up(self, event: TraceEvent) -> None:
-        """An election takes the module back to where it began, at once."""
+        """An election puts the module back into its initial state at once."""
         if self.acked is not None and self.ended is not None and self.ended.ns == event.ns:
             self.facts.snapshots.pop(self.acked, None)
         self.acked = None

@@ -1,4 +1,4 @@
-"""When faults and admin commands may have held members up, and how long a cluster may then take, by its time-outs.
+"""When faults and admin commands may have delayed members, and how long a cluster may take by its time-outs.
 
 Facts and bounds; this module knows no promise.
 """
@@ -15,10 +15,10 @@ from upheaval_node.settings import ClusterTimeouts, profile_settings
 from upheaval_node.types import NEVER_NS, S
 
 BALLOTS: Final = 4
-"""Ballots that an election may take: two members may ask for votes at the same time, and again."""
+"""How many ballots an election may take: two members may ask for votes at the same time, and again."""
 
 MARGIN_NS: Final = S
-"""For all that has no time-out of its own: messages, files, the log of the new term."""
+"""Added for what has no time-out of its own: messages, files, the log of the new term."""
 
 _HARMLESS: Final = frozenset(
     {AdminCommand.SNAPSHOT, AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
@@ -27,23 +27,23 @@ _HARMLESS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """From when to when members had a fault, or all had something; none is named then."""
+    """An interval in which the named members had a fault, or, with none named, all members may have been affected."""
 
     begin_ns: int
     end_ns: int
     members: tuple[int, ...] = ()
 
     def is_within(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether it was there at any time of these."""
+        """Whether it overlaps an interval."""
         return self.begin_ns <= end_ns and begin_ns <= self.end_ns
 
     def hits(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
-        """Whether a member had it in that time."""
+        """Whether it affected a member in an interval."""
         return self.is_within(begin_ns, end_ns) and (not self.members or member_id in self.members)
 
 
 def timeouts_of(manifest: Manifest) -> ClusterTimeouts:
-    """What the members were configured with. Raises `UsageError` for what no member can be."""
+    """The members' configured time-outs. Raises `UsageError` for values that no member can have."""
     of_profile = profile_settings(manifest.profile).cluster.timeouts
     try:
         return apply_overrides(of_profile, manifest.timeouts, "timeouts")
@@ -52,13 +52,13 @@ def timeouts_of(manifest: Manifest) -> ClusterTimeouts:
 
 
 def failover_ns(timeouts: ClusterTimeouts) -> int:
-    """From when the members heard last of a leader to when the next one leads, of a quorum that is well."""
-    # Each ballot comes after a random delay of half its own time-out.
+    """How long a quorum that is well may take from the last word of a leader to the next leader."""
+    # Each ballot begins after a random delay of half its own time-out.
     return timeouts.leader_heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
 
 
 def troubles(run: RunFolder) -> Iterator[Trouble]:
-    """All that was done to the cluster of the run."""
+    """All faults and commands of the run."""
     for fault in run.read_faults():
         end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
         yield Trouble(fault.inject_begin_ns, end_ns, fault.members)

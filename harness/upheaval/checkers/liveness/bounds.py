@@ -1,7 +1,8 @@
-"""The promise about time-outs: a leader lets itself be heard, and no member is given up before a long silence.
-Judged by the members' traces, whose monotonic times the processes of a host share, and by what the members were
-configured with. A bound counts only where nothing explains that it was missed: a quorum of members ran all the time,
-was in a term, had no fault, and received no admin command. This module knows nothing of logs.
+"""The promise about time-outs: a leader keeps sending heartbeats, and no member gives another up too early.
+
+Judged by the members' traces and configuration. The processes of a host share a monotonic clock. A bound counts only
+while nothing explains a miss: a quorum of members ran all the time, was in a term, had no fault, and received no admin
+command. This module knows nothing of logs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from upheaval_node.trace_kinds import ElectionCause, TraceKind
 from upheaval_node.types import MS
 
 SILENCE_NS: Final = 100 * MS
-"""Less than any heartbeat time-out."""
+"""Shorter than any heartbeat time-out. Shorter silences are not recorded."""
 
 _LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 _SILENCES: Final = frozenset(ElectionCause)
@@ -27,17 +28,17 @@ _SILENCES: Final = frozenset(ElectionCause)
 
 @dataclass(slots=True)
 class _Leadership:
-    """A term that a member led, from the end of its election, and the times in which it sent no heartbeat."""
+    """A term that a member led, from the end of its election, and the gaps between its heartbeats."""
 
     leadership_term_id: int
     member_id: int
     begin_ns: int
     said_ns: int
     silences: list[tuple[int, int, int]] = field(default_factory=list)
-    """Those that are worth a look: from when to when, and the line of the trace at which it ended."""
+    """The gaps longer than `SILENCE_NS`: begin, end, and the trace line that ends each."""
 
     def say(self, event: TraceEvent) -> None:
-        """It sends a heartbeat, or ceases to lead."""
+        """Record a heartbeat, or the end of the leadership."""
         if event.ns - self.said_ns >= SILENCE_NS:
             self.silences.append((self.said_ns, event.ns, event.line))
         self.said_ns = event.ns
@@ -45,27 +46,27 @@ class _Leadership:
 
 @dataclass(slots=True)
 class _Member:
-    """What the trace of one member says."""
+    """What the trace of one member shows."""
 
     member_id: int
     led: list[_Leadership] = field(default_factory=list)
     ready: list[tuple[int, int]] = field(default_factory=list)
-    """From when to when a process of the member ran and had been in a term."""
+    """The times in which a process of the member ran and had joined a term."""
     gave_up: list[tuple[TraceEvent, tuple[int, ...]]] = field(default_factory=list)
-    """Elections that it began because others were silent, and when it had heard of each of them in the term."""
+    """Elections that it began because others were silent, and when it had last heard from each member of the term."""
     _leads: _Leadership | None = None
     _is_ready: bool = False
     _component: Json = None
-    """Which of its processes leads or follows."""
+    """The process that holds the consensus module."""
     _last: TraceEvent | None = None
-    """The last line of that process."""
+    """The last trace line of that process."""
     _entered: tuple[Json, Json] = (None, None)
-    """The term that it is in, and its leader."""
+    """Its current term and that term's leader."""
     _told_ns: dict[Json, int] = field(default_factory=dict)
-    """When it heard last of its leader, or of each of its followers."""
+    """When it last heard from its leader, or from each of its followers."""
 
     def add(self, event: TraceEvent) -> None:
-        """The next line of the trace."""
+        """Take the next trace line."""
         match event.event:
             case TraceKind.PROCESS_START:
                 self.close()
@@ -91,7 +92,7 @@ class _Member:
             self._last = event
 
     def close(self) -> None:
-        """Nothing follows of the process. One that was killed may have been silent up to its last line."""
+        """End the trace of a process. A killed process may have been silent up to its last line."""
         if self._leads is not None and self._last is not None and self._last.event != TraceKind.PROCESS_END:
             self._leads.say(self._last)
         self._leads, self._is_ready = None, False
@@ -113,12 +114,12 @@ class _Member:
             self._leads = None
 
     def is_ready(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether it was all the time."""
+        """Whether it ran and had a term during the whole interval."""
         return any(begin <= begin_ns and end_ns <= end for begin, end in self.ready)
 
 
 def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
-    """One result."""
+    """Judge the time-outs of a run."""
     members = list(_read(run, manifest))
     if manifest.members < 2:
         return [NotApplicable(Promise.BOUNDS_KEPT, "a single member has no other to be heard by")]
@@ -155,7 +156,7 @@ class _Judge:
         self._failover_ns = failover_ns(timeouts)
 
     def shown(self) -> str:
-        """What the verdict rests on. Raises `Broken`."""
+        """Summarise the bounds that held. Raises `Broken` for the first that did not."""
         led = [each for member in self._members for each in member.led]
         silences = [ns for each in led for ns in self._silences(each)]
         for member in self._members:
@@ -168,7 +169,7 @@ class _Judge:
         )
 
     def _silences(self, leadership: _Leadership) -> Iterator[int]:
-        """How long each was that nothing explains and that is allowed."""
+        """The lengths of the allowed silences that nothing explains."""
         member_id = leadership.member_id
         for begin_ns, end_ns, line in leadership.silences:
             if self._is_in_trouble(member_id, begin_ns, end_ns) or not self._has_quorum(begin_ns, end_ns):
@@ -185,12 +186,12 @@ class _Judge:
             self._miss(detail, member_id, silence_ns - self._heartbeat_ns)
 
     def _require_silence(self, member_id: int, event: TraceEvent, told_ns: Sequence[int]) -> None:
-        """A follower gives up a leader, and a leader itself, only when its time-out is over by its own clock."""
+        """A follower may give up a leader, or a leader its quorum, only after its time-out by its own clock."""
         cause = event.fields["reason"]
         is_leader = cause == ElectionCause.FOLLOWERS_SILENT
         is_cut_off = cause == ElectionCause.LEADER_DISCONNECTED
         timeout_ns = self._disconnect_ns if is_cut_off else self._heartbeat_ns
-        # One leader, or so many followers that they are a quorum with itself.
+        # The leader, or enough followers to make a quorum with this member.
         needed = self._quorum - 1 if is_leader else 1
         if len(told_ns) < needed:
             return
@@ -209,7 +210,7 @@ class _Judge:
         self._missed.append(Broken(Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms))
 
     def _has_quorum(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether so many members were well all the time, and had got over what they had had before."""
+        """Whether a quorum was well during the interval and had recovered from earlier faults."""
         well = [
             member
             for member in self._members

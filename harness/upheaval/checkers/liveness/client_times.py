@@ -1,7 +1,7 @@
-"""The promise about clients' time: answers arrive in time, and sessions of silent clients time out, and only then.
+"""The promise about clients' time: answers arrive in time, and the cluster times out silent sessions and no others.
 
-When a client was gone its own word tells (`sessions.jsonl`), when its session ended the log, in the time of a leader
-whose trace relates that to the clock of the host. Whatever was done to the cluster lets a time-out begin anew.
+`sessions.jsonl` says when a client left. The log says when its session ended, in the leader's time; the leader's trace
+relates that to the clock of the host. Each fault and each admin command restarts a time-out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,40 +26,40 @@ from upheaval_node.settings import profile_settings
 from upheaval_node.types import MS, S
 
 MARGIN_NS: Final = S
-"""For all that has no time-out of its own."""
+"""Added to every bound, for delays that have no time-out of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTimes:
-    """What is known of clients beside history and log, and how long they may have to wait."""
+    """Facts about clients that history and log do not hold, and how long clients may have to wait."""
 
     answer_ns: int = 0
-    """An answer takes no longer, a change of leader included."""
+    """The longest wait for an answer, with a change of leader."""
     session_ns: int = 0
-    """The time-out of a session."""
+    """The session time-out."""
     liveness_ns: int = 0
-    """A connection that nothing is heard of lives on at least for so long."""
+    """The shortest time that a silent connection stays open."""
     ends: tuple[SessionEnd, ...] = ()
     troubles: tuple[Trouble, ...] = ()
-    """What was done to the cluster."""
+    """The faults and admin commands of the run."""
     completed_ns: int = 0
-    """When the run had converged, in term `last_term`; 0 when it had not."""
+    """When the run had converged in term `last_term`; 0 if it did not."""
     last_term: int = -1
 
     @property
     def disturbances(self) -> list[tuple[int, int]]:
-        """From when to when something was done to the cluster, in order."""
+        """The times of faults and admin commands, in order."""
         return sorted((each.begin_ns, each.end_ns) for each in self.troubles)
 
 
 def liveness_ns(manifest: Manifest) -> int:
-    """For how long a session lives at least of which nothing is heard, neither from its client nor its connection."""
+    """The shortest life of a session when both client and connection are silent."""
     media = profile_settings(manifest.profile).media
     return min(timeouts_of(manifest).session_ns, media.connection_timeout_ns, media.image_liveness_timeout_ns)
 
 
 def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
-    """From the small files of the run. Raises `UsageError` for a malformed line."""
+    """Read the small files of the run. Raises `UsageError` for a malformed line."""
     timeouts, finals = timeouts_of(manifest), finals_of(manifest)
     return ClientTimes(
         failover_ns(timeouts) + MESSAGE_TIMEOUT_NS,
@@ -73,7 +73,7 @@ def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
 
 
 def is_slow(operation: Operation, known: ClientTimes) -> bool:
-    """Whether its answer took too long. Calls are judged by their entries: a custom service answers when it likes."""
+    """Whether the answer took too long. A custom service answers when it likes, so of a call the log entry counts."""
     if operation.f is Function.CALL or operation.outcome is not Outcome.OK or operation.complete_ns is None:
         return False
     return operation.complete_ns - operation.invoke_ns > known.answer_ns
@@ -86,7 +86,7 @@ def judge_client_times(
     clocks: Iterable[LeaderClock],
     taken: Iterable[TakenCall] = (),
 ) -> list[Result]:
-    """One result."""
+    """Judge answers and session time-outs."""
     missed = [broken for each in slow if (broken := _late_answer(each, known))]
     missed += [broken for each in taken if (broken := _late_entry(each, known))]
     judge = _Sessions(known, events, clocks)
@@ -124,7 +124,7 @@ def _late_entry(taken: TakenCall, known: ClientTimes) -> Broken | None:
     call = taken.call
     if taken.earliest_ns - call.invoke_ns <= known.answer_ns:
         return None
-    # A time without a leader is judged by itself (`leaderless`).
+    # `leaderless` judges the time without a leader.
     begin_ns = max(call.invoke_ns, taken.ready_ns)
     late_ns = taken.earliest_ns - _due_ns(begin_ns, known.answer_ns, sorted([*known.disturbances, *taken.busy]))
     if late_ns <= 0:
@@ -145,7 +145,7 @@ def _late_entry(taken: TakenCall, known: ClientTimes) -> Broken | None:
 
 
 def _due_ns(start_ns: int, allowed_ns: int, disturbances: Iterable[tuple[int, int]]) -> int:
-    """When a time-out is over that begins then, and anew after each disturbance that it meets."""
+    """When a time-out that begins at a moment ends. Each disturbance within it restarts it."""
     for begin_ns, end_ns in disturbances:
         if begin_ns <= start_ns + allowed_ns:
             start_ns = max(start_ns, end_ns)
@@ -153,7 +153,7 @@ def _due_ns(start_ns: int, allowed_ns: int, disturbances: Iterable[tuple[int, in
 
 
 class _Sessions:
-    """Holds the ends of sessions in the log against what their clients say."""
+    """Compares the ends of sessions in the log with what their clients recorded."""
 
     def __init__(self, known: ClientTimes, events: LogEvents, clocks: Iterable[LeaderClock]) -> None:
         self.missed: list[Broken] = []
@@ -164,7 +164,7 @@ class _Sessions:
         self._clocks = clocks_by_term(clocks)
 
     def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
-        """Raises `Broken` for an end that should not be; one that came too late, or not at all, is kept."""
+        """Raises `Broken` for an end that must not be. Keeps an end that came late or never."""
         if facts.closed:
             self._require_reason(end, facts)
         for term, clock in self._clocks.items():
@@ -191,7 +191,7 @@ class _Sessions:
             due_ns, calm_ns = self._known.liveness_ns, closed_ns - self.allowed_ns
             is_calm = 0 <= clock.ready_ns < calm_ns
         elif end.cause is SessionCause.SILENT and end.held_ns is not None:
-            # Its connection lives, so that nothing but its silence ends it.
+            # Its connection lives, so only its silence can end the session.
             due_ns, calm_ns = self._known.session_ns, self._ns(facts.last[1], clock)
             is_calm = closed_ns < end.held_ns
         else:
@@ -208,7 +208,7 @@ class _Sessions:
             )
 
     def _look_at_term(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
-        """How far the log of a term goes on with a session whose time was up."""
+        """How long the log of a term goes on with a session whose time-out has passed."""
         if clock.ready_ns < 0:
             return
         due_ns = _due_ns(max(end.ended_ns, clock.ready_ns), self.allowed_ns, self._disturbances(clock))
@@ -236,7 +236,7 @@ class _Sessions:
         return sorted([*self._known.disturbances, *((begin, end) for begin, end in clock.busy)])
 
     def _ns(self, timestamp: int, clock: LeaderClock) -> int:
-        """A time of the log by the host's clock."""
+        """A time of the log by the clock of the host."""
         return timestamp * MS // self._unit - clock.offset_ms * MS
 
     def _slack_ns(self, clock: LeaderClock) -> int:

@@ -1,8 +1,8 @@
-"""The promise that members join: one that runs beside a leader does not stay in its election.
+"""The promise that members join: a member that runs beside a leader does not stay in its election.
 
-By the members' traces, whose monotonic times the processes of a host share, and by what was done to them. Each state of
-an election of Aeron Cluster ends by a time-out or by what is heard of the leader, but those in which a log is copied or
-replayed take as long as the log is. This module reads no log.
+Judged by the members' traces and the faults of the run. The processes of a host share a monotonic clock. Each state of
+an election of Aeron Cluster ends by a time-out or by a message of the leader. The exceptions copy or replay a log, and
+take as long as the log is. This module reads no log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,16 +20,16 @@ from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, S
 
 ELECTIONS: Final = 3
-"""So often it may begin anew: what it knows of the leader may be old, and its log may have to be cut first."""
+"""How often an election may restart: it may begin with an outdated leader, and may have to truncate its log first."""
 
 BYTES_A_SECOND: Final = 1 << 20
-"""Of its log a member copies and replays at least so many."""
+"""The least rate at which a member copies and replays its log, in bytes a second."""
 
 
 def check_joining(
     run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
 ) -> list[Result]:
-    """One result."""
+    """Judge how long members stayed in elections."""
     elections = [span for member in members for span in member.elections]
     led = [span for member in members for span in member.led]
     if manifest.members < 2:
@@ -38,7 +38,7 @@ def check_joining(
         return [NotApplicable(Promise.MEMBERS_JOIN, "no trace shows a member that led")]
     position = max(facts.position for facts in traces)
     allowed_ns = ELECTIONS * failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
-    # A member that says no more is in its election for as long as others tell of the cluster.
+    # A member whose trace ends stays in its election as long as other traces go on.
     until_ns = max(min(span.end_ns, members[span.member_id].last_ns) for span in led)
     done = list(troubles(run))
     longest_ns = 0
@@ -66,7 +66,7 @@ def check_joining(
 
 
 def _quiet(done: Sequence[Trouble], pair: tuple[int, int], begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
-    """The times, one at least, in which neither of the two had a fault."""
+    """The intervals in which neither of the two had a fault; at least one."""
     since_ns = begin_ns
     for trouble in sorted(done, key=lambda trouble: trouble.begin_ns):
         if any(trouble.hits(member_id, begin_ns, end_ns) for member_id in pair):

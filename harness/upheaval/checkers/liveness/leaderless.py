@@ -1,8 +1,8 @@
-"""The promise that a quorum finds a leader: members that are well are not without one for long.
+"""The promise that a quorum finds a leader: a quorum that is well is not without one for long.
 
-By the members' traces, whose monotonic times the processes of a host share, and by what was done to them. A leader that
-dies is missed after the leader heartbeat time-out; one that is ordered to end says so by the end of its log, and the
-next one is elected without that time-out. This module reads no log and no messages.
+Judged by the members' traces and the faults of the run. The processes of a host share a monotonic clock. Followers miss
+a dead leader after the leader heartbeat time-out. A leader that shuts down in order ends its log, and the next one is
+elected without that time-out. This module reads no log and no messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, NEVER_NS
 
 _DEATHS: Final = frozenset({"kill", "power-cut"})
-"""Those that strike when they are put in; others may end a leader at an unknown time, or not at all."""
+"""Faults that end a process at once. Others end a leader later, or not at all."""
 _PAUSE: Final = "pause"
 
 
 def check_leaderless(
     run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts], members: Sequence[MemberSpans]
 ) -> list[Result]:
-    """One result."""
+    """Judge the times without a leader."""
     if manifest.members < 2:
         return [NotApplicable(Promise.LEADER_FOUND, "a single member finds itself")]
     if not any(member.led for member in members):
@@ -60,7 +60,7 @@ def check_leaderless(
 
 
 def _silences(run: RunFolder, *, is_seen: bool = False) -> list[Trouble]:
-    """When members may have been dead or stood still, and could not say so; those alone of which it `is_seen`."""
+    """When members may have been dead or stopped without a trace line. `is_seen` selects the faults."""
     found = []
     for fault in run.read_faults():
         is_proved = fault.inject_proof is not None and fault.inject_proof.holds
@@ -71,7 +71,7 @@ def _silences(run: RunFolder, *, is_seen: bool = False) -> list[Trouble]:
 
 
 def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int]]:
-    """The parts of that time of a member that lie outside of all of these."""
+    """The parts of a member's interval that none of these cover."""
     begin_ns = span.begin_ns
     for silence in silences:
         if silence.begin_ns >= span.begin_ns and silence.hits(span.member_id, begin_ns, span.end_ns):
@@ -82,7 +82,7 @@ def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int
 
 
 def _between(leads: Sequence[tuple[int, int]], until_ns: int) -> Iterator[tuple[int, int]]:
-    """The times without a leader, from the first leader on."""
+    """The times without a leader after the first one was elected."""
     covered_ns = leads[0][1]
     for begin_ns, end_ns in [*leads[1:], (until_ns, NEVER_NS)]:
         if begin_ns > covered_ns:
@@ -110,7 +110,7 @@ class _Judge:
     def _times(
         self, member_id: int, begin_ns: int, end_ns: int, troubles: Sequence[Trouble]
     ) -> Iterator[tuple[int, int]]:
-        """When the member was there and had got over what it had had before."""
+        """When the member was there and had recovered from earlier faults."""
         since_ns = begin_ns
         for trouble in troubles:
             if trouble.hits(member_id, since_ns - self.failover_ns, end_ns):
@@ -121,13 +121,13 @@ class _Judge:
             yield since_ns, end_ns
 
     def longest(self, begin_ns: int, end_ns: int, last: Span | None) -> int:
-        """How long one quorum was well at a stretch in that time without a leader, or after the orderly end of one.
+        """The longest stretch in which one quorum was well without a leader, or after the orderly end of one.
 
-        What is longer than allowed, and nothing explains, is kept, and counts for nothing.
+        A stretch that is longer than allowed and that nothing explains is kept as a miss and not counted here.
         """
         allowed_ns = self.failover_ns if last is None else self.succession_ns
         longest_ns = 0
-        # Who was well only later did not hear the end of that leader's log.
+        # A member that recovered later did not hear the end of that leader's log.
         later = () if last else (since for _, since, _ in self._well if begin_ns < since < end_ns)
         for since_ns in {begin_ns, *later}:
             well = sorted(

@@ -1,8 +1,8 @@
 """The promise about the cluster's time: entries of a leadership term have times that their leader's clock showed.
 
-Every line of a member's trace has the member's wall clock beside the monotonic one. So the trace says from when to when
-a member led, by the clock that it writes into the log, and by how much that clock was moved meanwhile. No other clock
-is asked: members' clocks may differ, and cluster time may do anything from one leader to the next.
+Every line of a member's trace has the member's wall clock beside the monotonic one. So the trace says when a member led
+by the clock that it writes into the log, and how far that clock was moved meanwhile. No other clock counts: members'
+clocks may differ, and cluster time may jump from one leader to the next.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Ve
 
 
 def judge_time(times: Mapping[int, TermTimes], clocks: Iterable[LeaderClock], time_unit: int) -> list[Result]:
-    """One result."""
+    """Judge the times of the log's entries."""
     unit = units_of_ms(time_unit)
     by_term: dict[int, list[LeaderClock]] = {}
     for clock in clocks:

@@ -1,7 +1,7 @@
-"""The promise of progress: while a leader and a quorum with it are well, clients have their answers in time.
+"""The promise of progress: while a leader and a quorum with it are well, clients get their answers in time.
 
-From the history, the members' traces and what was done to them. Members that had a fault are left out, and the others
-must do without them. A custom service answers when it likes: a call waits until the log has it.
+Judged by the history, the members' traces and the faults of the run. Members with a fault do not count, and the others
+must do without them. A custom service answers when it likes, so a call waits until the log has it.
 """
 
 from array import array
@@ -26,18 +26,18 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
 
 _SERVES: Final = "CLOSED"
-"""The state of an election that is over."""
+"""The state of a finished election."""
 _LOST_MAX: Final = 2
-"""So many answers of one session may be lost on their way without a word about the cluster."""
+"""How many answers of one session may get lost before that says something about the cluster."""
 _UNKNOWN: Final = -1
-"""In the place of the time at which a client stopped waiting."""
+"""Where it is not known when a client stopped waiting."""
 _TAKES: Final = "ACTIVE"
-"""The state of a module that takes what clients send."""
+"""The state of a module that accepts requests."""
 
 
 @dataclass(slots=True)
 class _Service:
-    """From when to when a member was in a term without an election, and whether its module took what clients send."""
+    """An interval in which a member was in a term without an election, and whether its module accepted requests."""
 
     member_id: int
     is_leader: bool
@@ -51,12 +51,12 @@ class _Service:
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
-    """Clients asked from the beginning to the end of the time, and none was answered."""
+    """An interval in which clients asked and none was answered."""
 
     begin_ns: int
     end_ns: int
     answered_ns: int
-    """When its session had been answered last before it."""
+    """The last answer of the session before the interval."""
 
 
 def check_progress(
@@ -66,7 +66,7 @@ def check_progress(
     history: History,
     calls: CallTimes | None = None,
 ) -> list[Result]:
-    """One result. Without the times of calls, only operations of shipped services are judged."""
+    """Judge the silences. Without the times of calls, only operations of shipped services count."""
     asked = _Asked(history, list(_fault_moments(run)), calls)
     services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
     if not asked.sessions:
@@ -91,7 +91,9 @@ def check_progress(
 
 
 class _Asked:
-    """What clients asked, and when each stopped waiting: at its answer, or where the log has its call."""
+    """The operations that clients asked for, and when each stopped waiting: at its answer, or when the log took its
+    call.
+    """
 
     def __init__(self, history: History, fault_moments: Sequence[int], calls: CallTimes | None) -> None:
         self.sessions: dict[int, array[int]] = {}
@@ -109,7 +111,7 @@ class _Asked:
         self.answer_count = sum(map(IS_OK.__getitem__, history.kinds))
 
     def _releases(self, calls: CallTimes | None) -> "array[int]":
-        """By row, when it stopped waiting: `NEVER_NS` for never, `_UNKNOWN` where nothing says so."""
+        """When each row stopped waiting: `NEVER_NS` for never, `_UNKNOWN` without evidence."""
         history = self._history
         answered = zip(history.completed, history.kinds, strict=True)
         released = array("q", (completed if IS_OK[kind] else NEVER_NS for completed, kind in answered))
@@ -119,27 +121,27 @@ class _Asked:
         return released
 
     def answers(self) -> Iterator[int]:
-        """When anybody was answered, or the log took a call, in order."""
+        """The times of all answers and of all calls that the log took, in order."""
         history = self._history
         times = array("q", compress(history.completed, map(IS_OK.__getitem__, history.kinds)))
         times.extend(self._entries_ns)
         return map(times.__getitem__, in_order(times))
 
     def last_before(self, end_ns: int) -> int:
-        """When anybody asked last, in a session or for one."""
+        """When a client last asked for an operation or a session before that."""
         return max(filter(end_ns.__gt__, self._history.invoked), default=0)
 
     def last_waiting_before(self, end_ns: int) -> int:
-        """The same of those of whom it is known until when they waited, if only for a session."""
+        """When a client last asked before that, among the requests whose end of waiting is known."""
         history = self._history
         columns = zip(history.kinds, self._released, strict=True)
         is_known = (IS_FAIL[kind] or released != _UNKNOWN for kind, released in columns)
         return max(filter(end_ns.__gt__, compress(history.invoked, is_known)), default=0)
 
     def silences(self, begin_ns: int, end_ns: int) -> Iterator[_Silence]:
-        """Of each session in a time without any answer: from when to when its client is known to have waited for one.
+        """For each session, the part of an interval without answers in which its client certainly waited.
 
-        The process of the clients is known to have run when it asked: members go on while it is stopped.
+        The clients' process certainly ran when it asked; members go on while it is stopped.
         """
         invoked, released = self._history.invoked, self._released
         moments = chain((invoked[row] for rows in self.sessions.values() for row in rows), self._fault_moments)
@@ -150,7 +152,7 @@ class _Asked:
                 continue
             later = (row for row in rows if end_ns <= released[row] < NEVER_NS)
             waited_ns = min((max(begin_ns, invoked[row]) for row in later), default=None)
-            # Who was never answered may have given up at any time.
+            # A client that was never answered may have given up at any time.
             never = [invoked[row] for row in rows if released[row] == NEVER_NS and begin_ns < invoked[row] < end_ns]
             begun = never if len(never) > _LOST_MAX else []
             if waited_ns is not None:
@@ -175,7 +177,7 @@ def _fault_moments(run: RunFolder) -> Iterator[int]:
 
 
 def _commands(run: RunFolder) -> Iterator[Trouble]:
-    """A snapshot, too, keeps the module from what clients send."""
+    """Admin commands count, too: during a snapshot the module accepts no requests."""
     for control in run.read_controls():
         yield Trouble(control.begin_ns, control.end_ns)
 
@@ -219,10 +221,10 @@ class _Judge:
         faults: Sequence[FaultRecord],
     ) -> None:
         self.missed: list[Finding] = []
-        # Even a change of leader takes no longer, and here none is needed.
+        # A change of leader takes no longer, and here none is needed.
         timeouts = timeouts_of(manifest)
         self.allowed_ns = failover_ns(timeouts)
-        # A client may hear of the end of its session only by its silence, and of the next one's as well.
+        # A client may notice the end of its session, and of the next one, only by a time-out.
         self._found_again_ns = self.allowed_ns + 2 * timeouts.session_ns
         self._services = services
         self._troubles = troubles
@@ -231,20 +233,20 @@ class _Judge:
         self._faults = faults
 
     def look_at(self, silences: Iterable[_Silence]) -> None:
-        """Keep each that nothing explains."""
+        """Keep each silence that nothing explains."""
         for silence in silences:
             for leader in self._services:
                 end_ns = min(silence.end_ns, leader.end_ns)
-                # Clients of another leader may not have heard yet who leads, or ask in a session that is over.
+                # Clients of another leader may not know the new one yet, or ask in a closed session.
                 is_its = leader.is_leader and leader.takes and leader.begin_ns <= silence.answered_ns
                 if is_its and end_ns - silence.begin_ns > self.allowed_ns:
                     self._require_trouble(Rule.SILENT_LEADER, leader, silence.begin_ns, end_ns, self.allowed_ns)
 
     def look_at_idle_leaders(self, begin_ns: int, asked_ns: int) -> None:
-        """Keep each leader that took nothing of what was asked up to then, though nothing in the log stopped it.
+        """Keep each leader that took no request although the log did not suspend it.
 
-        A module's state follows the commands in the log, which are those of a quorum: while modules of others are
-        active, no command suspends the cluster.
+        The commands in the log set a module's state, and a quorum shares the log. While modules of others are active,
+        no command has suspended the cluster.
         """
         for leader in self._services:
             since_ns, end_ns = max(begin_ns, leader.begin_ns), min(asked_ns, leader.end_ns)
@@ -252,7 +254,7 @@ class _Judge:
                 self._require_trouble(Rule.IDLE_LEADER, leader, since_ns, end_ns, self.allowed_ns)
 
     def look_at_lost_clients(self, begin_ns: int, asked_ns: int) -> None:
-        """Keep each leader that no client reached, though clients asked for longer than they need to find a leader."""
+        """Keep each leader that no client reached, although clients asked for longer than they need to find one."""
         quiet_ns = max(
             (trouble.end_ns + self.allowed_ns for trouble in self._troubles if trouble.begin_ns < asked_ns), default=0
         )
@@ -287,7 +289,7 @@ class _Judge:
         self.missed.append(explained(finding, stalls, begin_ns, end_ns))
 
     def _faults_within(self, begin_ns: int, end_ns: int) -> str:
-        """What was done to members in that time, with the component of each."""
+        """The faults of members in an interval, with the component of each."""
         kinds = (
             f"{fault.what} {fault.component or ''}".strip()
             for fault in self._faults
@@ -296,7 +298,7 @@ class _Judge:
         return ", ".join(sorted(set(kinds)))
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
-        """Whether it had any, or may not have got over it."""
+        """Whether the member had a fault, or may not have recovered from one."""
         since_ns = begin_ns - self.allowed_ns
         return any(trouble.hits(member_id, since_ns, end_ns) for trouble in self._troubles)
 

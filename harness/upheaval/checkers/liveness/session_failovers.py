@@ -1,8 +1,8 @@
-"""The promise about sessions under a new leader: they live on, and their clients hear of it.
+"""The promise about sessions under a new leader: they stay open, and their clients learn of the new leader.
 
-A leader that was there before its election gives each open session a whole time-out and tells its client
-(NewLeaderEvent). One that was just started closes them all: after a start no client is there any more. What is judged
-is what the log and the clients' own words show, where nothing was done to the leader meanwhile.
+A leader that ran before its election gives each open session a full time-out and informs its client (NewLeaderEvent). A
+leader that has just started closes all sessions: no client is connected after a start. Judged by the log and by what
+clients recorded, while the leader had no fault.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,16 +24,16 @@ from upheaval_node.protocol.cluster_messages import CloseReason
 from upheaval_node.types import MS, NEVER_NS, S
 
 INFORM_NS: Final = S
-"""A leader reaches its clients within that: they dial all members as soon as they miss the one before."""
+"""A leader reaches its clients within that time: they dial all members as soon as they miss the old leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failovers:
-    """What is known beside the log. `tells_clients` says whether clients wait for the word of a new leader for sure."""
+    """Facts beside the log. `tells_clients`: clients certainly wait for the message of a new leader."""
 
     session_ns: int
     liveness_ns: int
-    """A connection that nothing is heard of lives on at least for so long."""
+    """The shortest time that a silent connection stays open."""
     ends: Sequence[SessionEnd]
     troubles: Sequence[Trouble]
     clocks: Mapping[int, LeaderClock]
@@ -41,7 +41,7 @@ class Failovers:
 
 
 def judge_failovers(known: Failovers, events: LogEvents) -> list[Result]:
-    """One result."""
+    """Judge sessions across changes of leader."""
     judge = _Judge(known, events)
     try:
         for end in known.ends:
@@ -68,7 +68,7 @@ class _Judge:
         self._unit = units_of_ms(events.time_unit)
 
     def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
-        """In each term of a new leader, up to that in which the session closed."""
+        """In each term of a new leader, up to the one in which the session closed."""
         for clock in self._successors(facts):
             self.lived_on += 1
             self._require_time(end, facts, clock)
@@ -84,7 +84,7 @@ class _Judge:
                 yield clock
 
     def _require_time(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
-        """Closed by time-out in its term, a session had that time, from its leader's first moment on."""
+        """A session that its term closed by time-out had a full time-out from the leader's first moment on."""
         if facts.ended is None or facts.ended[0] != clock.leadership_term_id:
             return
         (position, reason), closed_ns = facts.closed[0], self._ns(facts.ended[1], clock)
@@ -107,10 +107,10 @@ class _Judge:
         self._miss(detail, clock, early_ns, position)
 
     def _may_be_closed_at_once(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock, closed_ns: int) -> bool:
-        """Whether its client had gone, or a leader before had ended it.
+        """Whether its client had left, or an earlier leader had closed it.
 
-        A client that a leader tells of the end of its session hangs up on all members. So the new leader sees a lost
-        connection, and closes the session although it decided nothing.
+        A client that learns of the end of its session disconnects from all members. The new leader sees a lost
+        connection and closes the session, although it did not decide that.
         """
         had_gone = end.ended_ns <= closed_ns + self._slack_ns(clock)
         if had_gone and end.cause in (SessionCause.LOST, SessionCause.CLIENT):
@@ -125,7 +125,7 @@ class _Judge:
         return is_told_of_end and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
 
     def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
-        """No client gives up a session that a new leader has open, for want of a leader."""
+        """No client may give up a session that the new leader has open because it found no leader."""
         term = clock.leadership_term_id
         if end.followed_term_id is None or end.followed_term_id >= term:
             return
@@ -154,7 +154,7 @@ class _Judge:
         return any(trouble.hits(clock.member_id, begin_ns, end_ns) for trouble in self._known.troubles)
 
     def _ns(self, timestamp: int, clock: LeaderClock) -> int:
-        """A time of the log by the host's clock."""
+        """A time of the log by the clock of the host."""
         return timestamp * MS // self._unit - clock.offset_ms * MS
 
     def _slack_ns(self, clock: LeaderClock) -> int:
@@ -162,11 +162,11 @@ class _Judge:
 
 
 def _may_have_ended(earlier: LeaderClock, end: SessionEnd, facts: SessionFacts, successor: LeaderClock) -> bool:
-    """Whether a leader of a term before may have informed the client that its session is closed.
+    """Whether a leader of an earlier term may have informed the client that its session is closed.
 
-    One that does not know of its successor yet goes on to close sessions by its own clock: a paused one, when it
-    wakes up. One that an election takes the term from ends the sessions whose opening was not committed: the log of
-    the successor may have the opening all the same.
+    A leader that does not know of its successor goes on closing sessions by its own clock, for example when it wakes up
+    from a pause. A deposed leader ends the sessions whose opening was not committed, although the successor's log may
+    have the opening.
     """
     is_deposed_late = successor.ready_ns <= earlier.end_ns and end.ended_ns <= earlier.end_ns + INFORM_NS
     is_opening_left = (
@@ -185,7 +185,7 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
         evidence.session_ends,
         evidence.troubles,
         clocks_by_term(evidence.clocks),
-        # The bridge of Aeron's clients does not say whether the cluster or the client gave a session up.
+        # The bridge of Aeron's clients does not say whether cluster or client ended a session.
         tells_clients=manifest.system == OWN_SYSTEM,
     )
     return excused(judge_failovers(known, log.events), lambda: evidence.stall)

@@ -1,7 +1,7 @@
-"""The promise that no process ended and no error was reported that nothing done to the cluster explains.
+"""The promise that faults and commands explain every end of a process and every error.
 
-From the traces, the faults and commands of the run, and what the members' processes printed. Errors are distinguished
-by their kinds, never by their words. This module knows no cluster.
+Judged by the traces, by the faults and commands of the run, and by the output of the members' processes. Errors are
+distinguished by kind, never by text. This module knows no cluster.
 """
 
 import re
@@ -27,40 +27,40 @@ from upheaval_node.types import NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
 _FAILED: Final = 1
-"""With which a simulated process ends by whatever failure, and a real one by a defect."""
+"""The status of a simulated process that failed, and of a real one with a defect."""
 _IN_ORDER: Final = frozenset({0, 8})
-"""Ended by an order; with 8 the end took too long and was cut short."""
+"""The statuses of an ordered end; 8 means that the end took too long and was cut short."""
 _ORDERS: Final = frozenset({"stop", "restart"})
-"""The kinds of faults that tell processes to end."""
+"""The kinds of faults that order processes to end."""
 _OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})
-"""Ends that the machine explains, or who configured the member: no configuration, address, disk or place for it."""
+"""Ends that the machine or the member's configuration explains: an invalid setting, an address in use, no disk."""
 _OF_MEMBER: Final = frozenset({6, 7, 9})
-"""Ends by what became of other parts of the member or of its cluster."""
+"""Ends caused by another part of the member or of its cluster."""
 
 _ENDING: Final = DEADLY | {"stop", "restart"}
-"""The kinds of faults that end processes; an orderly stop that takes too long is a kill."""
+"""The kinds of faults that end processes. An orderly stop that takes too long becomes a kill."""
 _HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
-"""Those of them that take nothing from the next process: it must start."""
+"""Those after which the next process must start."""
 _BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
-"""The kinds of faults that take a member what it needs to go on."""
+"""The kinds of faults that take away what a member needs to run."""
 _GRACE_NS: Final = 10 * S
-"""How long after a fault its members may still find out that they cannot go on."""
+"""How long after a fault its members may still fail because of it."""
 
 _ERROR_GRACE_NS: Final = 30 * S
-"""How long after what was done to the cluster errors may still come of it: longer than any time-out but a canvass's."""
+"""How long after a disturbance errors may still follow from it: longer than any time-out except that of a canvass."""
 
 _REBOOT_MS: Final = LONGEST_JUMP_MS + 1000
-"""By more than this the wall clock moves beside the monotonic one only when the machine was started anew."""
+"""The wall clock moves further than this beside the monotonic one only across a reboot of the machine."""
 
 _ORDINARY: Final = frozenset({"election", "commit position", "session", "node control", "tools"})
-"""Kinds of errors that members report of what they are there to live with, and of what operators get wrong."""
+"""Kinds of errors that members are built to live with, or that operators cause."""
 _ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup", "WARN ")
-"""Of strangers, who may send anything, and of operators; and what Aeron calls a warning."""
+"""Prefixes of errors that strangers or operators cause, and of Aeron's warnings."""
 _UNFORESEEN: Final = "unforeseen "
-"""How the kind begins of an exception that is none of Aeron's own, in a member of Aeron's."""
+"""The prefix of the kind of an exception in a member of Aeron that is not one of Aeron's own."""
 _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
-"""What a member finds wrong in its own files."""
+"""Damage that a member reports in its own files."""
 
 _MARKS: Final = (layout.ARCHIVE_MARK, f"{layout.CLUSTER_DIRECTORY}/cluster-mark*.dat")
 
@@ -69,7 +69,7 @@ _TRACEBACK: Final = b"Traceback (most recent call last)"
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """When a fault did what it does, to whom."""
+    """When a fault was in effect, and for which member."""
 
     what: str
     members: tuple[int, ...]
@@ -80,7 +80,7 @@ class _Window:
 
 
 def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
-    """One finding: the worst of what is not explained."""
+    """The worst of what nothing explains."""
     windows = [*(_window(fault) for fault in run.read_faults()), *_forced_ends(run)]
     orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
@@ -109,7 +109,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
 
 
 def _with_signature(broken: Broken, life: ProcessLife, run: RunFolder) -> Broken:
-    """A start that was refused, and whether a mark file of the member says that its owner is still starting."""
+    """Mark a refused start, and whether a mark file of the member still says that its owner is starting."""
     if _is_refused(life):
         marks = run.member(life.member_id).path
         is_in_activation = any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
@@ -128,14 +128,14 @@ def _is_in_activation(path: Path) -> bool:
 
 def _window(fault: FaultRecord) -> _Window:
     end_ns = fault.inject_end_ns if fault.heal_end_ns is None else fault.heal_end_ns
-    # Links are tried before they are cut, by connections that members see.
+    # The harness tries links before it cuts them, by connections that members see.
     asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
     heal_begin_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
     return _Window(fault.what, fault.members, fault.component, asked_ns, end_ns, heal_begin_ns)
 
 
 def _forced_ends(run: RunFolder) -> Iterator[_Window]:
-    """What the harness itself killed: to the members that is a kill like any other."""
+    """Processes that the harness itself killed. To the members that is a kill like any other."""
     for control in run.read_controls():
         if control.what == FORCED_END:
             members = tuple(int(member) for member in control.members if member.isdigit())
@@ -143,7 +143,7 @@ def _forced_ends(run: RunFolder) -> Iterator[_Window]:
 
 
 def _orders(run: RunFolder) -> Iterator[_Window]:
-    """What tells processes to end: faults, forced ends, which begin so, and commands that end the cluster."""
+    """What orders processes to end: faults, forced ends, and commands that end the cluster."""
     for fault in run.read_faults():
         if fault.what in _ORDERS:
             yield _window(fault)
@@ -167,11 +167,11 @@ def _unexplained_end(
     whose = f"process {life.component!r} of member {life.member_id}"
     hits = [window for window in windows if life.member_id in window.members]
     if life.status is None:
-        # A run that was collected has ended all its processes, but for those of the simulation.
+        # Collecting a run ends all its processes, except simulated ones.
         goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
         if (life.next_ns is None and goes_on) or _is_rebooted(life):
             return None
-        # A fault names the services of a member together, `service`; their processes have numbers.
+        # A fault calls all services of a member `service`; their processes have numbers.
         names = (None, life.component, life.component.partition("-")[0])
         deadly = [hit for hit in hits if hit.what in _ENDING and hit.component in names]
         if any(_covers(hit, life.last_ns, life.next_ns) for hit in deadly):
@@ -202,9 +202,9 @@ def _unexplained_end(
 def _unordered_end(
     life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, orders: Iterable[_Window]
 ) -> Broken | None:
-    """The finding on a process that ended as if by an order, without one, before the run did.
+    """The finding on a process that ended as if ordered, without an order, before the run did.
 
-    A user who ends a whole cluster leaves no record, and a campaign records only the ends that all members came to.
+    A user who ends a whole cluster leaves no record, and a campaign records only the ends that all members reached.
     """
     end_ns = completed_ns(manifest)
     is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)
@@ -222,25 +222,25 @@ def _unordered_end(
 
 
 def _ends_with_cluster(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
-    """Whether the consensus module of its member, in whichever process, was ending with its cluster."""
+    """Whether the consensus module of the member was ending with its cluster, in any of its processes."""
     ends = (each.cluster_end_ns for each in lives if each.member_id == life.member_id)
     return any(end_ns is not None and end_ns <= life.last_ns <= end_ns + _GRACE_NS for end_ns in ends)
 
 
 def _is_refused(life: ProcessLife) -> bool:
-    """Whether a member with all its files did not start, sooner than any time-out of a start ends."""
+    """Whether a member with all its files failed to start before any time-out of a start."""
     is_prompt = life.last_ns - life.begin_ns < _GRACE_NS
     return life.component in OF_MODULE and life.status in _OF_MEMBER and not life.has_started and is_prompt
 
 
 def _is_rebooted(life: ProcessLife) -> bool:
-    """Whether the machine was started anew before the next process: its monotonic clock, too."""
+    """Whether the machine rebooted before the next process: its monotonic clock restarted, too."""
     before, after = life.booted_ms, life.next_booted_ms
     return before is not None and after is not None and abs(after - before) > _REBOOT_MS
 
 
 def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessLife], members: int) -> bool:
-    """Whether at some moment no process ran, of a cluster of which every member was started again then."""
+    """Whether at some moment no process of the cluster ran, and every member was started again after it."""
     for moment_ns in {life.last_ns for life in lives if begin_ns <= life.last_ns < end_ns}:
         is_down = not any(life.begin_ns <= moment_ns < life.last_ns for life in lives)
         if is_down and len({life.member_id for life in lives if life.begin_ns > moment_ns}) == members:
@@ -249,7 +249,7 @@ def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessL
 
 
 def _covers(window: _Window, last_ns: int, next_ns: int | None) -> bool:
-    """Whether it was there between the last word of a process and the start of the next one, if there was one."""
+    """Whether the fault was in effect between the last line of a process and the start of the next one, if any."""
     return (next_ns is None or window.begin_ns <= next_ns) and last_ns <= window.end_ns
 
 
@@ -261,7 +261,7 @@ def _lasts(window: _Window, ns: int) -> bool:
 
 
 def _disturbances(run: RunFolder, traces: Iterable[TraceFacts]) -> Iterator[tuple[int, int]]:
-    """From when to when something was done to the cluster, its machine held it up, or a process of it was gone."""
+    """When the cluster was disturbed, its machine stalled it, or one of its processes was down."""
     for fault in run.read_faults():
         yield _window(fault).begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
     for control in run.read_controls():
@@ -269,7 +269,7 @@ def _disturbances(run: RunFolder, traces: Iterable[TraceFacts]) -> Iterator[tupl
     for facts in traces:
         yield from facts.stalls
         for life in facts.lives:
-            # One that ends in order lets go of others before it says so.
+            # A process that ends in order closes its connections before it reports the end.
             begin_ns = life.last_ns - (0 if life.status is None else _GRACE_NS)
             if life.next_ns is not None or life.status is not None:
                 yield begin_ns, NEVER_NS if life.next_ns is None else life.next_ns
@@ -285,7 +285,7 @@ def _unexplained(
     if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
         return None
     if SERVICE_ERROR.fullmatch(kind):
-        # A promise of its own.
+        # Another promise judges this.
         return None
     where = f"{facts.name}:{error.line}: member {error.member_id} reported"
     if kind.startswith(_UNFORESEEN):
@@ -295,7 +295,7 @@ def _unexplained(
         is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
         is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
     else:
-        # At a start the others may not be there yet.
+        # At a start the other members may not run yet.
         is_explained = not error.is_in_term or any(
             begin_ns <= error.ns <= end_ns + _ERROR_GRACE_NS for begin_ns, end_ns in disturbances
         )
@@ -320,7 +320,7 @@ def _tracebacks(run: RunFolder, manifest: Manifest) -> Iterator[Broken]:
 
 
 def _line_with_traceback(path: Path) -> int:
-    """The number of the first line with one; 0 without any."""
+    """The line number of the first traceback; 0 without one."""
     with path.open("rb") as stream:
         return next((number for number, line in enumerate(stream, 1) if _TRACEBACK in line), 0)
 

@@ -115,7 +115,7 @@ class _Interpreter:
         deadline_s = time.monotonic() + limit_s
         errors_begin = os.fstat(self._errors.fileno()).st_size
         try:
-            self._send(json.dumps(question).encode() + b"\n")
+            self._send(json.dumps(question).encode() + b"\n", deadline_s)
             content, _, status = self._receive(deadline_s).rstrip(b"\n").rpartition(b"\n")
             if status == b"0":
                 answer = json.loads(content)
@@ -128,22 +128,20 @@ class _Interpreter:
         lines = printed(self._errors.read()).splitlines()
         return f"its code cannot be run here: {(lines or [f'status {status.decode()}'])[-1][:_SHOWN]}"
 
-    def _send(self, line: bytes) -> None:
+    def _send(self, line: bytes, deadline_s: float) -> None:
         pipe = self._process.stdin
         assert pipe is not None
+        os.set_blocking(pipe.fileno(), False)
         left = memoryview(line)
         while left:
-            left = left[pipe.write(left) :]
+            _wait_for(pipe.fileno(), select.POLLOUT, deadline_s)
+            left = left[os.write(pipe.fileno(), left) :]
 
     def _receive(self, deadline_s: float) -> bytes:
         """An answer, and the status of the child that gave it, a line each; less where the process has ended."""
-        answers = select.poll()
-        answers.register(self._answers, select.POLLIN)
         content, lines = bytearray(), 0
         while lines < 2:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0 or not answers.poll(left_s * 1_000):
-                raise TimeoutError
+            _wait_for(self._answers, select.POLLIN, deadline_s)
             chunk = os.read(self._answers, _CHUNK)
             if not chunk:
                 break
@@ -162,3 +160,12 @@ class _Interpreter:
         self._process.wait()
         os.close(self._answers)
         self._errors.close()
+
+
+def _wait_for(descriptor: int, event: int, deadline_s: float) -> None:
+    """Raises `TimeoutError` unless the descriptor is ready before that."""
+    ready = select.poll()
+    ready.register(descriptor, event)
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0 or not ready.poll(left_s * 1_000):
+        raise TimeoutError
