@@ -1,4 +1,4 @@
-"""Planted bugs of sessions: how long they last, and what becomes of them when the leader changes."""
+"""Planted bugs of sessions: how long they last, and how they end or go on with a new leader."""
 
 from typing import Final
 

@@ -13,7 +13,7 @@ from upheaval_node.types import FRAME_ALIGNMENT, Now, Position, TermId
 AREA: Final = Area("termination")
 
 
-@AREA.bug("ends-at-one-position", is_rare=True)
+@AREA.bug("ends-at-one-position")
 def end_without_acks(module: ConsensusModule) -> None:
     """A leader ends before its followers have acknowledged their end."""
     announce = module._termination.announce
@@ -37,7 +37,7 @@ def end_not_acknowledged(module: ConsensusModule) -> None:
     replace_method(module._publisher, "send", send_most)
 
 
-@AREA.bug("ends-at-one-position", "admin-commands-proved", "no-unexplained-end", is_rare=True)
+@AREA.bug("ends-at-one-position", "admin-commands-proved", "no-unexplained-end")
 def end_named_a_frame_off(module: ConsensusModule) -> None:
     """A leader tells its followers to end 32 bytes after its own end."""
     send_to_others = module._publisher.send_to_others

@@ -51,8 +51,8 @@ class Search:
     def after(self, outcome: SeedOutcome) -> "Search":
         """With one seed more."""
         bug = bug_named(self.bug)
-        broken = [each.promise for each in outcome.fingerprints if each.is_broken and bug.is_found_by(each.promise)]
-        met = () if broken else (str(each.promise) for each in outcome.fingerprints)
+        broken = [one.promise for one in outcome.fingerprints if one.is_broken and bug.is_found_by(one.promise)]
+        met = () if broken else (str(one.promise) for one in outcome.fingerprints)
         return replace(
             self,
             promise=broken[0] if broken else "",
@@ -90,7 +90,7 @@ class Row:
 
 def row_of(bug: PlantedBug, searches: Sequence[Search]) -> Row:
     """All searches for one bug together."""
-    found = [search for search in searches if search.is_caught]
+    caught = [search for search in searches if search.is_caught]
     seeds = median_high([search.seeds if search.is_caught else float("inf") for search in searches])
     ms = median_high([search.processor_ms if search.is_caught else float("inf") for search in searches])
     is_caught = seeds != float("inf")
@@ -101,8 +101,8 @@ def row_of(bug: PlantedBug, searches: Sequence[Search]) -> Row:
         bug.name,
         bug.area,
         bug.breaks,
-        tuple(promise for promise, _ in Counter(search.promise for search in found).most_common()),
-        len(found),
+        tuple(promise for promise, _ in Counter(search.promise for search in caught).most_common()),
+        len(caught),
         len(searches),
         int(seeds) if is_caught else None,
         round(ms / 1000, 1) if is_caught else None,
