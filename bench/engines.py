@@ -27,17 +27,28 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import psutil
 
-from support.built_runs import good_run, new_term, session_message, session_open
+from support.built_runs import (
+    SEGMENT_LENGTH,
+    LogBuilder,
+    good_run,
+    new_term,
+    session_message,
+    session_open,
+    write_catalog,
+    write_segment,
+)
 from support.spark_master import spark_master
 from upheaval.checkers.history.model import Model
 from upheaval.checkers.judge import verify_run
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
-from upheaval.records import Function, Json, Operation, Outcome, encode_operation
+from upheaval.records import Function, Json, Operation, Outcome, RunFolder, encode_operation
 from upheaval.scenario import load_scenario
 
 SLOTS = 8
 OPERATIONS_OF_A_KEY = 50
+KEYS_AT_A_TIME = 1000
+BLOCKS_AT_A_TIME = 4096
 ECHO, REGISTER, LIST = range(3)
 """What a key holds."""
 WORKERS = "two workers"
@@ -70,27 +81,83 @@ def key_operations(random: Random, space: int, group: str, first_id: int) -> Ite
         yield first_id + number, function, value, list(result) if isinstance(result, list) else result
 
 
+def operations(count: int) -> Iterator[Operation]:
+    """In the order of the log: keys take turns, some of them at a time, so that few are in memory."""
+    random, begin = Random(1), 0
+    for first in range(0, count // OPERATIONS_OF_A_KEY, KEYS_AT_A_TIME):
+        keys = range(first, min(first + KEYS_AT_A_TIME, count // OPERATIONS_OF_A_KEY))
+        spaces = [(REGISTER, REGISTER, LIST, ECHO)[key % 4] for key in keys]
+        turns = [
+            list(key_operations(random, space, f"key-{key}", key * OPERATIONS_OF_A_KEY))
+            for key, space in zip(keys, spaces, strict=True)
+        ]
+        for turn in zip(*turns, strict=True):
+            for key, (number, f, value, result) in zip(keys, turn, strict=True):
+                name = "" if f is Function.ECHO else f"key-{key}"
+                slot = begin // 1000 % SLOTS
+                yield Operation(number, slot, f, name, value, begin, begin + 500, Outcome.OK, result, None)
+                begin += 1000
+
+
+class SharedLog:
+    """One log that all members have: each segment is one file with a name in each of their folders."""
+
+    def __init__(self, folders: Sequence[Path], recording_ids: Sequence[int]) -> None:
+        self._first, *self._others = zip(folders, recording_ids, strict=True)
+        self._log = LogBuilder()
+        self._frames = bytearray()
+        self._base = 0
+
+    @property
+    def position(self) -> int:
+        return self._log.position
+
+    def append(self, payload: bytes) -> None:
+        self._log.append(payload)
+        if len(self._log.blocks) >= BLOCKS_AT_A_TIME:
+            self._write_whole()
+
+    def close(self) -> None:
+        """Write the last segment, which has no frame where the one before is full."""
+        self._write_whole()
+        self._write(bytes(self._frames))
+
+    def _write_whole(self) -> None:
+        self._frames += b"".join(self._log.blocks)
+        self._log.blocks.clear()
+        while len(self._frames) >= SEGMENT_LENGTH:
+            self._write(bytes(self._frames[:SEGMENT_LENGTH]))
+            del self._frames[:SEGMENT_LENGTH]
+
+    def _write(self, frames: bytes) -> None:
+        segment = write_segment(*self._first, self._base, frames)
+        for folder, recording_id in self._others:
+            (folder / "archive" / f"{recording_id}-{self._base}.rec").hardlink_to(segment)
+        self._base += SEGMENT_LENGTH
+
+
 def make_run(folder: Path, count: int) -> None:
-    """A good run whose keys take turns, with fifty operations each."""
-    keys, random = count // OPERATIONS_OF_A_KEY, Random(1)
-    of_keys = []
-    for key in range(keys):
-        space = (REGISTER, REGISTER, LIST, ECHO)[key % 4]
-        of_keys.append(list(key_operations(random, space, f"key-{key}", key * OPERATIONS_OF_A_KEY)))
+    """A good run whose keys take turns, with fifty operations each. Written as it is made, whatever its length."""
     built = good_run(0)
-    messages, position = [new_term(0, 0), session_open()], 0
-    for turn in range(OPERATIONS_OF_A_KEY):
-        for key, operations in enumerate(of_keys):
-            number, f, value, result = operations[turn]
-            name, begin = "" if f.value == "echo" else f"key-{key}", len(built.operations) * 1000
-            messages.append(session_message(encode_operation(number, f, name, value)))
-            rest = (begin, begin + 500, Outcome.OK, result, None)
-            built.operations.append(Operation(number, len(built.operations) % SLOTS, f, name, value, *rest))
-            position += 1
-    built.payloads = [messages, messages, messages]
+    built.payloads = [[new_term(0, 0), session_open()]] * 3
     built.traces = [[line for line in lines if '"leadership_term_id":1' not in line] for lines in built.traces]
     built.manifest = replace(built.manifest, run_id=f"run-of-{count}")
-    built.write(folder)
+    run = RunFolder(folder)
+    run.create(built.manifest)
+    members = [run.member(member_id).path for member_id in range(built.manifest.members)]
+    for member, recording_id in zip(members, built.recording_ids, strict=True):
+        write_catalog(member, recording_id, {0: 0})
+    log = SharedLog(members, built.recording_ids)
+    for payload in built.payloads[0]:
+        log.append(payload)
+    with run.history_writer() as history:
+        for operation in operations(count):
+            content = encode_operation(operation.id, operation.f, operation.key, operation.value)
+            log.append(session_message(content))
+            history.add(operation)
+    log.close()
+    built.end_positions = [log.position] * len(members)
+    built.write_beside_logs(run)
 
 
 def make_small_run(folder: Path) -> None:

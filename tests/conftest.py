@@ -8,6 +8,9 @@ from hypothesis import HealthCheck, settings
 # The suites are about the sources, with modules compiled or not; `make compiled-test` runs them on those.
 os.environ.setdefault("UPHEAVAL_PURE", "1")
 
+# Members in Java live for seconds: the second compiler would cost more than it saves.
+os.environ.setdefault("UPHEAVAL_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: a test that
 # interrupts a child would wait for ever. With a handler here, children begin with the default again.
 signal.signal(signal.SIGINT, signal.default_int_handler)

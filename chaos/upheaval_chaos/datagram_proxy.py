@@ -11,7 +11,8 @@ import time
 from random import Random
 from typing import Final
 
-from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Watch, Way, is_probe
+from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Watch, Way
+from upheaval_chaos.probes import is_probe
 from upheaval_chaos.toxics import DOWNSTREAM, UPSTREAM
 
 _LENGTH_MAX: Final = 1 << 16

@@ -1,7 +1,6 @@
 """What is done to datagrams on their way: one proxy of them with its toxics, whatever brings and sends them.
 
-Runs in an asyncio loop of its owner. A `probe` is a datagram that no member answers, but the proxy, when it
-has come out at the upstream's end.
+Runs in an asyncio loop of its owner.
 """
 
 import asyncio
@@ -18,11 +17,6 @@ from upheaval_node.protocol.cluster_messages import SCHEMA
 from upheaval_node.protocol.frames import FLAGS_UNFRAGMENTED, TYPE_DATA, TYPE_OFFSET, TYPE_PAD, TYPE_SETUP
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
 
-_PROBE_VERSION: Final = 0x7F
-"""Of a frame that is none of Aeron's, with the type and the stream of one."""
-_VERSION_OFFSET: Final = 4
-_PROBE_MARK: Final = bytes([_PROBE_VERSION])
-_PROBE: Final = struct.Struct("<iBBHiii12x")
 _QUEUE_MAX_S: Final = 2.0
 """How long a datagram waits at most because of a limit; what would wait longer is dropped."""
 _TYPE: Final = struct.Struct("<H")
@@ -34,24 +28,6 @@ _FLAGS_OFFSET: Final = 5
 _SBE_HEADER: Final = struct.Struct("<HHHH")
 
 Send = Callable[[bytes], object]
-
-
-def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0, template_id: int = 0) -> bytes:
-    """A datagram for the proxy alone; its number is where frames have a session's id."""
-    message = _SBE_HEADER.pack(0, template_id, SCHEMA.table.schema_id, 0) if template_id else b""
-    length = _PROBE.size + len(message)
-    head = _PROBE.pack(length, _PROBE_VERSION, FLAGS_UNFRAGMENTED, frame_type, number, stream_id, stream_id)
-    return (head + message).ljust(align(length, FRAME_ALIGNMENT), b"\0")
-
-
-def is_omitted(data: bytes) -> bool:
-    """Whether padding has taken the place of a probe."""
-    return _TYPE.unpack_from(data, TYPE_OFFSET) == (TYPE_PAD,)
-
-
-def is_probe(data: bytes) -> bool:
-    """Whether a datagram is one."""
-    return data[_VERSION_OFFSET : _VERSION_OFFSET + 1] == _PROBE_MARK
 
 
 class Watch(Protocol):

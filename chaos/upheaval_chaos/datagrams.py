@@ -14,8 +14,8 @@ from dataclasses import astuple
 from functools import partial
 from typing import Final
 
-from upheaval_chaos.datagram_ways import is_omitted, probe
 from upheaval_chaos.pings import PingText, datagram_ping_text
+from upheaval_chaos.probes import is_omitted, probe
 from upheaval_chaos.target import FRAMES, MESSAGES, Answer, DatagramEffect, Ping
 from upheaval_node.protocol.frames import TYPE_DATA
 from upheaval_node.types import S

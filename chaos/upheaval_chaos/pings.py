@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final
 
-from upheaval_chaos.datagram_ways import probe
+from upheaval_chaos.probes import probe
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.frames import (

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Watch, Way, is_probe
+from upheaval_chaos.datagram_ways import ProxyOfDatagrams, Watch, Way
 from upheaval_chaos.packet_queue import PacketQueue
+from upheaval_chaos.probes import is_probe
 from upheaval_chaos.programs import run_program
 from upheaval_chaos.toxics import DOWNSTREAM, STREAMS, UPSTREAM
 

@@ -6,7 +6,6 @@ without any package; `connect_toxiproxy` takes the first where the package is in
 (started with `-proxy-metrics`) and the proxies of this process alike.
 """
 
-import http.client
 import importlib.util
 import json
 import re
@@ -90,6 +89,9 @@ class StandardToxiproxy(ToxiproxyApi):
     """With the standard library."""
 
     def _call(self, method: str, path: str, fields: object = None) -> str:
+        # With it comes the package of e-mail, which most commands would import for nothing.
+        import http.client
+
         connection = http.client.HTTPConnection(self.address, timeout=_TIMEOUT_S)
         body = None if fields is None else json.dumps(fields)
         try:

@@ -8,6 +8,7 @@ member.
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import zipfile
@@ -20,6 +21,7 @@ from upheaval.aeron_api import missing_of
 from upheaval.aeron_jars import CACHE, USUAL_VERSION, jar, order_of, problem_of
 from upheaval.errors import EnvironmentFault
 from upheaval.repository import REPOSITORY, Repository
+from upheaval.shared_classes import sharing_options
 
 JAR: Final = "aeron-all.jar"
 CLASSES: Final = "classes"
@@ -27,6 +29,8 @@ INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
 """What is asked inside of a container; see there."""
 CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
 """The properties of what a container runs."""
+OPTIONS_VARIABLE: Final = "UPHEAVAL_JAVA_OPTIONS"
+"""More options of Java's for all programs on this machine, as a shell would split them."""
 AERON_LABEL: Final = "upheaval.aeron"
 """The label of an image with the version of Aeron in it."""
 SERVICES_IN_IMAGE: Final = "/opt/aeron/services/*"
@@ -35,6 +39,7 @@ IN_IMAGE: Final = "/opt/aeron"
 _SOURCES: Final = "images/aeron"
 READY_MADE: Final = "member-classes"
 """The folder with the classes for each version as zip files, which `tools/member_classes.py` fills for a wheel."""
+_AGENT_MANIFEST: Final = "Manifest-Version: 1.0\nPremain-Class: upheaval.Agent\n"
 _COMPILED_FOR: Final = re.compile(r"aeron-member-(.+)-[0-9a-f]{16}")
 _DIGEST_IN_TAG: Final = re.compile(r"-(?=[0-9a-f]{16}$)")
 _ERROR: Final = ": error: "
@@ -65,6 +70,22 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
         _compile(version, made, library, [path for _, path in _sources(REPOSITORY, tests=tests)])
         _rename(made, of_version)
     return of_version
+
+
+def agent_jar(version: str) -> Path:
+    """A jar with those classes that is an agent of Java's, `upheaval.Agent`. Raises `HarnessError`."""
+    classes = member_classes(version)
+    agent = CACHE / f"{classes.name}.jar"
+    if agent.exists():
+        return agent
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        made = Path(folder) / agent.name
+        with zipfile.ZipFile(made, "w") as archive:
+            archive.writestr("META-INF/MANIFEST.MF", _AGENT_MANIFEST)
+            for path in sorted(classes.rglob("*.class")):
+                archive.write(path, path.relative_to(classes).as_posix())
+        made.replace(agent)
+    return agent
 
 
 def classes_note(version: str) -> str:
@@ -98,23 +119,31 @@ def _sources(repository: Repository, *, tests: bool) -> list[tuple[str, Path]]:
     return sorted((name, path) for name, path in repository.files([folder]) if path.suffix == ".java")
 
 
-def java_command(version: str, program: str, *arguments: str, services: Sequence[str] = ()) -> list[str]:
-    """What runs a class of ours against the jar of a version, with that class path of services.
+def java_command(
+    version: str, program: str, *arguments: str, services: Sequence[str] = (), options: Sequence[str] = ()
+) -> list[str]:
+    """What runs a class of ours against the jar of a version, with that class path of services and options of Java's.
 
     Raises `HarnessError` when something is missing.
     """
-    return java_line([str(jar(version)), str(member_classes(version)), *services], program, *arguments)
+    class_path = [str(jar(version)), str(member_classes(version)), *services]
+    return java_line(class_path, program, *arguments, options=options)
 
 
 def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-    """What runs a class of a class path, with more options of Java's. Raises `EnvironmentFault` without Java."""
+    """What runs a class of a class path, with more options of Java's, and those of `OPTIONS_VARIABLE` before them.
+
+    Raises `EnvironmentFault` without Java.
+    """
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
     opens = [word for package in _OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
-    # Members share the cores of one machine: one thread collects garbage, and little is compiled by the other.
+    # Members share the cores of one machine: one thread collects garbage.
     usual = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
-    return [java, *opens, *usual, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
+    usual += sharing_options(Path(java), Path(class_path[0]))
+    wanted = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+    return [java, *opens, *usual, *wanted, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
 
 
 def _unpacked(ready_made: Path, classes: Path) -> Path:

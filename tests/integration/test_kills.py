@@ -15,7 +15,7 @@ from .conftest import NewCluster
 
 pytestmark = pytest.mark.heavy
 
-MANY = pytest.mark.parametrize("kills", [5, pytest.param(30, marks=pytest.mark.nightly)])
+MANY = pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.nightly)])
 # Enough that every kill meets operations under way, few enough that two cores are left for the members.
 LOAD = WorkloadSettings(slots=16, sessions=2, rate=400)
 OPERATIONS_BETWEEN_KILLS = 40

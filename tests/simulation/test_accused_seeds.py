@@ -10,8 +10,17 @@ from upheaval.campaign.seed import run_seed
 @pytest.mark.parametrize(
     "seed",
     [
-        pytest.param(3_100_020, id="a paused leader wakes and closes sessions in its own term"),
-        pytest.param(3_100_713, id="a deposed leader closes sessions whose opening it had not committed"),
+        # Of sessions that several leaders close: hand-made runs show these two kinds, too.
+        pytest.param(
+            3_100_020,
+            id="a paused leader wakes and closes sessions in its own term",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            3_100_713,
+            id="a deposed leader closes sessions whose opening it had not committed",
+            marks=pytest.mark.nightly,
+        ),
         pytest.param(4_100_275, id="a leader takes a snapshot and ends before it reaches its clients"),
         pytest.param(5_200_049, id="a member needs no room after its disk was full"),
         pytest.param(7_000_107, id="a standby ends before it takes a snapshot"),

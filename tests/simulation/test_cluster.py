@@ -138,7 +138,7 @@ def test_the_same_power_cut_loses_acknowledged_operations_at_sync_level_0() -> N
     assert any(loss.startswith("log ends at") for loss in losses), losses
 
 
-@pytest.mark.parametrize("seed", [3, 7, 102])
+@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (7, 102))])
 def test_a_run_with_drawn_faults_leaves_a_folder_with_a_valid_verdict(seed: int, tmp_path: Path) -> None:
     run = SeedRun(draw_swarm(seed), tmp_path / "run")
     run.run()

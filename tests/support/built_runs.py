@@ -94,6 +94,14 @@ class BuiltRun:
             content = b"".join(log.blocks)
             terms = terms_of(payloads)
             write_log(folder.path, self.recording_ids[member_id], content, session_id=100 + member_id, terms=terms)
+        self.write_beside_logs(run)
+        with run.history_writer() as history:
+            for operation in self.operations:
+                history.add(operation)
+        return run
+
+    def write_beside_logs(self, run: RunFolder) -> None:
+        """Write traces, final positions and faults; `payloads` have the terms, `end_positions` where the logs end."""
         told = term_line(1, 2, min(self.end_positions), terms_of(self.payloads[0]).get(1, 0))
         for member_id, trace in enumerate(self.traces):
             lines = trace if member_id else [*trace, told]
@@ -108,10 +116,6 @@ class BuiltRun:
             run.write_manifest(replace(self.manifest, converge=Converge(True, CONVERGED_NS, members)))
         for fault in self.faults:
             run.add_fault(fault)
-        with run.history_writer() as history:
-            for operation in self.operations:
-                history.add(operation)
-        return run
 
 
 def terms_of(payloads: Sequence[bytes]) -> dict[int, int]:
@@ -129,6 +133,21 @@ def write_log(
     folder: Path, recording_id: int, log: bytes, *, session_id: int, terms: Mapping[int, int] | None = None
 ) -> None:
     """Write catalog, segments and recording log of one member."""
+    write_catalog(folder, recording_id, terms or {0: 0})
+    data = with_session(log, session_id)
+    for base in range(0, len(data) + 1, SEGMENT_LENGTH):
+        write_segment(folder, recording_id, base, data[base : base + SEGMENT_LENGTH])
+
+
+def write_segment(folder: Path, recording_id: int, base: int, frames: bytes) -> Path:
+    """Write one segment of a member's log, with zeros after its last frame."""
+    path = folder / "archive" / f"{recording_id}-{base}.rec"
+    path.write_bytes(frames.ljust(SEGMENT_LENGTH, b"\0"))
+    return path
+
+
+def write_catalog(folder: Path, recording_id: int, terms: Mapping[int, int]) -> None:
+    """Write catalog and recording log of one member."""
     (folder / "archive").mkdir(parents=True)
     (folder / "cluster").mkdir()
     descriptor = struct.pack(
@@ -140,17 +159,13 @@ def write_log(
     catalog = header + other + struct.pack("<ii24x", len(descriptor), 1) + descriptor
     (folder / "archive" / "archive.catalog").write_bytes(catalog.ljust(4096, b"\0"))
     snapshot = struct.pack("<qqqqqii16x", 55, 0, 0, 0, 1, -1, 1)
-    bases = sorted((terms or {0: 0}).items())
+    bases = sorted(terms.items())
     ends = [base for _, base in bases[1:]] + [-1]
     records = [
         struct.pack("<qqqqqii16x", recording_id, term, base, end, 1, -1, 0)
         for (term, base), end in zip(bases, ends, strict=True)
     ]
     (folder / "cluster" / "recording.log").write_bytes(snapshot + b"".join(records))
-    data = with_session(log, session_id)
-    for base in range(0, len(data) + 1, SEGMENT_LENGTH):
-        content = data[base : base + SEGMENT_LENGTH].ljust(SEGMENT_LENGTH, b"\0")
-        (folder / "archive" / f"{recording_id}-{base}.rec").write_bytes(content)
 
 
 def with_session(log: bytes, session_id: int) -> bytes:

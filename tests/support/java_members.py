@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from aeron_jar import VERSION, jar, member_classes
 from upheaval.runtimes.ports import choose_base_port
+from upheaval.shared_classes import sharing_options
 from upheaval.waits import wait_until
 from upheaval_node.counters import CONTROL_TOGGLE, METADATA_LENGTH, VALUE_LENGTH, Counters
 from upheaval_node.files.cnc import HEADER_LENGTH, read_header
@@ -35,7 +36,8 @@ PROVOKED: Final = "upheaval.ProvokedService"
 def program(name: str, *arguments: str, version: str = VERSION, tests: bool = False) -> list[str]:
     """What runs a class of `images/aeron`, with those of its tests where wanted."""
     class_path = f"{jar(version)}:{member_classes(version, tests=tests)}"
-    return ["java", *_OPENS, *_SMALL, "-cp", class_path, f"upheaval.{name}", *arguments]
+    shared = sharing_options(Path(shutil.which("java") or "java"), jar(version))
+    return ["java", *_OPENS, *_SMALL, *shared, "-cp", class_path, f"upheaval.{name}", *arguments]
 
 
 def aeron_directory(folder: Path) -> Path:

@@ -32,6 +32,15 @@ def test_the_address_with_the_token_becomes_a_cookie_that_scripts_cannot_read(se
     assert ask(server, "/", headers={"Cookie": cookie}).status == 200
 
 
+def test_cookies_of_two_servers_in_one_browser_do_not_mix(server: PageServer, tmp_path: Path) -> None:
+    with serving(PageServer(tmp_path)) as other:
+        servers = (server, other)
+        cookies = "; ".join(f"upheaval-ui-{each.port}={each.token}" for each in servers)
+        swapped = f"upheaval-ui-{server.port}={other.token}; upheaval-ui-{other.port}={server.token}"
+        assert [ask(each, "/", headers={"Cookie": cookies}).status for each in servers] == [200, 200]
+        assert [ask(each, "/", headers={"Cookie": swapped}).status for each in servers] == [403, 403]
+
+
 def test_the_first_visit_stays_on_this_server(server: PageServer) -> None:
     visit = ask(server, f"//evil.example/runs?token={server.token}", headers={})
     assert (visit.status, visit.headers["location"]) == (303, "/evil.example/runs")

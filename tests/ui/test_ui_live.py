@@ -1,7 +1,9 @@
 """The page of a cluster of processes: its figures, and a leader that is killed by its button and comes back."""
 
 import json
-from collections.abc import Iterator
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,34 +11,55 @@ import pytest
 from support.browser import Browser
 from support.live_clusters import end_without_trace
 from support.page_servers import Answer, ask, serving
+from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
-from upheaval.records import RunFolder
+from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import load_scenario
+from upheaval.ui.programs import Programs
 from upheaval.ui.server import PageServer
 from upheaval.waits import wait_until
 
-LONG_S = 240
+LONG_S = 480
+ENOUGH = 150
+"""Operations; a run of fewer than 100 acknowledged ones is unknown."""
+WORKLOAD = {"users": 4, "user": "upheaval.load.users:WorkbenchUser", "rate": 40.0, "duration_s": None}
+OF_TIME = {
+    Promise.BOUNDS_KEPT,
+    Promise.CLIENTS_IN_TIME,
+    Promise.FAULTS_IN_TIME,
+    Promise.LEADER_FOUND,
+    Promise.MEMBERS_JOIN,
+    Promise.PROGRESS,
+    Promise.TIME_KEPT,
+}
+"""What a machine that is busy with other things may make members break."""
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    with ProcessCluster.create(tmp_path_factory.mktemp("runs") / "shop") as cluster:
-        try:
-            cluster.up(timeout_s=LONG_S)
-            yield cluster
-        finally:
-            end_without_trace(cluster)
-
-
-@pytest.fixture(scope="module")
-def server(cluster: ProcessCluster) -> Iterator[PageServer]:
-    with serving(PageServer(cluster.folder.parent)) as server:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    runs = tmp_path_factory.mktemp("runs")
+    # Its links have no proxies; nothing of it runs.
+    ProcessCluster.create(runs / "bare").close()
+    with serving(PageServer(runs)) as server:
         yield server
 
 
-def act(server: PageServer, action: str, **fields: object) -> Answer:
-    return ask(server, f"/api/live/shop/{action}", method="POST", body=fields)
+@pytest.fixture(scope="module")
+def cluster(server: PageServer) -> Iterator[ProcessCluster]:
+    """Another handle of the cluster that the page starts."""
+    assert start(server, name="shop", service="workbench").json == {"name": "shop"}
+    with ProcessCluster.open(server.folder / "shop") as cluster:
+        yield cluster
+        end_without_trace(cluster)
+
+
+def act(server: PageServer, action: str, fields: Mapping[str, object] | None = None, run: str = "shop") -> Answer:
+    return ask(server, f"/api/live/{run}/{action}", method="POST", body=fields or {})
+
+
+def start(server: PageServer, **fields: object) -> Answer:
+    return ask(server, "/api/clusters", method="POST", body=fields)
 
 
 def test_what_makes_no_sense_is_refused_with_a_reason_and_nothing_is_done(
@@ -49,15 +72,42 @@ def test_what_makes_no_sense_is_refused_with_a_reason_and_nothing_is_done(
         ("inject", {"statement": "kill leader; rm -rf /"}, "unknown target 'leader;'"),
         ("inject", {"statement": 7}, "statement: expected a text"),
         ("inject", {"statement": "pause leader", "for_s": -1}, "heals after more than 0"),
-        ("inject", {"statement": "blackhole member-0 <-> member-1"}, "no proxies in its links"),
+        ("inject", {"statement": "kill leader", "for_s": "long"}, "for_s: expected seconds"),
         ("heal", {"name": "kill-1"}, "no fault 'kill-1' to heal"),
         ("command", {"word": "explode"}, "unknown admin command 'explode'"),
         ("scenario", {}, "nothing was done to this cluster"),
+        ("scenario", {"runs": "yes"}, "runs: expected true or false"),
+        ("load-start", {"users": 0}, "expected 1 to"),
+        ("load-start", {"users": 10_000}, "sessions in"),
+        ("load-start", {"users": "many"}, "users: expected a whole number"),
+        ("load-start", {"rate": -1}, "rate: expected operations a second"),
+        ("load-start", {"rate": "fast"}, "rate: expected a number"),
+        ("load-rate", {"rate": 5}, "no load is on"),
+        ("load-stop", {}, "no load is on"),
     ):
-        answer = act(server, action, **fields)
+        answer = act(server, action, fields)
         assert (answer.status, reason in answer.json["error"]) == (400, True), (action, fields, answer.text)
+    for wrong, reason in (
+        ({"name": "shop"}, "shop is there already"),
+        ({"name": "../shop"}, "name: expected 1 to 64"),
+        ({}, "name: expected a text"),
+        ({"members": 12}, "members"),
+        ({"system": "zookeeper"}, "zookeeper"),
+        ({"runtime": "simulated"}, "runtime: unknown 'simulated'"),
+        ({"service": "sqlite"}, "sqlite"),
+        ({"links": 1}, "links: expected true or false"),
+    ):
+        answer = start(server, **({"name": "other"} | wrong if wrong else {}))
+        assert (answer.status, reason in answer.json["error"]) == (400, True), (wrong, answer.text)
     assert list(cluster.run.read_faults()) == []
     assert list(cluster.run.read_controls()) == []
+    assert list(cluster.run.read_history()) == []
+    assert not (server.folder / "other").exists()
+    cut = act(server, "inject", {"statement": "blackhole member-0 <-> member-1"}, "bare")
+    assert (cut.status, "no proxies in its links" in cut.json["error"]) == (400, True)
+    shutil.rmtree(server.folder / "bare")
+    gone = ask(server, "/api/live/bare/state")
+    assert (gone.status, "no run 'bare'" in gone.json["error"]) == (400, True)
 
 
 def test_the_members_are_those_of_top(
@@ -81,7 +131,7 @@ def click(browser: Browser, selector: str) -> None:
     browser.value(f"document.querySelector({json.dumps(selector)}).click()")
 
 
-def test_a_leader_is_killed_by_its_button_healed_and_the_whole_saved_as_a_scenario(
+def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_buttons(
     server: PageServer, cluster: ProcessCluster, tmp_path: Path
 ) -> None:
     leader = cluster.wait_until_leader(LONG_S)
@@ -97,27 +147,107 @@ def test_a_leader_is_killed_by_its_button_healed_and_the_whole_saved_as_a_scenar
         browser.visit(server.address)
         browser.visit(f"http://127.0.0.1:{server.port}/live/shop")
         wait_for(f"document.getElementById('badge').textContent === 'member {leader} leads'")
-        button = f"tr[data-member='{leader}'] button[data-word=kill]"
-        click(browser, button)
-        assert list(cluster.run.read_faults()) == []
-        assert browser.value(f"document.querySelector({json.dumps(button)}).textContent") == "really kill?"
-        click(browser, button)
-        wait_for("document.querySelector('#fault-list li.on')?.textContent.includes('gone: ')")
-        wait_for(f"/^member [^{leader}] leads$/.test(document.getElementById('badge').textContent)")
-        wait_for(f"document.querySelector('tr[data-member=\"{leader}\"]').dataset.state === 'down'")
-        wait_for("document.querySelector('#lines .band') !== null")
+        start_load(browser, wait_for, server)
+        wait_for("document.querySelector('#lines .p99')?.getAttribute('points').includes(' ')")
 
-        click(browser, ".heal-all")
-        wait_for("document.querySelector('#fault-list li:not(.on)')?.textContent.includes('running: ')")
-        wait_for("document.querySelectorAll('tr[data-state=down]').length === 0")
+        kill_and_heal(browser, wait_for, cluster, leader)
+        cut_and_heal(browser, wait_for)
+        wait_until(lambda: count(cluster) >= ENOUGH, timeout_s=LONG_S, describe=lambda: f"{count(cluster)} operations")
+        click(browser, "[data-do=load-stop]")
+        wait_for("document.getElementById('load-state').textContent.startsWith('stopped: ')")
+
         click(browser, "[data-do=save]")
         wait_for("document.getElementById('saved').textContent.startsWith('saved as ')")
+        click(browser, "[data-do=end]")
+        click(browser, "[data-do=end]")
+        wait_for("location.pathname === '/runs/shop' && document.readyState === 'complete'")
         assert browser.complaints == []
 
-    (fault,) = RunFolder(cluster.folder).read_faults()
-    assert (fault.what, fault.members, fault.is_proved) == ("kill", (leader,), True)
-    (saved,) = cluster.folder.parent.glob("*.scenario")
+    kill, cut = cluster.run.read_faults()
+    assert (kill.what, kill.members, kill.is_proved) == ("kill", (leader,), True)
+    assert cut.statement == "blackhole member-0 -> member-1"
+    assert {link[:4] for link in cut.links} == {"0->1"}
+    assert cut.inject_proof is not None
+    (saved,) = server.folder.glob("*.scenario")
     statements = load_scenario(str(saved)).text.splitlines()
     assert "inject kill-1 kill leader" in statements
     assert "wait leader other-than kill-1" in statements
-    assert statements[-3:] == ["heal kill-1", "wait caught-up kill-1", "wait operations 50"]
+    assert "heal blackhole-2" in statements
+    assert cluster.run.read_manifest().workload["locust"] == WORKLOAD
+    promises = ask(server, "/api/runs/shop/verdict").json["promises"]
+    broken = {promise["promise"]: promise["detail"] for promise in promises if promise["verdict"] == "invalid"}
+    assert broken.keys() <= OF_TIME, broken
+
+
+def count(cluster: ProcessCluster) -> int:
+    return len(list(cluster.run.read_history()))
+
+
+def start_load(browser: Browser, wait_for: Callable[[str], None], server: PageServer) -> None:
+    """Four users, first with one operation a second each, then with forty."""
+
+    def per_second() -> float:
+        return float(ask(server, "/api/live/shop/state").json["load"]["per_second"])
+
+    browser.value("document.getElementById('users').value = 4, document.getElementById('rate').value = 1")
+    click(browser, "#load-start")
+    wait_for("/^4 users, 1 a second each: .* requests/.test(document.getElementById('load-state').textContent)")
+    browser.value("document.getElementById('rate').value = 40")
+    click(browser, "[data-do=load-rate]")
+    wait_for("document.getElementById('load-state').textContent.startsWith('4 users, 40 a second each: ')")
+    wait_until(lambda: per_second() > 8, timeout_s=LONG_S, describe=lambda: f"{per_second()} operations a second")
+
+
+def kill_and_heal(browser: Browser, wait_for: Callable[[str], None], cluster: ProcessCluster, leader: int) -> None:
+    button = f"tr[data-member='{leader}'] button[data-word=kill]"
+    click(browser, button)
+    assert list(cluster.run.read_faults()) == []
+    assert browser.value(f"document.querySelector({json.dumps(button)}).textContent") == "really kill?"
+    click(browser, button)
+    wait_for("document.querySelector('#fault-list li.on')?.textContent.includes('gone: ')")
+    wait_for(f"/^member [^{leader}] leads$/.test(document.getElementById('badge').textContent)")
+    wait_for(f"document.querySelector('tr[data-member=\"{leader}\"]').dataset.state === 'down'")
+    wait_for("document.querySelector('#lines .band') !== null")
+    click(browser, ".heal-all")
+    wait_for("document.querySelector('#fault-list li:not(.on)')?.textContent.includes('running: ')")
+    wait_for("document.querySelectorAll('tr[data-state=down]').length === 0")
+
+
+def cut_and_heal(browser: Browser, wait_for: Callable[[str], None]) -> None:
+    link = "[data-link='0 1']"
+    click(browser, "[data-kind=blackhole][data-arrow='->']")
+    click(browser, link)
+    wait_for(f"document.querySelector(\"{link}\").textContent === 'blackhole: heal'")
+    wait_for("document.querySelector('#fault-list li.on')?.textContent.startsWith('blackhole member-0 -> member-1 on')")
+    click(browser, link)
+    wait_for(f"document.querySelector(\"{link}\").textContent === 'open'")
+
+
+def test_what_the_server_started_ends_with_it(tmp_path: Path) -> None:
+    with serving(PageServer(tmp_path)) as server:
+        assert start(server, name="lone", members=1).status == 200
+        assert act(server, "load-start", {"users": 1, "rate": 5}, "lone").json["is_on"]
+        lone = ProcessCluster.open(tmp_path / "lone")
+        assert lone.is_running()
+    end_without_trace(lone)
+    assert lone.run.read_manifest().sealed is not None
+
+
+def test_a_command_of_the_page_ends_with_the_server() -> None:
+    programs = Programs()
+    ended: list[str] = []
+
+    def run() -> None:
+        try:
+            programs.run(["campaign", "--seeds", "1..1000000"], limit_s=LONG_S)
+        except EnvironmentFault as fault:
+            ended.append(str(fault))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: programs.count == 1, timeout_s=LONG_S, describe=lambda: "the campaign never started")
+    programs.end()
+    thread.join(LONG_S)
+    assert ended == ["upheaval campaign was ended with the server"]
+    with pytest.raises(EnvironmentFault, match="nothing is started any more"):
+        programs.run(["version"], limit_s=LONG_S)

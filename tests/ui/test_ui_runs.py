@@ -1,6 +1,7 @@
 """The list of runs of `upheaval ui`, the page of each, and its figures, which are those of the commands."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from support.browser import Browser
 from support.built_runs import good_run, lost_operation
+from support.campaign_lines import some, written
 from support.page_servers import ask, serving
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
@@ -61,6 +63,32 @@ def test_the_page_of_a_run_is_the_one_that_report_writes(server: PageServer, run
     assert ask(server, "/runs/good").text == expected
 
 
+def test_two_runs_beside_each_other_differ_where_their_figures_do(server: PageServer) -> None:
+    fields = ask(server, "/api/compare?a=good&b=of-a-campaign/lost").json
+    rows = {row["what"]: (row["a"], row["b"], row["difference"]) for row in fields["rows"]}
+    assert rows["verdict"] == ("valid", "invalid", "differs")
+    assert rows["not valid"][0] == "-"
+    assert rows["not valid"][1] == rows["not valid"][2] != ""
+    same = ask(server, "/api/compare?a=good&b=good").json["rows"]
+    assert {row["difference"] for row in same} == {""}
+    assert [(row["a"], row["b"]) for row in same] == [(row["a"], row["a"]) for row in same]
+    figures = ask(server, "/api/runs/good/figures").json
+    assert rows["operations, ok"][0] == f"{figures['counts']['ok']:,}"
+    page = ask(server, "/compare?a=good&b=of-a-campaign/lost").text
+    assert page.count("<rect ") >= len(figures["members"])
+    for wrong in ("/compare", "/compare?a=good", "/compare?a=good&b=none", "/compare?a=torn&b=good"):
+        assert ask(server, wrong).status == 400, wrong
+
+
+def test_a_run_that_is_removed_while_its_page_is_open_is_one_line(server: PageServer, runs: Path) -> None:
+    good_run().write(runs / "short-lived")
+    assert ask(server, "/runs/short-lived").status == 200
+    shutil.rmtree(runs / "short-lived")
+    for path in ("/runs/short-lived", "/api/runs/short-lived/figures", "/live/short-lived"):
+        answer = ask(server, path)
+        assert (answer.status, "no run 'short-lived'" in answer.json["error"]) == (400, True)
+
+
 def test_what_is_not_in_the_folder_is_not_served(server: PageServer) -> None:
     for name in ("none", "../good", "%2e%2e/good", "good/../../etc", EVIL):
         answer = ask(server, f"/api/runs/{name.replace('<', '%3C').replace('>', '%3E')}/verdict")
@@ -85,3 +113,35 @@ def test_a_browser_judges_what_it_shows_filters_and_runs_no_script_of_a_run(serv
         assert browser.value("document.getElementById('count').textContent") == "1 of 3"
         assert browser.value(links) == ["/runs/of-a-campaign/lost"]
         assert browser.complaints == []
+
+
+def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_it(
+    server: PageServer, runs: Path
+) -> None:
+    folder = runs / "swept"
+    lines = some("1.0", 4, 1)
+    lines[3] |= {"folder": str(runs / "good"), "findings": [f"invalid, {EVIL}"]}
+    lines[0]["inconclusive"] = True
+    lines[1] |= {"seen_variations": {"small-mtu": {"holds": True}, "checksums": {"holds": False}}}
+    written(folder, lines[:2])
+    first = ask(server, "/api/campaigns/swept").json
+    assert (first["seeds"], first["verdicts"], first["inconclusive"]) == (2, {"valid": 2}, 1)
+    assert (first["is_over"], first["failed"], first["variations"]) == (False, [], {"small-mtu": 1})
+
+    with (folder / "seeds.jsonl").open("a") as stream:
+        stream.writelines(json.dumps(each) + "\n" for each in lines[2:])
+    (folder / "summary.json").write_text("{}")
+    both = ask(server, "/api/campaigns/swept").json
+    assert (both["seeds"], both["verdicts"], both["is_over"]) == (4, {"valid": 3, "invalid": 1}, True)
+    assert both["failed"] == [{"seed": 3, "verdict": "invalid", "findings": [f"invalid, {EVIL}"], "run": "good"}]
+    assert both["faults"]["kill-leader"] == {"planned": 16, "proved": 12, "unseen": 4, "left_out": 0}
+    assert (both["operations"], both["moves"]) == (2400, 1)
+    assert "CANVASS>NOMINATE" not in both["untaken_moves"] != []
+
+    written(folder, lines[:1])
+    assert ask(server, "/api/campaigns/swept").json["seeds"] == 1
+    assert 'href="/campaigns/swept"' in ask(server, "/").text
+    assert ask(server, "/campaigns/swept").status == 200
+    (folder / "seeds.jsonl").write_text('{"seed": "one"}\n')
+    for wrong in ("swept", "good", "none"):
+        assert ask(server, f"/api/campaigns/{wrong}").status == 400, wrong

@@ -19,6 +19,11 @@ from upheaval_node.cluster.election_states import LEGAL_MOVES
 SUMMARY_FILE: Final = "summary.json"
 
 
+def legal_moves() -> set[str]:
+    """Those of the table of elections, as `FROM>TO`."""
+    return {f"{old.name}>{new.name}" for old, targets in LEGAL_MOVES.items() for new in targets}
+
+
 @dataclass(slots=True)
 class Summary:
     """What the seeds of a campaign exercised together."""
@@ -75,8 +80,7 @@ class Summary:
     @property
     def untaken_moves(self) -> list[str]:
         """Moves of the table of elections that no member made, failures (`STATE>INIT`) among them."""
-        legal = {f"{old.name}>{new.name}" for old, targets in LEGAL_MOVES.items() for new in targets}
-        return sorted(legal - set(self.moves))
+        return sorted(legal_moves() - set(self.moves))
 
     def to_fields(self) -> dict[str, Json]:
         """As `--json` prints it."""

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import random
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -22,18 +21,17 @@ from upheaval.cli.tables import table
 from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.execution.stage import require_tasks_passed
+from upheaval.load.on_cluster import LOG_FILE, LoadPlan, sessions_max, settings_of, write_workload
 from upheaval.load.own import check_user, require_locust
-from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
+from upheaval.load.settings import LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
-from upheaval.records import Json, Outcome, RunFolder
+from upheaval.records import Outcome, RunFolder
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster, open_cluster
-from upheaval.security import CLIENT, policy as security
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
-from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
-from upheaval_node.settings import profile_settings
+from upheaval.workload import IDS_A_LOAD
 
 # A user that reconnects, as all do when a leader is gone, has two sessions until the cluster gives up the old one.
 SESSIONS_A_USER: Final = 2
@@ -41,9 +39,7 @@ SESSIONS_A_USER: Final = 2
 SPARE_SESSIONS: Final = 8
 DURATION_S: Final = 10.0
 WEB_PORT: Final = 8089
-LOG_FILE: Final = "load.log"
 _HOST: Final = "127.0.0.1"
-_ID_BITS: Final = 58
 
 
 def load(options: LoadOptions) -> int:
@@ -58,8 +54,8 @@ def load(options: LoadOptions) -> int:
                 if is_ours:
                     _say_limit(cluster, options)
                     cluster.up()
-                settings = _settings(cluster, options, page)
-                _write_workload(cluster, options, settings)
+                settings = settings_of(cluster, _plan(options), page)
+                write_workload(cluster, settings)
                 statistics = _run(cluster, settings, page)
                 require_tasks_passed(cluster.run, tuple(statistics.raised))
                 if not is_ours:
@@ -122,7 +118,7 @@ def _page(options: LoadOptions) -> Iterator[socket.socket | None]:
 
 
 def _fresh(folder: Path, options: LoadOptions) -> AnyCluster:
-    limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, _default_limit("test"))
+    limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, sessions_max(CLUSTER_OF_THREE))
     service = options.service or CLUSTER_OF_THREE.service
     spec = ClusterSpec(
         members=CLUSTER_OF_THREE.members if options.members is None else options.members,
@@ -154,7 +150,7 @@ def _require_same(cluster: AnyCluster, options: LoadOptions) -> None:
         )
     if options.members not in (None, cluster.config.members):
         raise UsageError(f"{cluster.folder} holds a cluster with --members {cluster.config.members}: remove --members")
-    limit = cluster.config.max_sessions or _default_limit(cluster.config.profile)
+    limit = sessions_max(cluster.config)
     if options.users > limit:
         raise UsageError(
             f"--users {options.users}: the cluster in {cluster.folder} lets {limit} sessions in: "
@@ -162,59 +158,24 @@ def _require_same(cluster: AnyCluster, options: LoadOptions) -> None:
         )
 
 
-def _default_limit(profile: str) -> int:
-    return profile_settings(profile).cluster.max_sessions
-
-
 def _say_limit(cluster: AnyCluster, options: LoadOptions) -> None:
-    limit, usual = cluster.config.max_sessions, _default_limit(cluster.config.profile)
+    limit, usual = cluster.config.max_sessions, sessions_max(replace(cluster.config, max_sessions=0))
     raised = f" (raised from {usual} for {options.users} users)" if limit > usual else ""
     note(f"starting {cluster.config.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
     for sentence in cluster.notes:
         note(sentence)
 
 
-def _settings(cluster: AnyCluster, options: LoadOptions, page: socket.socket | None) -> LoadSettings:
-    way = cluster.way_in()
-    return LoadSettings(
-        endpoints=",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items()),
-        addresses=way.dialled,
-        history=str(cluster.run.history_file),
+def _plan(options: LoadOptions) -> LoadPlan:
+    return LoadPlan(
         users=options.users,
-        duration_s=options.duration,
-        user=_user(cluster, options.user),
         rate=options.rate,
-        spawn_rate=max(options.users / 2, 1),
+        duration_s=options.duration,
+        user=options.user,
         timeout_s=options.timeout,
         seed=options.seed,
-        # Far from what other loads of the same run draw.
-        first_id=1 << _ID_BITS | random.SystemRandom().getrandbits(_ID_BITS),
-        page=None if page is None else page.fileno(),
-        tls=security.fields_of(cluster.config.tls, CLIENT),
         credentials_file=options.credentials or "",
-        system=cluster.config.system,
-        run_id=cluster.config.run_id,
-        host=way.host,
-        client=way.client,
     )
-
-
-def _user(cluster: AnyCluster, wanted: str | None) -> str:
-    """The one of the cluster's service, unless another one is wanted."""
-    if wanted is None:
-        wanted = cluster.config.service if cluster.config.service in SHORT_NAMES else WORKBENCH_SERVICE
-    return SHORT_NAMES.get(wanted, wanted)
-
-
-def _write_workload(cluster: AnyCluster, options: LoadOptions, settings: LoadSettings) -> None:
-    workload: dict[str, Json] = {
-        "users": settings.users,
-        "user": settings.user,
-        "rate": settings.rate,
-        "duration_s": options.duration,
-    }
-    manifest = replace(cluster.run.read_manifest(), seed=options.seed, workload={"locust": workload}, converge=None)
-    cluster.run.write_manifest(manifest)
 
 
 def _run(cluster: AnyCluster, settings: LoadSettings, page: socket.socket | None) -> Statistics:

@@ -1,6 +1,5 @@
 """The commands that start, instruct and end: up, snapshot, suspend, resume, shutdown, abort, kill, start, down."""
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +12,8 @@ from upheaval.cli.operate_commands import AdminOptions, MemberOptions
 from upheaval.cli.output import note
 from upheaval.cli.parsing import ClusterOptions
 from upheaval.cli.settings import Settings, read_settings
-from upheaval.cluster import end_run, needs_closing_snapshot
-from upheaval.errors import HarnessError, UsageError
+from upheaval.errors import UsageError
+from upheaval.operations.end import end_cluster
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
@@ -24,9 +23,6 @@ from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 
 PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
-
-CONVERGE_TIMEOUT_S = 15.0
-"""For the members to come to one position before they end by `down`."""
 
 # The options of `up` that a folder remembers.
 _REMEMBERED = (
@@ -39,6 +35,8 @@ _REMEMBERED = (
     "model",
     "schema",
     "base_port",
+    "launcher",
+    "jvm",
 )
 
 
@@ -153,22 +151,7 @@ def admin_command(options: AdminOptions) -> int:
 def down(options: ClusterOptions) -> int:
     """Let the members come to one position, where all of them can, and end everything."""
     with open_cluster(options.dir) as cluster:
-        was_running = cluster.is_running()
-        if was_running:
-            _converge(cluster)
-        cluster.down()
+        was_running = end_cluster(cluster, note)
     text = f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)")
     answer(text, {"dir": str(cluster.folder), "was_running": was_running}, as_json=options.json)
     return 0
-
-
-def _converge(cluster: AnyCluster) -> None:
-    """So that the run can be judged. What keeps the members from it must not keep them from ending."""
-    ended = [member_id for member_id in cluster.member_ids if not cluster.member(member_id).is_running()]
-    if ended:
-        ids = ", ".join(map(str, ended))
-        note(f"members not running: {ids}; a run that ends so is never valid, see `upheaval start`")
-        return
-    needs = needs_closing_snapshot(cluster.config.service, has_commands=any(cluster.run.read_controls()))
-    with contextlib.suppress(HarnessError):
-        end_run(cluster, takes_snapshot=needs, timeout_s=CONVERGE_TIMEOUT_S)

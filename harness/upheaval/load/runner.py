@@ -33,7 +33,7 @@ from locust.stats import RequestStats, stats_history
 
 from upheaval.errors import EnvironmentFault
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
-from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
+from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
 from upheaval.records import HistoryWriter, Json, RunFolder
 
@@ -97,6 +97,11 @@ class Load:
             raise self._fault
         return replace(statistics(self.counted), raised=self._raised)
 
+    def change(self, wanted: Json) -> None:
+        """As a line of standard input asks for."""
+        if isinstance(wanted, dict) and isinstance(rate := wanted.get(RATE), int | float):
+            self._context.rate = float(rate)
+
     def _begin(self, **_: Any) -> None:
         """Locust calls this at each start; the time runs from the first one."""
         if not self._begin_s:
@@ -142,16 +147,27 @@ class Load:
     def _on_raised(self, exception: Exception, **_: Any) -> None:
         """A task raised. Without a history the load is worth nothing; all else is the user's own business."""
         if isinstance(exception, EnvironmentFault):
-            self._fault = exception
-            self._context.is_over = True
-            self.end_asked.set()
+            self._end_for(exception)
         text = text_of(exception)
         self._raised[text if text in self._raised or len(self._raised) < TEXTS_MAX else "others"] += 1
+
+    def _end_for(self, fault: EnvironmentFault) -> None:
+        self._fault = fault
+        self._context.is_over = True
+        self.end_asked.set()
+
+    def _flush(self) -> None:
+        """So that what follows the run sees its operations as they end."""
+        try:
+            self._history.flush()
+        except EnvironmentFault as fault:
+            self._end_for(fault)
 
     def _tell_progress(self) -> None:
         seen = deque([(time.monotonic(), 0)], maxlen=RATE_OVER)
         while True:
             gevent.sleep(TELL_S)
+            self._flush()
             total = self.counted.total
             now = time.monotonic()
             then, count = seen[0]
@@ -196,11 +212,15 @@ def _messages() -> TextIO:
     return stream
 
 
-def _watch_input(ended: gevent.event.Event) -> None:
+def _watch_input(load: Load) -> None:
+    """One change a line, until the input ends."""
     gevent.os.make_nonblocking(0)
-    while gevent.os.nb_read(0, 4096):
-        pass
-    ended.set()
+    rest = b""
+    while data := gevent.os.nb_read(0, 4096):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            load.change(json.loads(line))
+    load.end_asked.set()
 
 
 def main() -> None:
@@ -218,7 +238,7 @@ def main() -> None:
             print(json.dumps({name: value}), file=messages, flush=True)
 
     load = Load(settings, tell)
-    gevent.spawn(_watch_input, load.end_asked)
+    gevent.spawn(_watch_input, load)
     try:
         statistics = load.run()
     except EnvironmentFault as fault:

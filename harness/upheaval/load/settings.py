@@ -1,7 +1,7 @@
 """What the process that runs the locust users receives, and what it reports. Knows no locust.
 
 All of it travels as JSON: the settings on its command line; on its standard output one message a line, which is an
-object with one field, by the name of what it reports.
+object with one field, by the name of what it reports; on its standard input the same, by the name of what is to change.
 """
 
 import json
@@ -10,6 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from upheaval.records import OWN_SYSTEM, Json, jsonfields
+
+# The names of what may change.
+RATE: Final = "rate"
 
 # The names of the messages.
 READY: Final = "ready"

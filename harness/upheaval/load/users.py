@@ -87,6 +87,8 @@ class LoadContext:
         add_stray: Callable[[Stray], None],
     ) -> None:
         self.settings = settings
+        self.rate = settings.rate
+        """Operations a second of each user, 0 for no limit; it may change while they work."""
         self.add = add
         """Takes each operation when its outcome is settled."""
         self.add_end = add_end
@@ -190,7 +192,7 @@ class ClusterUser(User):  # type: ignore[misc]
         self._session: Session | None = None
         self._is_opened = False
         self._process = next(self.load.processes)
-        self._period_ns = round(S / settings.rate) if settings.rate else 0
+        self._rate = settings.rate
         self._intended_ns = 0
 
     # --- locust's hooks ---
@@ -207,10 +209,17 @@ class ClusterUser(User):  # type: ignore[misc]
 
     def wait_time(self) -> float:
         """Until the next intended start; nothing when that has passed."""
+        if self._rate != self.load.rate:
+            # Another schedule begins, and owes nothing of the former one.
+            self._rate, self._intended_ns = self.load.rate, self.load.clock_ns()
         if not self._period_ns:
             return 0.0
         self._intended_ns += self._period_ns
         return max(0.0, (self._intended_ns - self.load.clock_ns()) / S)
+
+    @property
+    def _period_ns(self) -> int:
+        return round(S / self._rate) if self._rate else 0
 
     # --- operations ---
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import queue
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
 from upheaval.errors import EnvironmentFault
-from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Statistics
+from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettings, Progress, Statistics
 from upheaval_chaos.programs import ENCODING, ERRORS, environment
 
 # What ending may take beside the users' own time-outs.
 END_MARGIN_S: Final = 15.0
+_LOOK_S: Final = 1.0
+"""Between two looks whether the end was asked for, while the users' process reports nothing."""
 
 _Process = subprocess.Popen[str]
 _Messages = queue.SimpleQueue[dict[str, Any] | None]
@@ -32,22 +35,59 @@ class Listener(Protocol):
         """What was done since the start; called twice a second."""
 
 
-def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statistics:
-    """Run the users to the end of their load; what they print goes to `log`.
+class LoadHand:
+    """Changes the rate of a load and ends it, by any thread, at any time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._input: IO[str] | None = None
+        self._is_ended = False
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the end was asked for."""
+        return self._is_ended
+
+    def end(self) -> None:
+        """In good order: each user finishes its operation."""
+        with self._lock:
+            self._is_ended = True
+            if self._input is not None:
+                self._input.close()
+
+    def set_rate(self, rate: float) -> None:
+        """Operations a second of each user from now on; 0 for no limit. A load that has ended has none."""
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            if self._input is not None and not self._is_ended:
+                self._input.write(json.dumps({RATE: rate}) + "\n")
+                self._input.flush()
+
+    def hold(self, stream: IO[str]) -> None:
+        """The standard input of the users' process."""
+        with self._lock:
+            self._input = stream
+            if self._is_ended:
+                stream.close()
+
+
+def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadHand | None = None) -> Statistics:
+    """Run the users to the end of their load, or until `hand` ends it; what they print goes to `log`.
 
     With a page, Ctrl-C is the end that was wanted: the load is finished in good order. Without one it ends the users
     at once. Raises `EnvironmentFault` with the last line that they printed when they fail.
     """
+    hand = hand or LoadHand()
     with _process(settings, log) as process:
+        assert process.stdin is not None
+        hand.hold(process.stdin)
         messages = _listen(process)
         try:
-            statistics = _follow(messages, listener)
+            statistics = _follow(messages, listener, hand, _end_timeout_s(settings))
         except KeyboardInterrupt:
             if settings.page is None:
                 raise
-            assert process.stdin is not None
-            process.stdin.close()
-            statistics = _follow(messages, listener, time.monotonic() + _end_timeout_s(settings))
+            hand.end()
+            statistics = _follow(messages, listener, hand, _end_timeout_s(settings))
         status = process.wait()
     if statistics is None or status != 0:
         raise EnvironmentFault(f"the users ended with status {status}: {_last_line(log)}")
@@ -102,12 +142,20 @@ def _end_timeout_s(settings: LoadSettings) -> float:
     return 2 * (2 * settings.timeout_s + END_MARGIN_S)
 
 
-def _follow(messages: _Messages, listener: Listener, deadline: float | None = None) -> Statistics | None:
-    """The statistics, None when the process ended without them. Raises `EnvironmentFault` when it does not end."""
+def _follow(messages: _Messages, listener: Listener, hand: LoadHand, end_timeout_s: float) -> Statistics | None:
+    """The statistics, None when the process ended without them.
+
+    Raises `EnvironmentFault` when it does not end in so many seconds after it was asked to.
+    """
+    deadline = math.inf
     while True:
+        if hand.is_ended:
+            deadline = min(deadline, time.monotonic() + end_timeout_s)
         try:
-            message = messages.get(timeout=None if deadline is None else max(deadline - time.monotonic(), 0.0))
+            message = messages.get(timeout=_LOOK_S)
         except queue.Empty:
+            if time.monotonic() < deadline:
+                continue
             raise EnvironmentFault("the users do not end: one of them does not give up the processor") from None
         if message is None:
             return None

@@ -6,14 +6,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from upheaval.errors import HarnessError
-from upheaval.report import STYLE
+from upheaval.errors import HarnessError, UsageError
+from upheaval.load.settings import SHORT_NAMES
+from upheaval.report.document import STYLE, environment
+from upheaval.runtime_names import LIVE_RUNTIMES
+from upheaval.system import AERON, CLUSTER_OF_THREE
+from upheaval.ui.beside import Side, drawing_of, rows_of, to_fields
+from upheaval.ui.campaigns import Campaign
 from upheaval.ui.live_pages import LivePages
 from upheaval.ui.runs import Runs
 
@@ -40,9 +44,7 @@ class Pages:
     def __init__(self, runs: Runs, live: LivePages) -> None:
         self._runs = runs
         self._live = live
-        self._templates = Environment(
-            loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
-        )
+        self._templates = environment(_HERE / "templates")
 
     def routes(self) -> list[Any]:
         """Longer paths first: the name of a run may have a slash."""
@@ -57,6 +59,10 @@ class Pages:
             Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.rows()])),
             *(Route(f"/api/runs/{{name:path}}/{word}", _json_of(look)) for word, look in data.items()),
             Route("/runs/{name:path}", self._run),
+            Route("/api/campaigns/{name:path}", lambda request: JSONResponse(self._campaign(request).look())),
+            Route("/campaigns/{name:path}", self._campaign_page),
+            Route("/api/compare", lambda request: JSONResponse(to_fields(*self._sides(request)))),
+            Route("/compare", self._compare),
             *self._live.routes(self.render),
         ]
 
@@ -65,10 +71,38 @@ class Pages:
         return HTMLResponse(self._templates.get_template(template).render(**values))
 
     def _list(self, _: Request) -> Response:
-        return self.render("runs.html", folder=str(self._runs.folder), rows=self._runs.rows())
+        return self.render(
+            "runs.html",
+            folder=str(self._runs.folder),
+            rows=self._runs.rows(),
+            campaigns=self._runs.campaigns(),
+            read_only=self._live.is_read_only,
+            usual=CLUSTER_OF_THREE,
+            services=tuple(SHORT_NAMES),
+            systems=(CLUSTER_OF_THREE.system, AERON),
+            runtimes=LIVE_RUNTIMES,
+        )
 
     def _run(self, request: Request) -> Response:
         return HTMLResponse(self._runs.page(request.path_params["name"]), headers=_OF_REPORT)
+
+    def _campaign(self, request: Request) -> Campaign:
+        return self._runs.campaign(request.path_params["name"])
+
+    def _campaign_page(self, request: Request) -> Response:
+        self._campaign(request)
+        return self.render("campaign.html", name=request.path_params["name"])
+
+    def _compare(self, request: Request) -> Response:
+        a, b = self._sides(request)
+        return self.render("beside.html", a=a, b=b, rows=rows_of(a, b), drawing=drawing_of(a, b))
+
+    def _sides(self, request: Request) -> tuple[Side, Side]:
+        try:
+            names = request.query_params["a"], request.query_params["b"]
+        except KeyError as error:
+            raise UsageError("name two runs: /compare?a=NAME&b=NAME") from error
+        return self._runs.side(names[0]), self._runs.side(names[1])
 
 
 def application(pages: Pages) -> Any:

@@ -6,7 +6,8 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import ADMIN_COMMANDS, ENDINGS
-from upheaval.system import SystemUnderTest, require_meaning
+from upheaval.scenario.by_hand import fault_in
+from upheaval.system import CLUSTER_OF_THREE, SystemUnderTest, require_meaning
 from upheaval_chaos.datagram_faults import DatagramFaultKind
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.target import LinkFaultKind
@@ -26,23 +27,42 @@ USUAL_OPTIONS: Final[Mapping[str, str]] = {
 _ENDS: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP)
 
 
+ONE_WAY: Final = "->"
+BOTH_WAYS: Final = "<->"
+
+
 @dataclass(frozen=True, slots=True)
 class Button:
-    """What is done to what; one that ends something asks before."""
+    """What is done to what; one that ends something asks before. `arrow` is how a link is named that it breaks."""
 
     word: str
     scope: str
     asks: bool = False
     options: str = ""
+    arrow: str = ""
 
 
 def buttons(system: SystemUnderTest) -> Sequence[Button]:
     """Of a live cluster of that system: faults that mean nothing to it have none, nor have those of hosts."""
     members = [Button(kind, MEMBER, asks=kind in _ENDS) for kind in MemberFaultKind]
     kinds = [kind for kind in (*LinkFaultKind, *DatagramFaultKind) if _has_meaning(system, kind)]
-    links = [Button(kind, LINK, options=USUAL_OPTIONS.get(kind, "")) for kind in kinds]
+    links = [
+        Button(kind, LINK, options=USUAL_OPTIONS.get(kind, ""), arrow=arrow)
+        for kind in kinds
+        for arrow in (ONE_WAY, BOTH_WAYS)
+        if _is_statement(f"{kind} member-0 {arrow} member-1 {USUAL_OPTIONS.get(kind, '')}")
+    ]
     commands = [Button(command, CLUSTER, asks=command in ENDINGS) for command in ADMIN_COMMANDS]
     return [*members, *links, *commands]
+
+
+def _is_statement(text: str) -> bool:
+    """Some kinds are of whole connections, which have no one way."""
+    try:
+        fault_in(text, CLUSTER_OF_THREE)
+    except UsageError:
+        return False
+    return True
 
 
 def _has_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFaultKind) -> bool:

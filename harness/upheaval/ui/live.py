@@ -5,18 +5,18 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from upheaval.checkers.verdict import Finding, Report
 from upheaval.errors import HarnessError, UsageError
+from upheaval.operations.end import end_cluster
 from upheaval.records import Outcome, RunFolder, jsonfields, parse_operation
 from upheaval.report.figures import percentile
 from upheaval.report.logs import last_lines
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.look import Look, rows_of
-from upheaval.runtimes.opening import open_cluster
 from upheaval.ui.hands import Hands
+from upheaval.ui.loads import PageLoad
 from upheaval.watch.output import Status
 from upheaval.watch.tails import LineTail
 from upheaval.watch.watch import Watch
@@ -31,11 +31,13 @@ _SAMPLE: Final = 500
 class LiveView:
     """One cluster: several readers share one look."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises `UsageError` for a folder without a cluster."""
-        self.cluster: AnyCluster = open_cluster(folder)
-        self.run = RunFolder(folder)
-        self.hands = Hands(self.cluster)
+    def __init__(self, cluster: AnyCluster, *, ends_with_page: bool = False) -> None:
+        """`ends_with_page`: this process has the proxies of its links."""
+        self.cluster = cluster
+        self.run = RunFolder(cluster.folder)
+        self.hands = Hands(cluster)
+        self.load = PageLoad(cluster)
+        self.ends_with_page = ends_with_page
         self._answers = _Answers(self.run)
         self._broken = _Broken()
         self._watch = Watch(self.run, self._broken)
@@ -62,8 +64,18 @@ class LiveView:
         except UsageError:
             return False
 
+    def end(self) -> None:
+        """Stop load and cluster in good order; the run can be judged."""
+        self.load.close()
+        self.hands.close()
+        end_cluster(self.cluster, lambda _: None)
+
     def close(self) -> None:
-        """Heal what was to be healed after a while, and give back the handle."""
+        """Stop the load, heal what was to be healed after a while, and give back the handle."""
+        if self.ends_with_page:
+            self.end()
+            return
+        self.load.close()
         self.hands.close()
         self.cluster.close()
 
@@ -82,6 +94,7 @@ class LiveView:
             "commands": [asdict(control) for control in self.run.read_controls()],
             "answers": self._answers.look(look.ns),
             "broken": [finding.to_fields() for finding in self._broken.findings],
+            "load": self.load.state(),
             "doing": self.hands.doing,
             "done": [asdict(done) for done in self.hands.done[-_DONE_SHOWN:]],
         }
@@ -90,11 +103,13 @@ class LiveView:
         heals_at = self.hands.heals_at.get(fault.name)
         return {
             "name": fault.name,
+            "what": fault.what,
             "statement": fault.statement or f"{fault.what} {fault.where}",
             "begin_ns": fault.inject_begin_ns,
             "end_ns": fault.heal_end_ns,
             "evidence": shown(fault.inject_proof, fault.heal_proof),
             "members": list(fault.members),
+            "links": list(fault.links),
             "heals_in_s": None if heals_at is None else max(heals_at - now_ns, 0) / 1e9,
         }
 

@@ -6,14 +6,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import seed_of_run
+from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.run import RESULT_FILE
 from upheaval.records import Manifest, RunFolder, jsonfields
-from upheaval.report import measure_run
+from upheaval.report import Figures, measure_run
 from upheaval.runtimes import cluster_file
+from upheaval.ui.beside import Side
+from upheaval.ui.campaigns import Campaign
 from upheaval.ui.run_page import made_by, page_of_run
 
 MANIFEST: Final = "manifest.json"
@@ -67,12 +71,25 @@ class Runs:
         folder = folder.absolute()
         self.folder = folder.parent if (folder / MANIFEST).is_file() else folder
         self._known: dict[str, _Known] = {}
+        self._campaigns: dict[str, Campaign] = {}
         self._lock = threading.Lock()
 
     def paths(self) -> dict[str, Path]:
         """The folder of each run, by its name."""
         manifests = [*self.folder.glob(f"*/{MANIFEST}"), *self.folder.glob(f"*/*/{MANIFEST}")]
         return {str(manifest.parent.relative_to(self.folder)): manifest.parent for manifest in manifests}
+
+    def campaigns(self) -> list[str]:
+        """The names of the folders that have a line for each seed."""
+        files = [*self.folder.glob(f"*/{SEEDS_FILE}"), *self.folder.glob(f"*/*/{SEEDS_FILE}")]
+        return sorted(str(file.parent.relative_to(self.folder)) for file in files)
+
+    def campaign(self, name: str) -> Campaign:
+        """Raises `UsageError` for one that the folder does not have."""
+        if name not in self.campaigns():
+            raise UsageError(f"no campaign {name!r} in {self.folder}")
+        with self._lock:
+            return self._campaigns.setdefault(name, Campaign(self.folder, self.folder / name))
 
     def path(self, name: str) -> Path:
         """Raises `UsageError` for a run that the folder does not have."""
@@ -90,9 +107,8 @@ class Runs:
         """With verdict and length, for which the run is judged. Raises `UsageError` for one that cannot be."""
         path = self.path(name)
         verdict, figures = self.verdict(name), self.figures(name)
-        bad = [promise["sentence"] for promise in verdict["promises"] if promise["verdict"] != Verdict.VALID.text]
         row = self._row(name, path).to_fields()
-        judged = {"verdict": verdict["verdict"], "broken": tuple(bad), "length_ns": figures["length_ns"]}
+        judged = {"verdict": verdict["verdict"], "broken": _not_valid(verdict), "length_ns": figures["length_ns"]}
         return RunRow(**row | judged)
 
     def page(self, name: str) -> str:
@@ -106,10 +122,17 @@ class Runs:
 
     def figures(self, name: str) -> Mapping[str, Any]:
         """As `upheaval measure --json` prints them."""
-        fields: Mapping[str, Any] = self._computed(
-            name, "figures", lambda path: measure_run(RunFolder(path)).to_fields()
-        )
-        return fields
+        return self._measured(name).to_fields()
+
+    def side(self, name: str) -> Side:
+        """To be put beside another one."""
+        verdict = self.verdict(name)
+        finals = finals_of(RunFolder(self.path(name)).read_manifest())
+        return Side(name, str(verdict["verdict"]), _not_valid(verdict), self._measured(name), finals)
+
+    def _measured(self, name: str) -> Figures:
+        figures: Figures = self._computed(name, "figures", lambda path: measure_run(RunFolder(path)))
+        return figures
 
     def _computed(self, name: str, what: str, compute: Callable[[Path], Any]) -> Any:
         """Once for each state of the run's files, of the runs that were looked at last. Threads may ask at once."""
@@ -148,6 +171,11 @@ class Runs:
             )
         except HarnessError as error:
             return RunRow(name, written_ns, error=str(error))
+
+
+def _not_valid(verdict: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sentences of the promises that are broken or unknown."""
+    return tuple(promise["sentence"] for promise in verdict["promises"] if promise["verdict"] != Verdict.VALID.text)
 
 
 def _seed_of(path: Path, manifest: Manifest) -> int | None:

@@ -25,6 +25,7 @@ class PageServer:
     def __init__(self, folder: Path, *, port: int = 0, is_read_only: bool = False) -> None:
         """Port 0 is a free one. Raises `UsageError` without such a folder, `EnvironmentFault` for a port in use."""
         runs = Runs(folder)
+        self.folder = runs.folder
         self._live = LivePages(runs, is_read_only=is_read_only, is_ending=lambda: bool(self._server.should_exit))
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -61,9 +62,16 @@ class PageServer:
     def run(self) -> None:
         """Answer until `end`, or until a signal ends the program."""
         try:
-            asyncio.run(self._server.serve(sockets=[self._socket]))
+            asyncio.run(self._serve())
         finally:
             self._live.close()
+
+    async def _serve(self) -> None:
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            # The loop does not end before the threads that wait for them.
+            self._live.end_programs()
 
     def end(self) -> None:
         """From any thread."""

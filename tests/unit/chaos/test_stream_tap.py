@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from upheaval_chaos.datagram_ways import probe
+from upheaval_chaos.probes import probe
 from upheaval_chaos.stream_tap import HOLES_MAX, PARTS_MAX, SESSIONS_MAX, StreamTap
 from upheaval_node.protocol.frames import (
     FLAG_BEGIN,

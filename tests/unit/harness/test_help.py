@@ -32,6 +32,10 @@ NESTED = [
     "certificates reload",
     "credentials add",
     "credentials reload",
+    "lake info",
+    "lake optimize",
+    "lake drop",
+    "lake migrate",
 ]
 
 
@@ -79,7 +83,7 @@ def test_help_fits_80_columns_and_ends_with_examples(
 
 def test_each_command_has_examples_that_it_accepts(capsys: pytest.CaptureFixture[str]) -> None:
     commands = set(re.findall(r"^  ([a-z-]+) {2,}\S", help_of(capsys).partition("options:")[0], re.MULTILINE))
-    groups = {"client", "images", "certificates", "credentials"}
+    groups = {"client", "images", "certificates", "credentials", "lake"}
     leaves = {words for words in NESTED if words != "client register"}
     assert set(EXAMPLES) == (commands - groups - {"tool"}) | leaves
     for command, examples in EXAMPLES.items():

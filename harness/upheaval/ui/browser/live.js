@@ -5,9 +5,11 @@ const name = live.dataset.run.split("/").map(encodeURIComponent).join("/");
 const members = Number(live.dataset.members);
 const WINDOW_NS = 120e9;
 const LANE = 26;
-const RATES = 70;
+const CHART = 70;
+const GAP = 14;
 const LEFT = 80;
 const seen = [];
+let refusal = "";
 
 const $ = (id) => document.getElementById(id);
 
@@ -75,7 +77,7 @@ function showFaults(state) {
 
 function showDone(state) {
   if (!$("doing")) return;
-  write($("doing"), state.doing ? `${state.doing}: waiting for evidence` : "");
+  write($("doing"), state.doing ? `${state.doing}: waiting for evidence` : refusal);
   const text = state.done.map((each) => `${each.what}: ${each.answer}`).join("\n");
   if ($("done").dataset.shown === text) return;
   $("done").dataset.shown = text;
@@ -91,13 +93,31 @@ function showBroken(state) {
   write(broken, state.broken.map((each) => `${each.sentence}: broken: ${each.detail}`).join(" "));
 }
 
+/** Lines of what was seen, from zero to their greatest value. */
+function chart(top, across, series, written) {
+  const values = seen.flatMap((look) => series.map((name) => look[name])).filter((value) => value !== null);
+  const most = Math.max(...values, 0) || 1;
+  const up = (value) => top + CHART * (1 - value / most);
+  const lines = series.map((name) => {
+    const points = seen.filter((look) => look[name] !== null).map((look) => `${across(look.ns).toFixed(1)},${up(look[name]).toFixed(1)}`);
+    return shape("polyline", { class: `line ${name}`, points: points.join(" ") });
+  });
+  const axis = values.length ? [shape("text", { x: 0, y: top + 10 }, written(most)), shape("text", { x: 0, y: top + CHART }, written(0))] : [];
+  return [...lines, ...axis];
+}
+
+function milliseconds(ns) {
+  return ns === null ? "-" : `${ns === 0 ? 0 : (ns / 1e6).toPrecision(3)} ms`;
+}
+
 function draw() {
   const svg = $("lines");
   const end = seen[seen.length - 1].ns;
   const begin = Math.max(end - WINDOW_NS, seen[0].ns);
   const across = (ns) => LEFT + ((ns - begin) / Math.max(end - begin, 1e9)) * (1000 - LEFT);
   const lanesEnd = members * LANE;
-  const height = lanesEnd + RATES + 24;
+  const chartsEnd = lanesEnd + 2 * (CHART + GAP);
+  const height = chartsEnd + 14;
   const drawn = [];
   for (let member = 0; member < members; member += 1) {
     const top = member * LANE;
@@ -111,16 +131,15 @@ function draw() {
       since = at;
     }
   }
-  const rates = seen.filter((each) => each.rate !== null);
-  const most = Math.max(1, ...rates.map((each) => each.rate));
-  const up = (rate) => lanesEnd + 10 + RATES * (1 - rate / most);
-  drawn.push(shape("polyline", { class: "rate", points: rates.map((each) => `${across(each.ns)},${up(each.rate)}`).join(" ") }));
-  drawn.push(shape("text", { x: 0, y: lanesEnd + 20 }, `${number(most)}/s`), shape("text", { x: 0, y: lanesEnd + 10 + RATES }, "0/s"));
+  const rateTop = lanesEnd + GAP;
+  const delayTop = rateTop + CHART + GAP;
+  drawn.push(...chart(rateTop, across, ["rate"], (value) => `${number(value)}/s`));
+  drawn.push(...chart(delayTop, across, ["p99", "p50"], milliseconds));
   for (const fault of seen[seen.length - 1].faults) {
     const to = fault.end_ns ?? end;
     if (to < begin) continue;
     const x = across(Math.max(fault.begin_ns, begin));
-    drawn.push(shape("rect", { x, y: 0, width: Math.max(across(to) - x, 2), height: lanesEnd + RATES + 10, class: "band" }));
+    drawn.push(shape("rect", { x, y: 0, width: Math.max(across(to) - x, 2), height: chartsEnd, class: "band" }));
     const isAtEnd = x > 700;
     drawn.push(shape("text", { x: isAtEnd ? 1000 : x, y: height - 2, class: "fault-name", "text-anchor": isAtEnd ? "end" : "start" },
       fault.statement));
@@ -130,7 +149,13 @@ function draw() {
 }
 
 function show(state) {
-  seen.push({ ns: state.ns, states: state.members.map(stateOf), rate: state.answers.per_s, faults: state.faults });
+  if (state.error) {
+    write($("badge"), state.error);
+    $("badge").className = "badge unknown";
+    return;
+  }
+  const { total, per_s: rate, p50_ns: p50, p99_ns: p99 } = state.answers;
+  seen.push({ ns: state.ns, states: state.members.map(stateOf), rate, p50, p99, faults: state.faults });
   while (seen[0].ns < state.ns - WINDOW_NS) seen.shift();
   const leads = state.members.find((member) => member.alive && member.role === "LEADER" && member.election_state === "CLOSED");
   write($("badge"), leads ? `member ${leads.member_id} leads` : "no leader");
@@ -139,10 +164,33 @@ function show(state) {
   showFaults(state);
   showDone(state);
   showBroken(state);
-  const { total, per_s: rate, p50_ns: p50, p99_ns: p99 } = state.answers;
-  const milliseconds = (ns) => (ns === null ? "-" : `${(ns / 1e6).toPrecision(3)} ms`);
+  showLinks(state);
+  showLoad(state);
   write($("figures"), `${number(total)} answers, ${number(rate)} a second, p50 ${milliseconds(p50)}, p99 ${milliseconds(p99)}`);
   draw();
+}
+
+/** A link shows the last fault that is on it; faults of one channel only are faults of the link, too. */
+function showLinks(state) {
+  for (const button of document.querySelectorAll("[data-link]")) {
+    const [source, target] = button.dataset.link.split(" ");
+    const isOnIt = (link) => link.split(/[/ ]/)[0] === `${source}->${target}`;
+    const fault = state.faults.findLast((fault) => fault.end_ns === null && fault.links.some(isOnIt));
+    write(button, fault ? `${fault.what}: heal` : "open");
+    button.title = fault ? `${fault.statement}: ${fault.evidence}` : "";
+    button.dataset.fault = fault?.name ?? "";
+  }
+}
+
+function showLoad({ load }) {
+  if (!$("load-state")) return;
+  const counts = `${number(load.requests)} requests, ${number(load.failures)} failed`;
+  const rate = load.rate === 0 ? "as fast as answers come" : `${load.rate} a second each`;
+  const text = load.is_on ? `${load.users} users, ${rate}: ${number(load.per_second)} a second, ${counts}` :
+    load.requests ? `stopped: ${counts}` : "no load";
+  write($("load-state"), load.error || text);
+  $("load-start").disabled = load.is_on;
+  for (const word of ["load-rate", "load-stop"]) document.querySelector(`[data-do=${word}]`).disabled = !load.is_on;
 }
 
 /** What the server answers; an error is shown, and is no exception. */
@@ -153,7 +201,8 @@ async function ask(action, body = {}) {
     body: JSON.stringify(body),
   });
   const found = await answer.json();
-  if (found.error) write($("doing"), found.error);
+  refusal = found.error ?? "";
+  write($("doing"), refusal);
   return found;
 }
 
@@ -172,9 +221,16 @@ async function save(runs) {
   write($("text"), found.text ?? "");
   $("saved").replaceChildren(found.error ?? `saved as ${found.path}`);
   if (found.run) {
+    const beside = `/compare?${new URLSearchParams({ a: live.dataset.run, b: found.run })}`;
     $("saved").append(": ", element("a", { href: `/runs/${found.run}`, id: "rerun", target: "_blank", textContent: `the simulated run, ${found.verdict}` }),
-      ", beside ", element("a", { href: `/runs/${name}`, target: "_blank", textContent: "this one" }));
+      ", ", element("a", { href: beside, id: "beside", target: "_blank", textContent: "beside this one" }));
   }
+}
+
+async function end() {
+  refusal = "the members come to one position and end";
+  const found = await ask("end");
+  if (!found.error) location.assign(`/runs/${name}`);
 }
 
 /** Asks once: the second click on the same button does it, unless the focus was elsewhere in between. */
@@ -197,6 +253,9 @@ const DOERS = {
   "inject": (button) => inject(button.dataset.statement),
   "heal-all": () => ask("heal-all"),
   "command": (button) => ask("command", { word: button.dataset.word }),
+  "load-rate": () => ask("load-rate", { rate: Number($("rate").value) }),
+  "load-stop": () => ask("load-stop"),
+  "end": end,
   "save": () => save(false),
   "rerun": () => save(true),
 };
@@ -212,16 +271,33 @@ $("by-statement")?.addEventListener("submit", (event) => {
   inject($("statement").value);
 });
 
-if ($("kind")) {
-  const fill = () => { $("options").value = $("kind").selectedOptions[0].dataset.options; };
-  $("kind").addEventListener("change", fill);
-  fill();
-  for (const button of document.querySelectorAll("[data-link]")) {
-    const [source, target] = button.dataset.link.split(" ");
-    button.addEventListener("click", () => inject(
-      `${$("kind").value} member-${source} ${$("both").checked ? "<->" : "->"} member-${target} ${$("options").value}`.trim()));
-  }
+const kinds = [...document.querySelectorAll("[data-kind]")];
+
+function chosenKind() {
+  return kinds.find((kind) => kind.getAttribute("aria-pressed") === "true");
 }
+
+for (const kind of kinds) {
+  kind.addEventListener("click", () => {
+    for (const other of kinds) other.setAttribute("aria-pressed", String(other === kind));
+    $("options").value = kind.dataset.options;
+  });
+}
+chosenKind()?.click();
+
+for (const button of document.querySelectorAll("[data-link]")) {
+  const [source, target] = button.dataset.link.split(" ");
+  button.addEventListener("click", () => {
+    if (button.dataset.fault) return ask("heal", { name: button.dataset.fault });
+    const { kind, arrow } = chosenKind().dataset;
+    return inject(`${kind} member-${source} ${arrow} member-${target} ${$("options").value}`.trim());
+  });
+}
+
+$("load-form")?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask("load-start", { users: Number($("users").value), rate: Number($("rate").value), user: $("user").value });
+});
 
 $("log-lines").addEventListener("toggle", async function look() {
   if (!$("log-lines").open) return;

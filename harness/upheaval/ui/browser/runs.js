@@ -41,3 +41,22 @@ const observer = new IntersectionObserver((entries) => {
   }
 });
 for (const row of rows) if ("unjudged" in row.dataset) observer.observe(row);
+
+document.getElementById("cluster")?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const value = (id) => document.getElementById(id).value;
+  const starting = document.getElementById("starting");
+  const submit = event.target.querySelector("[type=submit]");
+  starting.textContent = "the members start and elect a leader";
+  submit.disabled = true;
+  const answer = await fetch("/api/clusters", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ name: value("name"), members: Number(value("members")), system: value("system"),
+      service: value("service"), runtime: value("runtime"), links: document.getElementById("has-links").checked }),
+  });
+  const found = await answer.json();
+  submit.disabled = false;
+  starting.textContent = found.error ?? "";
+  if (!found.error) location.assign(`/live/${encodeURIComponent(found.name)}`);
+});

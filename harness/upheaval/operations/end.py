@@ -1,0 +1,33 @@
+"""How an operator ends a whole cluster, so that its run can be judged."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from upheaval.cluster import end_run, needs_closing_snapshot
+from upheaval.errors import HarnessError
+from upheaval.runtimes.live import AnyCluster
+
+CONVERGE_TIMEOUT_S: Final = 15.0
+"""For the members to come to one position before they end."""
+
+
+def end_cluster(cluster: AnyCluster, say: Callable[[str], None]) -> bool:
+    """Let the members come to one position, where all of them can, and end everything; whether any of them ran."""
+    was_running = cluster.is_running()
+    if was_running:
+        _converge(cluster, say)
+    cluster.down()
+    return was_running
+
+
+def _converge(cluster: AnyCluster, say: Callable[[str], None]) -> None:
+    """What keeps the members from it must not keep them from ending."""
+    ended = [member_id for member_id in cluster.member_ids if not cluster.member(member_id).is_running()]
+    if ended:
+        ids = ", ".join(map(str, ended))
+        say(f"members not running: {ids}; a run that ends so is never valid, see `upheaval start`")
+        return
+    needs = needs_closing_snapshot(cluster.config.service, has_commands=any(cluster.run.read_controls()))
+    with contextlib.suppress(HarnessError):
+        end_run(cluster, takes_snapshot=needs, timeout_s=CONVERGE_TIMEOUT_S)

@@ -1,0 +1,67 @@
+"""What the page of `upheaval ui` does to members in containers, ours and Aeron's, from their start to their end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.docker_runs import left_of
+from support.page_servers import ask, serving
+from upheaval import images
+from upheaval.records import OWN_SYSTEM, RunFolder
+from upheaval.runtimes import cluster_file
+from upheaval.runtimes.docker.engine import Client
+from upheaval.ui.server import PageServer
+from upheaval.waits import wait_until
+
+pytestmark = pytest.mark.nightly
+LONG_S = 300
+SYSTEMS = {OWN_SYSTEM: images.NODE, "aeron:1.49.3": images.image_named("aeron", "1.49.3")}
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest, engine: Client, node_image: str, link_images: None) -> str:
+    image = SYSTEMS[request.param]
+    if not images.image_state(engine, image).is_current:
+        images.build(engine, image, base=None, offline=True, say=print)
+    return str(request.param)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PageServer]:
+    with serving(PageServer(tmp_path)) as server:
+        yield server
+
+
+def test_containers_are_started_loaded_broken_healed_and_ended(server: PageServer, system: str, engine: Client) -> None:
+    def act(action: str, **fields: object) -> Any:
+        answer = ask(server, f"/api/{action}", method="POST", body=fields)
+        assert answer.status == 200, (action, answer.text)
+        return answer.json
+
+    def state() -> Any:
+        return ask(server, "/api/live/shop/state").json
+
+    def wait_for_requests(more: int) -> None:
+        wanted = state()["load"]["requests"] + more
+        wait_until(lambda: state()["load"]["requests"] >= wanted, timeout_s=LONG_S, describe=lambda: f"{state()}")
+
+    act("clusters", name="shop", system=system, runtime="docker")
+    run = RunFolder(server.folder / "shop")
+    run_id = cluster_file.load(run.path).run_id
+    act("live/shop/load-start", users=2, rate=10)
+    wait_for_requests(20)
+    act("live/shop/inject", statement="kill leader")
+    assert state()["faults"][0]["evidence"].startswith("gone: ")
+    wait_for_requests(20)
+    act("live/shop/heal-all")
+    act("live/shop/inject", statement="blackhole member-0 -> member-1")
+    assert {link[:4] for link in state()["faults"][1]["links"]} == {"0->1"}
+    act("live/shop/heal-all")
+    act("live/shop/load-stop")
+    assert "inject kill-1 kill leader" in act("live/shop/scenario")["text"].splitlines()
+    act("live/shop/end")
+    assert left_of(engine, run_id) == []
+    assert all(fault.heal_end_ns is not None for fault in run.read_faults())
+    assert ask(server, "/runs/shop").status == 200
