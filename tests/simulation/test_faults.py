@@ -18,7 +18,7 @@ from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import host_of
-from upheaval.runtimes.simulated.disk import SYNC_LATENCY_MIN_NS, Disk, Inode, Owner
+from upheaval.runtimes.simulated.disk import SYNC_LATENCY_MIN_NS, Disk, Owner
 from upheaval.runtimes.simulated.network import Fabric, StreamEnd
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.sockets import EndReason
@@ -298,6 +298,9 @@ def opened(folder: Path, *, syncs: bool = True) -> SimulatedStage:
     stage = SimulatedStage(LOADED if syncs else UNSYNCED, 1, folder)
     stage.open(print)
     stage.let_pass(2)
+    if not syncs:
+        disks = [member.disk for member in stage.cluster.members]
+        stage.cluster.wait_until(lambda: not any(disk._is_durable for disk in disks), 5, "writes that no disk has")
     return stage
 
 
@@ -491,7 +494,10 @@ def paused_processes_go_on(patch: pytest.MonkeyPatch) -> None:
 
 
 def disks_keep_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Inode, "power_cut", _nothing)
+    def keep(disk: Disk) -> None:
+        disk.power_losses += disk._is_durable
+
+    patch.setattr(Disk, "power_cut", keep)
 
 
 def clocks_stay_right(patch: pytest.MonkeyPatch) -> None:
@@ -507,7 +513,7 @@ def disks_have_room(patch: pytest.MonkeyPatch) -> None:
 
 
 def disks_are_fast(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Disk, "sync_latency_ns", lambda _: SYNC_LATENCY_MIN_NS)
+    patch.setattr(Disk, "sync_latency_ns", lambda *_: SYNC_LATENCY_MIN_NS)
 
 
 def changes_are_finished(patch: pytest.MonkeyPatch) -> None:
