@@ -25,7 +25,7 @@ from upheaval.records import write_atomically
 from upheaval.records.labels import labels_of, write_labels
 from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
-from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.planted.catalogue import bug_named
 
 SEED_RUNS: Final = "seed-*"
 """The run folders of a campaign."""
@@ -45,7 +45,7 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
     with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
         if any(folder.glob(SEED_RUNS)) or (folder / SEEDS_FILE).exists():
             raise UsageError(f"{folder} holds runs of a campaign already: give another --out")
-        campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own)
+        campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own, options.launcher, options.jvm)
         cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), runtime)
         cluster_file.require_room(options.out or runs_folder())
         folder.mkdir(parents=True, exist_ok=True)
