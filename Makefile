@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUNS ?= runs
 # What `make test` may not leave out: `core` is everything without extras, `all` also installs the extras first.
 REQUIRE ?=
-EXTRAS := docker lake load spark ui
+EXTRAS := docker lake load spark s3 ui
 COMPILED_SUITES := $(addprefix tests/unit/,archive client cluster media protocol runtime service standby) tests/simulation tests/system
 SEEDS ?= 1..100
 CANARY ?=
@@ -23,18 +23,19 @@ help: ## Show the verbs
 setup: $(VENV)/.runtime ## Make the environment that demo and the command line need
 setup-dev: $(VENV)/.dev ## Add what check, test and bench need
 
-$(VENV)/.runtime: pyproject.toml requirements/build.txt
+$(VENV)/.runtime: pyproject.toml requirements/build.txt requirements/runtime.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3" >&2; exit 2; }
-	@$(PIP) install --quiet --require-hashes -r requirements/build.txt
+	@$(PIP) install --quiet --require-hashes -r requirements/build.txt -r requirements/runtime.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt requirements/package.txt
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt requirements/package.txt requirements/browser.txt
 	@$(PIP) install --quiet --require-hashes -r requirements/dev.txt
 	@$(PIP) install --quiet --require-hashes -r requirements/package.txt
+	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/browser.txt
 	@touch $@
 
-setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, lake, load, spark, ui
+setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, lake, load, spark, ui; and what their tests need: s3
 
 $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: requirements/%.txt | $(VENV)/.dev
 	@$(PIP) install --quiet --require-hashes -r $<
@@ -93,7 +94,7 @@ ui-test: $(VENV)/.ui $(VENV)/.load ## The suite of the pages in a browser; needs
 aeron-test: $(VENV)/.dev aeron-jar ## The suite that needs Java and Aeron's jars: its tools on our files, its members
 	@$(BIN)/python tools/run_tests.py --only aeron --require all
 
-spark-test: $(VENV)/.lake $(VENV)/.spark ## The suite that needs PySpark, Java and DuckDB
+spark-test: $(VENV)/.lake $(VENV)/.spark $(VENV)/.s3 ## The suite that needs PySpark, Java and DuckDB
 	@$(BIN)/python tools/run_tests.py --only pipeline --require all
 
 docker-test: setup-all ## The suite that needs a Docker engine

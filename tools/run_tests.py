@@ -54,6 +54,7 @@ class Outcome:
     """Of pytest and what it started and waited for; containers are the engine's."""
 
 
+SOURCES = ("node", "harness", "chaos", "pipeline")
 SLOWEST = 15
 """Of all suites together."""
 DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(tests/.+)$", re.MULTILINE)
@@ -68,14 +69,20 @@ SUITES = (
     Suite("docker", "tests/docker", DOCKER_NEEDS, DOCKER_MODULES, extra=True),
     Suite("check", needs=("make",), command=("make", "check")),
     Suite("plugin", "tests/plugin"),
-    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark", "duckdb", "sqlglot"), extra=True),
+    Suite(
+        "pipeline",
+        "tests/pipeline",
+        ("java", "chromium"),
+        ("pyspark", "deltalake", "duckdb", "sqlglot", "moto"),
+        extra=True,
+    ),
     Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
     Suite("scenarios", "tests/scenarios"),
     Suite("simulation", "tests/simulation"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
-    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "jinja2", "locust"), extra=True),
+    Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "locust", "axe_playwright_python"), extra=True),
     Suite("system", "tests/system"),
     Suite("docs", "tests/docs"),
     Suite("package", "tests/package"),
@@ -91,6 +98,16 @@ def environment() -> dict[str, str]:
     """
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **ours}
+
+
+def compile_sources() -> None:
+    """Cache the bytecode of the product before any suite runs.
+
+    Suites that begin together would each compile all of it. And two replays of a service have their objects at the same
+    addresses only where none of them has a module to compile.
+    """
+    folders = [str(ROOT / name) for name in SOURCES]
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=True)
 
 
 def pytest_command(folder: str, *, nightly: bool) -> list[str]:
@@ -163,6 +180,7 @@ def main() -> int:
     left_out = [s for s in chosen if s.missing()]
     required = [s for s in left_out if arguments.require == "all" or (arguments.require == "core" and not s.extra)]
     print("running: " + ", ".join(s.name for s in runnable), flush=True)
+    compile_sources()
     run = partial(run_suite, nightly=arguments.nightly)
     with ThreadPoolExecutor(WORKERS) as pool:
         outcomes = list(pool.map(run, runnable))

@@ -39,6 +39,7 @@ IN_IMAGE: Final = "/opt/aeron"
 _SOURCES: Final = "images/aeron"
 READY_MADE: Final = "member-classes"
 """The folder with the classes for each version as zip files, which `tools/member_classes.py` fills for a wheel."""
+_AGENT_MANIFEST: Final = "Manifest-Version: 1.0\nPremain-Class: upheaval.Agent\n"
 _COMPILED_FOR: Final = re.compile(r"aeron-member-(.+)-[0-9a-f]{16}")
 _DIGEST_IN_TAG: Final = re.compile(r"-(?=[0-9a-f]{16}$)")
 _ERROR: Final = ": error: "
@@ -69,6 +70,22 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
         _compile(version, made, library, [path for _, path in _sources(REPOSITORY, tests=tests)])
         _rename(made, of_version)
     return of_version
+
+
+def agent_jar(version: str) -> Path:
+    """A jar with those classes that is an agent of Java's, `upheaval.Agent`. Raises `HarnessError`."""
+    classes = member_classes(version)
+    agent = CACHE / f"{classes.name}.jar"
+    if agent.exists():
+        return agent
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        made = Path(folder) / agent.name
+        with zipfile.ZipFile(made, "w") as archive:
+            archive.writestr("META-INF/MANIFEST.MF", _AGENT_MANIFEST)
+            for path in sorted(classes.rglob("*.class")):
+                archive.write(path, path.relative_to(classes).as_posix())
+        made.replace(agent)
+    return agent
 
 
 def classes_note(version: str) -> str:
@@ -102,12 +119,15 @@ def _sources(repository: Repository, *, tests: bool) -> list[tuple[str, Path]]:
     return sorted((name, path) for name, path in repository.files([folder]) if path.suffix == ".java")
 
 
-def java_command(version: str, program: str, *arguments: str, services: Sequence[str] = ()) -> list[str]:
-    """What runs a class of ours against the jar of a version, with that class path of services.
+def java_command(
+    version: str, program: str, *arguments: str, services: Sequence[str] = (), options: Sequence[str] = ()
+) -> list[str]:
+    """What runs a class of ours against the jar of a version, with that class path of services and options of Java's.
 
     Raises `HarnessError` when something is missing.
     """
-    return java_line([str(jar(version)), str(member_classes(version)), *services], program, *arguments)
+    class_path = [str(jar(version)), str(member_classes(version)), *services]
+    return java_line(class_path, program, *arguments, options=options)
 
 
 def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:

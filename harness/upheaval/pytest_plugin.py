@@ -38,7 +38,7 @@ FAILED_SEEDS = "upheaval/failed-seeds"
 REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
-_FROM_INI = ("service", "source", "image", "model", "schema", "client", "system")
+_FROM_INI = ("service", "source", "image", "model", "schema", "client", "system", "launcher", "jvm")
 _MARKER_OPTIONS = (
     *_FROM_INI,
     "members",
@@ -94,6 +94,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
     parser.addini("upheaval_client", "the client program in Java that requests go through, CLASSPATH:Class")
+    parser.addini("upheaval_launcher", "the command that starts a member of Aeron, in that folder")
+    parser.addini("upheaval_jvm", "options of Java for members of Aeron, such as -Xmx1g")
     parser.addini("upheaval_model", "the model of that service, module:Class, or a module with promises")
     parser.addini("upheaval_schema", "the SBE schema of its messages, a file relative to the root of the tests")
     parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
@@ -355,7 +357,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
         options.pop("source", None)
     elif "source" in options:
         options["source"] = config.rootpath / options["source"]
-    elif ":" in options.get("service", ""):
+    elif ":" in options.get("service", "") or options.get("launcher"):
         options["source"] = config.rootpath
     if options.get("schema"):
         options["schema"] = config.rootpath / options["schema"]

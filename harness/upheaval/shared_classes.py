@@ -32,7 +32,7 @@ def sharing_options(java: Path, library: Path) -> list[str]:
             return []
         archive = made
     # Java runs without an archive that does not fit, and would say so on standard output.
-    return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds*=off"]
 
 
 @cache
@@ -52,9 +52,9 @@ def _cached(java: Path, library: Path) -> Path | None:
 
 def _is_made(java: Path, library: Path, names: Path, archive: Path) -> bool:
     """Whether Java could write it: under its name when it is whole; that of another process is as good."""
-    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-        made = Path(folder) / archive.name
-        try:
+    try:
+        with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+            made = Path(folder) / archive.name
             subprocess.run(
                 dump_command(str(java), str(library), str(names), str(made)),
                 stdout=subprocess.DEVNULL,
@@ -63,8 +63,8 @@ def _is_made(java: Path, library: Path, names: Path, archive: Path) -> bool:
                 check=True,
             )
             made.replace(archive)
-        except (OSError, subprocess.SubprocessError):
-            return False
+    except (OSError, subprocess.SubprocessError):
+        return False
     return True
 
 

@@ -16,14 +16,14 @@ from upheaval.campaign.seed import SEED_FILE
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
 from upheaval_pipeline.contents import rows_in_lake
-from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
-from upheaval_pipeline.lake_files import totals_of, write_frame
-from upheaval_pipeline.tables import SEED_LINE, SEEDS, read_lines
+from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake_files import files_of, write_frame
+from upheaval_pipeline.tables import SEED_LINE, SEEDS, SEEDS_NAME, read_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME: Final = "seeds"
+NAME: Final = SEEDS_NAME
 _TAKEN: Final = "seconds double, simulated_seconds double, bad string"
 _NOT_KEPT: Final = {"seconds", "simulated_seconds", "bad", "schedule", "smallest"}
 _SMALLEST: Final = "-smallest"
@@ -47,30 +47,24 @@ def ingest_campaigns(
     file_of = _by_campaign(files)
     schedules = {run: _kept(file) for run, file in file_of.items()}
     contents = {run: _contents(file, schedules[run]) for run, file in file_of.items()}
-    with writing(where):
-        lake = Lake(where)
-        new = [run for run in file_of if not _has(lake, run, contents[run])]
-        if len(new) < len(file_of):
-            say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake as they are")
-        if new:
-            batch = new_batch()
-            rows = reduce(_union, (_seeds(spark, run, file_of[run], schedules[run]) for run in new))
-            written = write_frame(rows, lake.where, NAME, batch)
-            totals = totals_of(written, new, [NAME])
-            entries = [Entry(run, contents[run], totals[run]) for run in new]
-            lake.commit(batch, [NAME], entries, [one.file for one in written])
-    return rows_in_lake(where, NAME, file_of)
-
-
-def has_all_campaigns(files: Sequence[Path], where: str) -> bool:
-    """Whether an ingest of these campaigns would write nothing. Raises as `ingest_campaigns` does."""
     lake = Lake(where)
+    new = [run for run in file_of if not _has(lake, run, contents[run])]
+    if len(new) < len(file_of):
+        say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake as they are")
+    if new:
+        rows = reduce(_union, (_seeds(spark, run, file_of[run], schedules[run], contents[run]) for run in new))
+        lake.commit(files_of(write_frame(rows, lake.where, NAME, lake.new_batch())))
+    return rows_in_lake(Lake(where), NAME, file_of)
+
+
+def has_all_campaigns(files: Sequence[Path], lake: Lake) -> bool:
+    """Whether an ingest of these campaigns would write nothing. Raises as `ingest_campaigns` does."""
     return all(_has(lake, run, _contents(file, _kept(file))) for run, file in _by_campaign(files).items())
 
 
-def campaigns_in_lake(files: Sequence[Path], where: str) -> dict[str, dict[str, int]]:
+def campaigns_in_lake(files: Sequence[Path], lake: Lake) -> dict[str, dict[str, int]]:
     """How many seeds a lake has of each, and how many lines that could not be read."""
-    return rows_in_lake(where, NAME, _by_campaign(files))
+    return rows_in_lake(lake, NAME, _by_campaign(files))
 
 
 def _by_campaign(files: Sequence[Path]) -> dict[str, Path]:
@@ -116,7 +110,11 @@ def _contents(file: Path, schedules: Sequence[tuple[int, str | None, str | None]
 
 
 def _seeds(
-    spark: "SparkSession", run: str, file: Path, schedules: Sequence[tuple[int, str | None, str | None]]
+    spark: "SparkSession",
+    run: str,
+    file: Path,
+    schedules: Sequence[tuple[int, str | None, str | None]],
+    contents: str,
 ) -> "DataFrame":
     """The rows of a campaign. A line that is no seed says so in `_reject`."""
     from pyspark.sql import functions as F
@@ -138,4 +136,6 @@ def _seeds(
         "schedule",
         "smallest",
         F.when(F.expr(is_bad), reason).alias("_reject"),
+        F.lit(contents).alias("contents"),
+        F.lit("").alias("made_by"),
     )

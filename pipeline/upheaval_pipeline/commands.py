@@ -5,12 +5,12 @@ there before they import anything of it.
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from upheaval.cli import parsing, report, verify
-from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions
+from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions, VerifyOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
@@ -19,6 +19,7 @@ from upheaval_pipeline.labels import labels_of
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
 if TYPE_CHECKING:
+    from upheaval_pipeline.contents import Contents
     from upheaval_pipeline.engine import Answer
     from upheaval_pipeline.lake import Lake
     from upheaval_pipeline.questions import Question
@@ -38,10 +39,11 @@ def verify_on_spark(options: RunsOptions) -> int:
     return verify.show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
-def verify_lake(options: RunsOptions) -> int:
+def verify_lake(options: VerifyOptions) -> int:
     """The verdicts that a lake keeps; what has none is judged here or by Spark, as wanted."""
     require_lake_reader()
     from upheaval_pipeline.lake import open_lake
+    from upheaval_pipeline.verdicts import without_verdict
     from upheaval_pipeline.verify import verify_lake
     from upheaval_pipeline.whole import judge_each
 
@@ -51,7 +53,13 @@ def verify_lake(options: RunsOptions) -> int:
         return judge_each(None, folders)
 
     lake = open_lake(options.lake or "")
-    judged = verify_lake(judge, lake, _runs(lake, options))
+    runs = _runs(lake, options)
+    if options.new:
+        runs = without_verdict(lake, runs)
+        if not runs:
+            _say(f"this judge has judged all runs of {options.lake}")
+            return 0
+    judged = verify_lake(judge, lake, runs)
     return verify.show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
@@ -83,20 +91,21 @@ def ingest(options: IngestOptions) -> int:
     """Write run folders and campaigns to a lake. What is in it as it is needs no Spark."""
     require_lake_reader()
     from upheaval_pipeline.campaigns import campaigns_in_lake, has_all_campaigns, seeds_file
-    from upheaval_pipeline.contents import has_all, require_different_runs, rows_in_lake
-    from upheaval_pipeline.lake import require_place
+    from upheaval_pipeline.contents import contents_of_runs, new_runs, rows_in_lake
+    from upheaval_pipeline.lake import Lake, require_place
 
     require_place(options.lake)
     files = {path: seeds_file(path) for path in options.paths}
     folders = [path for path, file in files.items() if file is None]
     campaigns = [file for file in files.values() if file is not None]
-    runs = require_different_runs(folders)
-    if has_all(folders, options.lake) and has_all_campaigns(campaigns, options.lake):
+    lake = Lake(options.lake)
+    runs = contents_of_runs(folders)
+    if not new_runs(lake, runs) and has_all_campaigns(campaigns, lake):
         unused = "; its runs keep the labels that they have" if options.labels and runs else ""
         _say(f"all of it is in the lake as it is{unused}")
-        written = rows_in_lake(options.lake, "runs", runs) | campaigns_in_lake(campaigns, options.lake)
+        written = rows_in_lake(lake, "runs", runs) | campaigns_in_lake(campaigns, lake)
     else:
-        written = _ingested(options, folders, campaigns)
+        written = _ingested(options, runs, campaigns)
     if options.json:
         print(json.dumps(written, indent=2))
     else:
@@ -107,19 +116,21 @@ def ingest(options: IngestOptions) -> int:
     return 0
 
 
-def _ingested(options: IngestOptions, folders: Sequence[Path], campaigns: Sequence[Path]) -> dict[str, dict[str, int]]:
+def _ingested(
+    options: IngestOptions, runs: Mapping[str, "Contents"], campaigns: Sequence[Path]
+) -> dict[str, dict[str, int]]:
     from upheaval_pipeline.campaigns import ingest_campaigns
-    from upheaval_pipeline.ingest import ingest
+    from upheaval_pipeline.ingest import ingest_runs
 
     labels = labels_of(options.labels, os.environ)
     if options.engine == "python":
         if campaigns:
             raise UsageError("Spark reads the lines of campaigns: leave out --engine python")
-        return ingest(None, folders, options.lake, _say, labels)
+        return ingest_runs(None, runs, options.lake, _say, labels)
     require_spark()
     _say_start()
     with session(options.master or LOCAL) as spark:
-        written = ingest(spark, folders, options.lake, _say, labels) if folders else {}
+        written = ingest_runs(spark, runs, options.lake, _say, labels) if runs else {}
         return written | (ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {})
 
 

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from upheaval.records import RunFolder
 from upheaval.records.seal import digest_of_file
 from upheaval_pipeline import tables
 from upheaval_pipeline.lake import Lake
-from upheaval_pipeline.version import of_this_version
+from upheaval_pipeline.version import reader_version
 
 _NOT_READ: Final = "report.html"
 
@@ -32,17 +33,30 @@ def contents_of(folder: Path) -> tuple[str, int]:
     return whole.hexdigest(), size
 
 
-def has_all(folders: Sequence[Path], where: str) -> bool:
-    """Whether an ingest of these folders would write nothing."""
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Of a run folder."""
+
+    folder: Path
+    digest: str
+    size: int
+    """In bytes."""
+
+
+def contents_of_runs(folders: Sequence[Path]) -> dict[str, Contents]:
+    """The contents of run folders by their runs. Raises as `require_different_runs` does."""
     folder_of = require_different_runs(folders)
-    lake = Lake(where)
-    contents = zip(folder_of, contents_of_each(list(folder_of.values())), strict=True)
-    return all(has(lake, run, digest) for run, (digest, _) in contents)
+    digests = contents_of_each(list(folder_of.values()))
+    return {run: Contents(folder_of[run], *one) for run, one in zip(folder_of, digests, strict=True)}
 
 
-def rows_in_lake(where: str, table: str, runs: Iterable[str]) -> dict[str, dict[str, int]]:
+def new_runs(lake: Lake, contents: Mapping[str, Contents]) -> list[str]:
+    """The runs that an ingest would write."""
+    return [run for run, one in contents.items() if not has(lake, run, one.digest)]
+
+
+def rows_in_lake(lake: Lake, table: str, runs: Iterable[str]) -> dict[str, dict[str, int]]:
     """By run and table, how many rows a lake has."""
-    lake = Lake(where)
     return {run: dict(entry.rows) for run in runs if (entry := lake.entry(table, run)) is not None}
 
 
@@ -63,4 +77,6 @@ def require_different_runs(folders: Sequence[Path]) -> dict[str, Path]:
 def has(lake: Lake, run: str, digest: str) -> bool:
     """Whether a lake has a run with these contents, as this version reads them, with its files whole."""
     entry = lake.entry("runs", run)
-    return entry is not None and entry.contents == of_this_version(digest) and not lake.damage("runs", run)
+    if entry is None or (entry.contents, entry.made_by) != (digest, reader_version()):
+        return False
+    return not lake.damage("runs", run)

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.engine import Answer
 from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake_files import BATCH
 from upheaval_pipeline.sql_dialects import as_duckdb
 
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "preserve_insertion_order = true")
@@ -34,10 +34,15 @@ class DuckEngine:
         if whole or not parts:
             self._connection.register(f"{name} whole", lake.dataset(whole, columns))
             reads.append(f'SELECT * FROM "{name} whole"')
-        for number, part in enumerate(part for part in parts if not part.is_whole):
-            rows = lake.dataset([part.path], columns).filter(pc.field("run").isin(part.runs))
-            self._connection.register(f"{name} {number}", rows)
-            reads.append(f'SELECT * FROM "{name} {number}"')
+        mixed = [part.path for part in parts if not part.is_whole]
+        if mixed:
+            batches = lake.counting(table, runs)
+            counting = pa.table({"run": pa.array(batches, pa.string()), BATCH: pa.array(batches.values(), pa.string())})
+            self._connection.register(f"{name} counting", counting)
+            rows = lake.dataset(mixed, columns.append(pa.field(BATCH, pa.string())))
+            self._connection.register(f"{name} mixed", rows)
+            where = f'WHERE (run, {BATCH}) IN (SELECT run, {BATCH} FROM "{name} counting")'
+            reads.append(f'SELECT * EXCLUDE ({BATCH}) FROM "{name} mixed" {where}')
         self._connection.execute(f'CREATE TEMP VIEW "{name}" AS {" UNION ALL ".join(reads)}')
 
     def add_rows(self, name: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:

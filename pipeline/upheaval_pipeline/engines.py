@@ -16,7 +16,7 @@ _MODULES: Final = ("duckdb", "sqlglot", "pyarrow")
 
 def require_lake_reader() -> None:
     """Raises `EnvironmentFault` where nothing can read files of a lake."""
-    _require("pyarrow")
+    _require("pyarrow", "deltalake")
 
 
 def chosen(wanted: str, master: str | None) -> str:

@@ -12,18 +12,19 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
 from upheaval_node import __version__
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.arrow_schema import arrow_schema
-from upheaval_pipeline.contents import contents_of_each, has, require_different_runs, rows_in_lake
-from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
-from upheaval_pipeline.lake_files import Written, totals_of, write_file
-from upheaval_pipeline.verdicts import NAME as VERDICTS, verdict_rows
-from upheaval_pipeline.version import of_this_version
+from upheaval_pipeline.contents import Contents, contents_of_runs, new_runs, rows_in_lake
+from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake_files import Written, files_of, totals_of, write_file
+from upheaval_pipeline.tables import VERDICTS_NAME
+from upheaval_pipeline.verdicts import verdict_rows
+from upheaval_pipeline.version import reader_version
 from upheaval_pipeline.whole import in_tasks, judge_each
 from upheaval_pipeline.workers import settle
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 RUNS_OF_A_COMMIT, BYTES_OF_A_COMMIT = 200, 4 << 30
 """So much is lost at most when an ingest is ended in the middle."""
+_RUNS: Final = arrow_schema(tables.STORED["runs"].rpartition(", ")[0])
+_WIDTH: Final = len(arrow_schema(tables.RUNS))
 
 
 def ingest(
@@ -44,26 +47,30 @@ def ingest(
     """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
 
     `labels` say of the new ones what was tested, such as the commit. Without Spark this process writes one file after
-    the other.
+    the other. Several processes may write to a lake at the same time.
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
-    folder_of = require_different_runs(folders)
-    with writing(where) as is_alone:
-        lake = Lake(where)
-        if is_alone:
-            lake.clear()
-        contents = dict(zip(folder_of, contents_of_each(list(folder_of.values())), strict=True))
-        new = {run: size for run, (digest, size) in contents.items() if not has(lake, run, digest)}
-        if len(new) < len(folder_of):
-            unused = " and keep the labels that they have" if labels else ""
-            say(f"{len(folder_of) - len(new)} of {len(folder_of)} runs are in the lake as they are{unused}")
-        done = 0
-        for some in _commits(new):
-            digests = {run: contents[run][0] for run in some}
-            _write(spark, where, {run: folder_of[run] for run in some}, digests, labels)
-            done += len(some)
-            say(f"{done} of {len(new)} runs ingested")
-    return rows_in_lake(where, "runs", folder_of)
+    return ingest_runs(spark, contents_of_runs(folders), where, say, labels)
+
+
+def ingest_runs(
+    spark: "SparkSession | None",
+    contents: Mapping[str, Contents],
+    where: str,
+    say: Callable[[str], None] = lambda _: None,
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, dict[str, int]]:
+    """`ingest` of runs whose contents are known."""
+    new = sorted(new_runs(Lake(where), contents))
+    if len(new) < len(contents):
+        unused = " and keep the labels that they have" if labels else ""
+        say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake as they are{unused}")
+    done = 0
+    for some in _commits({run: contents[run].size for run in new}):
+        _write(spark, where, {run: contents[run] for run in some}, labels)
+        done += len(some)
+        say(f"{done} of {len(new)} runs ingested")
+    return rows_in_lake(Lake(where), "runs", contents)
 
 
 def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
@@ -81,27 +88,26 @@ def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _write(
-    spark: "SparkSession | None",
-    where: str,
-    folder_of: Mapping[str, Path],
-    digests: Mapping[str, str],
-    labels: Mapping[str, str],
+    spark: "SparkSession | None", where: str, contents: Mapping[str, Contents], labels: Mapping[str, str]
 ) -> None:
-    lake, batch = Lake(where), new_batch()
-    folders = list(folder_of.values())
-    described = dict(zip(folder_of, in_tasks(spark, _manifest_row, folders), strict=True))
-    by_whom = (list(labels.items()), datetime.now(UTC).isoformat(timespec="seconds"), __version__)
-    rows = [(*row, *by_whom) for row, _ in described.values() if row is not None]
-    written = write_file(lake.where, "runs", batch, tables.batches(rows, arrow_schema(tables.RUNS)))
-    judged = dict(zip(folder_of, judge_each(spark, folders), strict=True))
-    written += _write_tables(spark, partial(_write_task, lake.where, batch), sources.tasks(folders))
-    totals = totals_of(written, folder_of, tables.LAKE_SCHEMAS)
-    entries = []
-    for run, (_, reason) in described.items():
+    lake = Lake(where)
+    batch = lake.new_batch()
+    folders = [one.folder for one in contents.values()]
+    described = dict(zip(contents, in_tasks(spark, _manifest_row, folders), strict=True))
+    judged = dict(zip(contents, judge_each(spark, folders), strict=True))
+    digests = {run: one.digest for run, one in contents.items()}
+    written = _write_tables(spark, partial(_write_task, lake.where, batch), sources.tasks(folders))
+    totals = totals_of(written, contents, tables.LAKE_SCHEMAS)
+    written += write_file(lake.where, VERDICTS_NAME, batch, verdict_rows(judged, digests))
+    rows = []
+    for run, (row, reason) in described.items():
+        totals[run]["runs"] += row is not None
         totals[run]["rejects"] += reason is not None
-        entries.append(Entry(run, of_this_version(digests[run]), dict(totals[run]), reason or ""))
-    written += write_file(lake.where, VERDICTS, batch, verdict_rows(judged))
-    lake.commit(batch, [*tables.LAKE_SCHEMAS, VERDICTS], entries, [one.file for one in written])
+        by_whom = (list(labels.items()), datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+        what = (*row, *by_whom) if row is not None else (run, *[None] * (_WIDTH - 1))
+        rows.append((*what, digests[run], reader_version(), reason, list(totals[run].items())))
+    written += write_file(lake.where, "runs", batch, tables.batches(rows, _RUNS))
+    lake.commit(files_of(written))
 
 
 def _write_tables(

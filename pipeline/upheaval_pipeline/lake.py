@@ -1,18 +1,23 @@
-"""What a lake holds: files of rows, and the commits that say which of them count.
+"""What a lake holds: Delta tables, and which of their rows count.
 
-`LAKE/commits/NUMBER-BATCH.json` is written last, under its name at once, and names every file in
-`LAKE/TABLE/batch=BATCH`, with its size and how many rows of which run it has. Readers take what commits name, and of a
-run what its last commit names. Any other file there was left by a writer that was ended, and counts for nothing.
+A row names its run and its *batch*: the ingest, or the judgement, that wrote it. What an ingest writes is committed
+table by table, and the table `runs` last, so that all rows of a run count from that commit on, or none:
 
-This module knows nothing of what tables mean, and of files nothing but their names and sizes.
+    a row of ...                      counts if ...
+    history, faults, trace, recording  `runs` has its batch, and no later one of its run
+    runs                               no later batch of its run is there, and it has `contents`
+    verdicts                           `runs` has the `contents` that were judged, and no later row is there
+    seeds                              no later batch of its campaign is there
+
+Batches are named in their order. A row of `runs` without `contents` says that the run was dropped. What does not count
+stays until `upkeep` removes it. This module knows nothing of what the other columns mean.
 """
 
-import fcntl
-import json
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -22,184 +27,242 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.records import FieldError, jsonfields
-from upheaval_pipeline.lake_files import File, footer_of
+from upheaval.errors import UsageError
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.delta import append, snapshot
+from upheaval_pipeline.lake_file import File
+from upheaval_pipeline.lake_files import BATCH, footer_is_whole
+from upheaval_pipeline.place import Place
+from upheaval_pipeline.tables import REJECT, SEEDS_NAME, STORED, VERDICTS_NAME
 
-FORMAT: Final = 1
-COMMITS: Final = "commits"
-_COMMITTED: Final = ".json"
-_UNFINISHED: Final = ".unfinished"
-_ROWS: Final = ".parquet"
-_LOCK: Final = "lock"
-_REMOTE: Final = "://"
+RUNS: Final = "runs"
+OF_OLDER_LAKES: Final = "commits"
+"""The folder by which a lake is known that has no Delta tables yet."""
+_OWN: Final = (VERDICTS_NAME, SEEDS_NAME)
+"""The tables whose rows say themselves whether they count."""
+_KNOWN: Final = f"run string, {BATCH} string, contents string, made_by string"
+_KNOWN_OF_RUNS: Final = f"{_KNOWN}, unreadable string, counts map<string, bigint>"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a commit says of a run."""
+    """What a batch says of a run."""
 
     run: str
-    contents: str
-    """A digest of what its rows were made of."""
-    rows: Mapping[str, int]
+    batch: str
+    contents: str | None
+    """A digest of what its rows were made of; None when the run was dropped."""
+    made_by: str = ""
+    """A digest of the code that made the rows."""
+    rows: Mapping[str, int] = field(default_factory=dict)
     """By table, those that could be read; and the `rejects`."""
     unreadable: str = ""
     """Why nothing can be said of the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """From one moment on, these rows of these tables and no others count of these runs."""
-
-    batch: str
-    tables: tuple[str, ...]
-    runs: tuple[Entry, ...]
-    files: tuple[File, ...]
-
-    def path(self, file: File) -> str:
-        """The path of a file in the lake."""
-        return f"{file.table}/batch={self.batch}/{file.name}"
+    damage: str = ""
+    """Why nothing is known of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file with rows that count."""
+    """A file with rows that count; all of them if it `is_whole`."""
 
     path: str
     """In the lake."""
-    batch: str
-    runs: tuple[str, ...]
-    """Whose rows count."""
     is_whole: bool
-    """Whether all of its rows do."""
 
 
 class Lake:
     """A lake as it is when this is made."""
 
     def __init__(self, where: str) -> None:
-        """Raises `UsageError` for what an older version wrote, and for a commit that is damaged."""
-        self.where = where if _REMOTE in where else str(Path(where).absolute())
-        try:
-            self._files, self._root = fs.FileSystem.from_uri(self.where)
-            everything = fs.FileSelector(self._root, allow_not_found=True, recursive=True)
-            infos = {info.path[len(self._root) + 1 :]: info for info in self._files.get_file_info(everything)}
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{where} is not a lake: {error}") from None
-        self._sizes = {path: info.size for path, info in infos.items() if info.is_file}
-        names = sorted(path for path in self._sizes if path.startswith(f"{COMMITS}/") and path.endswith(_COMMITTED))
-        if not names and any(path.startswith("runs/run=") for path in infos):
+        """Raises `UsageError` for what an older version wrote, and for a table whose log is damaged."""
+        self.place = Place(where)
+        self.where = self.place.text
+        if _has_folder(self.place, OF_OLDER_LAKES):
+            raise UsageError(
+                f"{where} has the format of an older version: change it with `upheaval lake migrate --lake {where}`"
+            )
+        # First `runs`: the files of what it names are in the other tables by then.
+        self.tables = {table: snapshot(self.place, table) for table in sorted(STORED, key=lambda name: name != RUNS)}
+        self._sizes = {} if self.is_empty else self.place.sizes()
+        if self.is_empty and _has_folder(self.place, "runs", "run="):
             raise UsageError(f"{where} was made by an older version: ingest its run folders into a new lake")
-        self._footers: dict[str, int] = {}
-        self._commits = {name: self._read_commit(name) for name in names}
-        self._last: dict[tuple[str, str], tuple[Commit, Entry]] = {}
-        for commit in self._commits.values():
-            self._last |= {(table, entry.run): (commit, entry) for table in commit.tables for entry in commit.runs}
-
-    def _read_commit(self, name: str) -> Commit:
-        with self._files.open_input_stream(f"{self._root}/{name}") as stream:
-            text = stream.read()
-        try:
-            fields = jsonfields.parse_object(text.decode("utf-8"))
-            if jsonfields.integer(fields, "format") != FORMAT:
-                raise FieldError(f"expected format {FORMAT}, got {fields['format']}")
-            return jsonfields.decode(Commit, fields)
-        except (FieldError, UnicodeDecodeError) as error:
-            raise UsageError(f"{self.where}: {name} is damaged: {error}") from None
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no commit."""
-        return not self._commits
+        """Whether nothing was committed to it."""
+        return not any(self.tables.values())
+
+    @cached_property
+    def known(self) -> dict[str, list[Entry]]:
+        """Of `runs`, `verdicts` and `seeds` what every batch says of every run, whether it counts or not."""
+        return {table: self._entries(table) for table in (RUNS, *_OWN)}
+
+    @cached_property
+    def _last(self) -> dict[str, dict[str, Entry]]:
+        of_runs = _last_of(self.known[RUNS])
+        contents = {run: entry.contents for run, entry in of_runs.items()}
+        of_verdicts = [
+            e for e in self.known[VERDICTS_NAME] if e.contents is not None and contents.get(e.run) == e.contents
+        ]
+        return {RUNS: of_runs, VERDICTS_NAME: _last_of(of_verdicts), SEEDS_NAME: _last_of(self.known[SEEDS_NAME])}
+
+    def _entries(self, table: str) -> list[Entry]:
+        """Raises `UsageError` for changed bytes of a page."""
+        entries = []
+        whole = [file for file in self.tables[table] if file not in self.flaws]
+        columns = arrow_schema(_KNOWN_OF_RUNS if table == RUNS else f"{_KNOWN}, {REJECT} string")
+        try:
+            rows = self.dataset([file.path for file in whole], columns).to_table()
+        except OSError as error:
+            raise UsageError(f"{self.where}/{table} cannot be read: {error}") from None
+        if table == RUNS:
+            for row in rows.to_pylist():
+                counts = dict(row["counts"] or ())
+                entries.append(
+                    Entry(row["run"], row[BATCH], row["contents"], row["made_by"], counts, row["unreadable"] or "")
+                )
+        else:
+            is_bad = pc.cast(pc.is_valid(rows[REJECT]), pa.int64())
+            keys = ["run", BATCH, "contents", "made_by"]
+            counted = rows.set_column(rows.schema.get_field_index(REJECT), REJECT, is_bad).group_by(keys)
+            for row in counted.aggregate([([], "count_all"), (REJECT, "sum")]).to_pylist():
+                bad = row[f"{REJECT}_sum"]
+                counts = {table: row["count_all"] - bad, "rejects": bad}
+                entries.append(Entry(row["run"], row[BATCH], row["contents"], row["made_by"], counts))
+        if table != VERDICTS_NAME:
+            lost = [file for file in self.tables[table] if file in self.flaws]
+            entries += [Entry(run, f.batches[1], None, damage=self.flaws[f]) for f in lost for run in {*f.runs}]
+        return entries
+
+    @cached_property
+    def flaws(self) -> dict[File, str]:
+        """What is wrong with the files that are not as they were written."""
+        flaws = {}
+        for file in (file for files in self.tables.values() for file in files):
+            size = self._sizes.get(file.path)
+            flaw = ""
+            if size != file.size:
+                flaw = "is gone" if size is None else f"has {size} bytes and not {file.size}"
+            elif not footer_is_whole(self.place.files, self.place.path(file.path), file.size):
+                flaw = "has another footer than was written"
+            if flaw:
+                flaws[file] = f"{self.place.shown(file.path)} {flaw}"
+        return flaws
 
     def runs(self, table: str) -> list[str]:
-        """The runs of which a table was written, in order."""
-        return sorted(run for name, run in self._last if name == table)
+        """The runs of which `runs` or `seeds` has rows that count, or would if their file was not damaged; in order."""
+        return sorted(run for run, e in self._last[table].items() if e.contents is not None or e.damage)
 
     def entry(self, table: str, run: str) -> Entry | None:
-        """What the last commit of a table says of a run."""
-        return self._last[table, run][1] if (table, run) in self._last else None
+        """What `runs`, `verdicts` or `seeds` says of a run."""
+        entry = self._last[table].get(run)
+        return entry if entry is not None and entry.contents is not None else None
 
     def damage(self, table: str, run: str) -> str:
-        """Which file of the last commit of a table is not as it was written; nothing when all are."""
-        commit, _ = self._last[table, run]
-        for file in commit.files:
-            path = commit.path(file)
-            size = self._sizes.get(path)
-            if run not in file.rows:
-                continue
-            has = ""
-            if size != file.size:
-                has = "is gone" if size is None else f"has {size} bytes and not {file.size}"
-            elif file.footer is not None and self._footer(path, file.size) != file.footer:
-                has = "has another footer than was written"
-            if has:
-                return f"{self.where}/{path} {has}: ingest run {run!r} again"
-        return ""
+        """Which file of a run of `runs(table)` is not as it was written; nothing when all are."""
+        entry = self._last[table].get(run)
+        if entry is None:
+            return ""
+        named = (
+            why
+            for file, why in self.flaws.items()
+            if file.table not in (RUNS, *_OWN) and table == RUNS and file.may_have(run, entry.batch)
+        )
+        why = entry.damage or next(named, "")
+        return f"{why}: ingest run {run!r} again" if why else ""
 
-    def _footer(self, path: str, size: int) -> int:
-        if path not in self._footers:
-            self._footers[path] = footer_of(self._files, f"{self._root}/{path}", size)
-        return self._footers[path]
+    def counting(self, table: str, runs: Iterable[str]) -> dict[str, str]:
+        """The batches of some runs whose rows in a table count, by run."""
+        entries = ((run, self.entry(head_of(table), run)) for run in runs)
+        return {run: entry.batch for run, entry in entries if entry is not None}
 
-    def parts(self, table: str, runs: Sequence[str]) -> list[Part]:
-        """The files with rows of some of `runs(table)`, which must be whole."""
-        batch_of = {run: self._last[table, run][0].batch for run in runs}
-        commits = {commit.batch: commit for commit, _ in (self._last[table, run] for run in runs)}
+    def parts(self, table: str, runs: Iterable[str]) -> list[Part]:
+        """The files with rows of some runs, which must not be damaged."""
+        wanted = self.counting(table, runs)
+        runs_of = self._runs_of_batches[head_of(table)]
+        batches = sorted(runs_of)
         parts = []
-        for commit in commits.values():
-            for file in commit.files:
-                counting = [run for run in file.rows if batch_of.get(run) == commit.batch]
-                if file.table == table and counting:
-                    is_whole = len(counting) == len(file.rows)
-                    parts.append(Part(commit.path(file), commit.batch, tuple(counting), is_whole))
+        for file in self.tables[table]:
+            least, greatest = file.batches
+            within = batches[bisect_left(batches, least) : bisect_right(batches, greatest)]
+            there = [(run, batch) for batch in within for run in runs_of[batch] if file.may_have(run, batch)]
+            number = sum(wanted.get(run) == batch for run, batch in there)
+            if number:
+                parts.append(Part(file.path, number == len(there)))
         return parts
+
+    @cached_property
+    def _runs_of_batches(self) -> dict[str, dict[str, list[str]]]:
+        by_batch: dict[str, dict[str, list[str]]] = {table: {} for table in self.known}
+        for table, entries in self.known.items():
+            for entry in entries:
+                by_batch[table].setdefault(entry.batch, []).append(entry.run)
+        return by_batch
 
     def dataset(self, paths: Sequence[str], schema: pa.Schema) -> ds.Dataset:
         """The rows of some of its files, for Arrow. Reading a page whose bytes have changed raises `OSError`."""
         options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-        files = [f"{self._root}/{path}" for path in paths]
+        files = [self.place.path(path) for path in paths]
         form = ds.ParquetFileFormat(default_fragment_scan_options=options)
-        return ds.dataset(files, schema=schema, format=form, filesystem=self._files)
+        return ds.dataset(files, schema=schema, format=form, filesystem=self.place.files)
 
-    def read(self, table: str, schema: pa.Schema, runs: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of some of `runs(table)` in this process. Raises `UsageError` for changed bytes of a page."""
-        rows: list[dict[str, Any]] = []
+    def read(self, table: str, schema: pa.Schema, runs: Collection[str]) -> list[dict[str, Any]]:
+        """The rows of some runs in this process. Raises `UsageError` for changed bytes of a page."""
+        wanted = self.counting(table, runs)
+        paths = [part.path for part in self.parts(table, runs)]
         try:
-            for part in self.parts(table, runs):
-                counting = None if part.is_whole else pc.field("run").isin(part.runs)
-                rows += self.dataset([part.path], schema).to_table(filter=counting).to_pylist()
+            some = self.dataset(paths, schema.append(pa.field(BATCH, pa.string())))
+            rows = some.to_table(filter=pc.field("run").isin(pa.array(wanted, pa.string()))).to_pylist()
         except OSError as error:
             raise UsageError(f"{self.where}/{table} cannot be read: {error}") from None
-        return rows
+        return [row for row in rows if wanted.get(row["run"]) == row.pop(BATCH)]
 
-    def commit(self, batch: str, tables: Iterable[str], runs: Iterable[Entry], files: Iterable[File]) -> None:
-        """Let files of a batch count."""
-        text = json.dumps({"format": FORMAT, **asdict(Commit(batch, tuple(tables), tuple(runs), tuple(files)))})
-        number = 1 + max((int(Path(name).name.partition("-")[0]) for name in self._commits), default=0)
-        unfinished = f"{self._root}/{COMMITS}/{batch}{_UNFINISHED}"
-        self._files.create_dir(f"{self._root}/{COMMITS}")
-        with self._files.open_output_stream(unfinished) as stream:
-            stream.write(text.encode("utf-8"))
-        self._files.move(unfinished, f"{self._root}/{COMMITS}/{number:08}-{batch}{_COMMITTED}")
+    def new_batch(self) -> str:
+        """A name that comes after those of all batches that are there."""
+        return batch_after(
+            max((batch for of_table in self._runs_of_batches.values() for batch in of_table), default="0")
+        )
 
-    def clear(self) -> None:
-        """Remove what counts for nothing. No other process may be writing."""
-        counting = {commit.batch for commit, _ in self._last.values()}
-        for path in self._sizes:
-            commit = self._commits.get(path)
-            if path.endswith(_UNFINISHED) or (commit is not None and commit.batch not in counting):
-                self._files.delete_file(f"{self._root}/{path}")
-        folders = {"/".join(path.split("/")[:2]) for path in self._sizes if "/batch=" in path}
-        for folder in sorted(folders):
-            if folder.partition("/batch=")[2] not in counting:
-                self._files.delete_dir(f"{self._root}/{folder}")
-        named = {commit.path(file) for commit, _ in self._last.values() for file in commit.files}
-        for path in self._sizes.keys() - named:
-            batch, _, name = path.partition("/batch=")[2].partition("/")
-            if batch in counting and name.endswith(_ROWS) and not name.startswith("."):
-                self._files.delete_file(f"{self._root}/{path}")
+    def commit(self, files: Iterable[File]) -> None:
+        """Let files of a batch count: all of them from the moment on at which this has committed those of `runs`."""
+        commit_files(self.place, files)
+
+
+def batch_after(last: str) -> str:
+    """A new name of a batch, later than another: microseconds since 1970, and a random part."""
+    return f"{max(time.time_ns() // 1000, int(last.partition('-')[0]) + 1):016}-{uuid4().hex[:8]}"
+
+
+def commit_files(place: Place, files: Iterable[File]) -> None:
+    """Commit files to their tables, those of `runs` last."""
+    by_table: dict[str, list[File]] = {}
+    for file in files:
+        by_table.setdefault(file.table, []).append(file)
+    for table in sorted(by_table, key=lambda name: (name == RUNS, name)):
+        append(place, table, arrow_schema(STORED[table]), by_table[table])
+
+
+def head_of(table: str) -> str:
+    """The table that says which rows of a table count."""
+    return table if table in _OWN else RUNS
+
+
+def _last_of(entries: Iterable[Entry]) -> dict[str, Entry]:
+    last: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.run not in last or last[entry.run].batch < entry.batch:
+            last[entry.run] = entry
+    return last
+
+
+def _has_folder(place: Place, name: str, inner: str = "") -> bool:
+    """Whether there is a folder, with something in it whose name begins so."""
+    selector = fs.FileSelector(place.path(name), allow_not_found=True)
+    try:
+        return any(info.base_name.startswith(inner) for info in place.files.get_file_info(selector))
+    except OSError as error:
+        raise UsageError(f"{place.text} is not a lake: {error}") from None
 
 
 def open_lake(where: str) -> Lake:
@@ -213,30 +276,5 @@ def open_lake(where: str) -> Lake:
 
 def require_place(where: str) -> None:
     """Raises `UsageError` where no lake can be: at a file."""
-    if _REMOTE not in where and Path(where).is_file():
+    if not Place(where).is_remote and Path(Place(where).text).is_file():
         raise UsageError(f"{where} is a file: a lake is a folder")
-
-
-def new_batch() -> str:
-    """A name that no other batch has."""
-    return uuid4().hex
-
-
-@contextmanager
-def writing(where: str) -> Iterator[bool]:
-    """Hold the lock of a lake in a folder: other writers wait, and say so. Yields False for a remote lake."""
-    if _REMOTE in where:
-        yield False
-        return
-    try:
-        Path(where).mkdir(parents=True, exist_ok=True)
-        lock = (Path(where) / _LOCK).open("ab")
-    except OSError as error:
-        raise EnvironmentFault(f"cannot write to the lake {where}: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"upheaval: waiting for another command that writes to {where}", file=sys.stderr)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield True

@@ -1,14 +1,14 @@
-"""Writes files of a lake's tables, from within tasks or beside them, and counts their rows.
+"""Writes Parquet files of a lake's tables, from within tasks or beside them, and counts their rows.
 
-Nothing counts of them until a commit names them (`lake`). This module knows nothing of what tables mean.
+A file counts for nothing until a commit names it (`delta`). Its pages have checksums, and its name ends in a checksum
+of its footer, which no checksum of pages covers. This module knows nothing of what tables mean.
 """
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from upheaval.errors import EnvironmentFault
+from upheaval_pipeline.lake_file import File
+from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import REJECT
 from upheaval_pipeline.workers import settle
 
@@ -25,62 +27,67 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REJECTS: Final = "rejects"
+BATCH: Final = "batch"
+"""The column that says by which ingest or judgement a row was written."""
 GROUP_BYTES: Final = 1 << 24
 """Of the rows of a group, in memory."""
+FILE_BYTES: Final = 1 << 27
+"""A file that has so many bytes takes no further group."""
 _TAIL_LENGTH: Final = 8
-_COUNTS = "name string, size long, footer long, run string, rows long, rejects long"
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """Of a table, in the folder of its batch; `rows` are how many of each run it has."""
-
-    table: str
-    name: str
-    size: int
-    rows: Mapping[str, int]
-    footer: int | None = None
-    """CRC-32 of where its pages are and what they hold, which no checksum of pages covers; None in older lakes."""
+_WRITTEN: Final = "name string, size long, least string, greatest string, run string, rows long, rejects long"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file, and how many of its rows say by run why something could not be read."""
+    """A file, how many rows of each run it has, and how many of them say why something could not be read."""
 
     file: File
+    rows: Mapping[str, int]
     rejects: Mapping[str, int]
 
 
 def write_file(where: str, table: str, batch: str, rows: Iterable[pa.RecordBatch]) -> list[Written]:
-    """One file with checksums of its pages, under a name of its own; none without rows. Raises `EnvironmentFault`."""
+    """The rows with their batch, as files of `write_rows`."""
+    return write_rows(where, table, (with_batch(some, batch) for some in rows))
+
+
+def with_batch(rows: pa.RecordBatch, batch: str) -> pa.RecordBatch:
+    """Rows with the name of a batch in their last column."""
+    return rows.append_column(BATCH, pa.repeat(batch, rows.num_rows))
+
+
+def write_rows(where: str, table: str, rows: Iterable[pa.RecordBatch]) -> list[Written]:
+    """Files with checksums, under names of their own; none without rows. Raises `EnvironmentFault`."""
     try:
-        return _write(where, table, batch, rows)
+        place = Place(where)
+        return list(_files(place, table, _groups(rows)))
     except OSError as error:
         raise EnvironmentFault(f"cannot write to {where}/{table}, or read what belongs there: {error}") from error
 
 
-def _write(where: str, table: str, batch: str, rows: Iterable[pa.RecordBatch]) -> list[Written]:
-    files, root = fs.FileSystem.from_uri(where)
-    folder, name = f"{root}/{table}/batch={batch}", f"{uuid4().hex}.parquet"
-    rows = iter(rows)
-    first = next(rows, None)
-    if first is None:
-        return []
-    files.create_dir(folder)
-    count: Counter[str] = Counter()
-    rejects: Counter[str] = Counter()
-    with (
-        files.open_output_stream(f"{folder}/{name}") as stream,
-        pq.ParquetWriter(stream, first.schema, write_page_checksum=True) as writer,
-    ):
-        for some in _groups(chain((first,), rows)):
-            writer.write_table(some, row_group_size=some.num_rows)
-            count.update(_by_run(some))
-            if REJECT in some.schema.names:
-                rejects.update(_by_run(some.filter(pc.is_valid(some[REJECT]))))
-    size = files.get_file_info(f"{folder}/{name}").size
-    footer = footer_of(files, f"{folder}/{name}", size)
-    return [Written(File(table, name, size, dict(count), footer), dict(rejects))]
+def _files(place: Place, table: str, groups: Iterator[pa.Table]) -> Iterator[Written]:
+    """Each is made in memory, so that its name is known before anything is written."""
+    while (first := next(groups, None)) is not None:
+        buffer = pa.BufferOutputStream()
+        rows: Counter[str] = Counter()
+        rejects: Counter[str] = Counter()
+        batches: set[str] = set()
+        with pq.ParquetWriter(buffer, first.schema, write_page_checksum=True) as writer:
+            some: pa.Table | None = first
+            while some is not None:
+                writer.write_table(some, row_group_size=some.num_rows)
+                rows.update(_by_run(some))
+                if REJECT in some.schema.names:
+                    rejects.update(_by_run(some.filter(pc.is_valid(some[REJECT]))))
+                batches |= set(pc.unique(some[BATCH]).to_pylist())
+                some = next(groups, None) if buffer.tell() < FILE_BYTES else None
+        data = buffer.getvalue()
+        name = f"{uuid4().hex}-{_footer(pa.BufferReader(data), data.size):08x}.parquet"
+        place.files.create_dir(place.path(table))
+        with place.files.open_output_stream(place.path(f"{table}/{name}")) as stream:
+            stream.write(data)
+        ends = (min(rows), max(rows)), (min(batches), max(batches))
+        yield Written(File(table, name, data.size, sum(rows.values()), *ends), dict(rows), dict(rejects))
 
 
 def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -88,6 +95,8 @@ def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     some: list[pa.RecordBatch] = []
     size = 0
     for batch in rows:
+        if not batch.num_rows:
+            continue
         some.append(batch)
         size += batch.nbytes
         if size >= GROUP_BYTES:
@@ -97,13 +106,18 @@ def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(some)
 
 
-def footer_of(files: fs.FileSystem, path: str, size: int) -> int:
-    """CRC-32 of the footer of a Parquet file of that size, with its length (Parquet format: file metadata)."""
+def footer_is_whole(files: fs.FileSystem, path: str, size: int) -> bool:
+    """Whether the footer of a file is the one in its name."""
     with files.open_input_file(path) as stream:
-        stream.seek(max(size - _TAIL_LENGTH, 0))
-        length = int.from_bytes(stream.read(4), "little") + _TAIL_LENGTH
-        stream.seek(max(size - length, 0))
-        return zlib.crc32(stream.read(length))
+        return path.removesuffix(".parquet").endswith(f"-{_footer(stream, size):08x}")
+
+
+def _footer(stream: pa.NativeFile, size: int) -> int:
+    """CRC-32 of the footer of a Parquet file of that size, with its length (Parquet format: file metadata)."""
+    stream.seek(max(size - _TAIL_LENGTH, 0))
+    length = int.from_bytes(stream.read(4), "little") + _TAIL_LENGTH
+    stream.seek(max(size - length, 0))
+    return zlib.crc32(stream.read(length))
 
 
 def _by_run(rows: pa.Table) -> dict[str, int]:
@@ -114,7 +128,7 @@ def totals_of(written: Iterable[Written], runs: Iterable[str], tables: Iterable[
     """By run and table how many rows could be read, and how many could not (`rejects`)."""
     totals = {run: dict.fromkeys((*tables, REJECTS), 0) for run in runs}
     for one in written:
-        for run, number in one.file.rows.items():
+        for run, number in one.rows.items():
             bad = one.rejects.get(run, 0)
             totals[run][one.file.table] += number - bad
             totals[run][REJECTS] += bad
@@ -123,29 +137,25 @@ def totals_of(written: Iterable[Written], runs: Iterable[str], tables: Iterable[
 
 def write_frame(frame: "DataFrame", where: str, table: str, batch: str) -> list[Written]:
     """A file for each partition of a data frame."""
-    counts = frame.mapInArrow(partial(_written_rows, where, table, batch), _COUNTS).collect()
-    of_file: dict[tuple[str, int, int], tuple[dict[str, int], dict[str, int]]] = {}
-    for row in counts:
-        rows, rejects = of_file.setdefault((row.name, row.size, row.footer), ({}, {}))
-        rows[row.run], rejects[row.run] = row.rows, row.rejects
-    return [
-        Written(File(table, name, size, rows, footer), rejects)
-        for (name, size, footer), (rows, rejects) in of_file.items()
-    ]
+    of_file: dict[str, Written] = {}
+    for row in frame.mapInArrow(partial(_written_rows, where, table, batch), _WRITTEN).collect():
+        file = File(table, row.name, row.size, 0, (row.least, row.greatest), (batch, batch))
+        known = of_file.get(row.name, Written(file, {}, {}))
+        rows, rejects = {**known.rows, row.run: row.rows}, {**known.rejects, row.run: row.rejects}
+        of_file[row.name] = Written(replace(file, rows=sum(rows.values())), rows, rejects)
+    return list(of_file.values())
 
 
 def _written_rows(where: str, table: str, batch: str, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     settle()
     for one in write_file(where, table, batch, rows):
-        entries = [
-            {
-                "name": one.file.name,
-                "size": one.file.size,
-                "footer": one.file.footer,
-                "run": run,
-                "rows": number,
-                "rejects": one.rejects.get(run, 0),
-            }
-            for run, number in one.file.rows.items()
-        ]
-        yield pa.RecordBatch.from_pylist(entries)
+        least, greatest = one.file.runs
+        place = {"name": one.file.name, "size": one.file.size, "least": least, "greatest": greatest}
+        yield pa.RecordBatch.from_pylist(
+            [{**place, "run": run, "rows": rows, "rejects": one.rejects.get(run, 0)} for run, rows in one.rows.items()]
+        )
+
+
+def files_of(written: Sequence[Written]) -> list[File]:
+    """The files, for a commit."""
+    return [one.file for one in written]

@@ -7,8 +7,7 @@ from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.engine import Answer, Engine
 from upheaval_pipeline.lake import Lake
-from upheaval_pipeline.tables import LAKE_SCHEMAS, REJECT, REJECTS, ROWS, SEEDS
-from upheaval_pipeline.verdicts import SCHEMA as VERDICTS, runs_with_verdicts
+from upheaval_pipeline.tables import LAKE_SCHEMAS, REJECT, REJECTS, ROWS, SEEDS, VERDICTS
 from upheaval_pipeline.views import VIEWS
 
 _ALL: Final = "with_rejects"
@@ -46,26 +45,25 @@ def shown_tables(engine: Engine, lake: Lake) -> list[tuple[str, str, str]]:
 def open_views(engine: Engine, lake: Lake) -> None:
     """Let queries see the tables of a lake and its views. Raises `UsageError` for a run with a damaged file."""
     schemas = {**LAKE_SCHEMAS, "seeds": SEEDS}
-    runs = {name: lake.runs("seeds" if name == "seeds" else "runs") for name in schemas}
-    for table in ("runs", "seeds"):
-        damaged = next(filter(None, (lake.damage(table, run) for run in runs[table])), "")
+    known = {name: lake.runs(name) for name in ("runs", "seeds")}
+    for table, runs in known.items():
+        damaged = next(filter(None, (lake.damage(table, run) for run in runs)), "")
         if damaged:
             raise UsageError(damaged)
+    reasons = {run: entry.unreadable for run in known["runs"] if (entry := lake.entry("runs", run)) is not None}
+    readable = [run for run, reason in reasons.items() if not reason]
     rejects = ["SELECT * FROM unreadable_runs"]
     for name, schema in schemas.items():
         has_rejects = REJECT in arrow_schema(schema).names
-        engine.add_table(f"{name}_{_ALL}" if has_rejects else name, lake, name, schema, runs[name])
+        shown_runs = readable if name == "runs" else known["seeds" if name == "seeds" else "runs"]
+        engine.add_table(f"{name}_{_ALL}" if has_rejects else name, lake, name, schema, shown_runs)
         if has_rejects:
             engine.add_view(name, _readable(name, schema))
             rejects.append(_rejects(name, schema))
-    unreadable = [
-        (run, "manifest", None, None, e.unreadable)
-        for run in runs["runs"]
-        if (e := lake.entry("runs", run)) and e.unreadable
-    ]
+    unreadable = [(run, "manifest", None, None, reason) for run, reason in reasons.items() if reason]
     engine.add_rows("unreadable_runs", REJECTS, unreadable)
     engine.add_view("rejects", " UNION ALL ".join(rejects))
-    engine.add_table("verdicts", lake, "verdicts", VERDICTS, runs_with_verdicts(lake))
+    engine.add_table("verdicts", lake, "verdicts", VERDICTS, known["runs"])
     for view in VIEWS:
         engine.add_view(view.name, view.sql)
 

@@ -4,12 +4,11 @@ Whatever came from the lake is escaped.
 """
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from upheaval.cli.report import FILE_NAME
-from upheaval.report.document import LIBRARY, document, section, shipped, table
+from upheaval.report.document import LIBRARY, document, environment, shipped
 from upheaval_pipeline.engine import Answer
 from upheaval_pipeline.query import shown
 from upheaval_pipeline.questions import Bars, Heat, Question, Spans, Stacks
@@ -25,17 +24,54 @@ _FOLDERS: Final = ("folder", "folders")
 _Row = Mapping[str, Any]
 
 
+class _HeatTable(NamedTuple):
+    """Numbers by two names; `most` is the largest."""
+
+    heads: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[int]]]
+    most: int
+
+
+def _folders(value: object) -> Sequence[str]:
+    return value if isinstance(value, list) else [] if value is None else [str(value)]
+
+
+def _target(folder: str) -> str:
+    """The page of a run where there is one, or its folder; empty for what is not on this machine."""
+    path = Path(folder)
+    if not path.is_absolute() or not path.is_dir():
+        return ""
+    report = path / FILE_NAME
+    return (report if report.is_file() else path).as_uri()
+
+
+_TEMPLATES: Final = environment(
+    Path(__file__).parent / "templates",
+    {"base_name": lambda folder: Path(folder).name, "folders": _folders, "shown": shown, "target": _target},
+)
+
+
 def page(lake: str, summary: Answer, answers: Sequence[tuple[Question, Answer]]) -> str:
     """The whole document; `summary` is the answer to `SUMMARY`."""
-    where = f"lake {lake} · {_about(summary)}"
-    parts = [f'<header>\n<h1>Upheaval</h1>\n<span class="where">{escape(where)}</span>\n</header>']
-    plots = {}
+    plots, shown_answers = {}, []
     for question, answer in answers:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        heat = _heat(question.plot, rows) if isinstance(question.plot, Heat) and rows else None
         if not isinstance(question.plot, Heat) and rows:
             plots[question.name] = _drawn(question.plot, rows[:LANES_MAX])
-        parts.append(section(question.sentence, _answered(question, answer, rows)))
-    return document("Upheaval: questions", "\n".join(parts), plots, SCRIPTS)
+        shown_answers.append((question, answer, rows, heat))
+    return document(
+        _TEMPLATES,
+        "questions.html",
+        plots,
+        SCRIPTS,
+        lake=lake,
+        about=_about(summary),
+        answers=shown_answers,
+        folder_columns=_FOLDERS,
+        lanes_max=LANES_MAX,
+        rows_open=_ROWS_OPEN,
+    )
 
 
 def _about(summary: Answer) -> str:
@@ -43,44 +79,6 @@ def _about(summary: Answer) -> str:
     days = " to ".join(dict.fromkeys(str(day)[:10] for day in (first, last) if day))
     parts = (f"{runs} {'run' if runs == 1 else 'runs'}", days, f"upheaval {shown(versions)}" if versions else "")
     return " · ".join(filter(None, parts))
-
-
-def _answered(question: Question, answer: Answer, rows: Sequence[_Row]) -> str:
-    if not rows:
-        return f'<p class="note">nothing: {escape(question.without)}</p>'
-    if isinstance(question.plot, Heat):
-        return _heat(question.plot, rows) + _rows(answer, rows)
-    left_out = f'<p class="note">Drawn are the first {LANES_MAX} rows.</p>' if len(rows) > LANES_MAX else ""
-    plot = f'<div id="plot-{question.name}" class="chart" role="img" aria-label="{escape(question.sentence)}"></div>'
-    return plot + left_out + _rows(answer, rows)
-
-
-def _rows(answer: Answer, rows: Sequence[_Row]) -> str:
-    """All of them as a table that can be opened."""
-    shown_rows = ["<tr>" + "".join(_cell(name, row[name]) for name in answer.columns) + "</tr>" for row in rows]
-    more = ", of more" if answer.is_cut else ""
-    is_open = " open" if len(rows) <= _ROWS_OPEN else ""
-    heads = [name.replace("_", " ") for name in answer.columns]
-    summary = f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'}{more}"
-    return f"<details{is_open}><summary>{summary}</summary>{table(heads, shown_rows, 'answers')}</details>"
-
-
-def _cell(column: str, value: object) -> str:
-    if column in _FOLDERS:
-        folders = value if isinstance(value, list) else [] if value is None else [str(value)]
-        return f"<td>{'<br>'.join(map(_link, folders))}</td>"
-    style = ' class="n"' if isinstance(value, int | float) else ""
-    return f"<td{style}>{escape(shown(value))}</td>"
-
-
-def _link(folder: str) -> str:
-    """To the page of a run where there is one, or to its folder; no link to what is not on this machine."""
-    path = Path(folder)
-    if not path.is_absolute() or not path.is_dir():
-        return escape(folder)
-    report = path / FILE_NAME
-    target = report if report.is_file() else path
-    return f'<a href="{escape(target.as_uri())}">{escape(path.name)}</a>'
 
 
 def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:
@@ -122,22 +120,12 @@ def _title(name: str) -> str:
     return name.removesuffix("_ms").replace("_", " ")
 
 
-def _heat(plot: Heat, rows: Sequence[_Row]) -> str:
-    """A table of both, with a colour for each value."""
+def _heat(plot: Heat, rows: Sequence[_Row]) -> _HeatTable:
+    """Of both names of each row, in the order in which they come."""
     downs, acrosses = (list(dict.fromkeys(str(row[name]) for row in rows)) for name in (plot.down, plot.across))
     values = {(str(row[plot.down]), str(row[plot.across])): int(row[plot.value]) for row in rows}
-    most = max(values.values())
-    shown_rows = [
-        f"<tr><td>{escape(down)}</td>"
-        + "".join(_heat_cell(values.get((down, across), 0), most) for across in acrosses)
-        + "</tr>"
-        for down in downs
-    ]
-    return table([plot.down, *acrosses], shown_rows, "heat")
-
-
-def _heat_cell(value: int, most: int) -> str:
-    """The colour grows with the root, so that few look different from none."""
-    depth = round(75 * (value / most) ** 0.5) if most else 0
-    colour = f"background:color-mix(in srgb,var(--leader) {depth}%,transparent)"
-    return f'<td class="n" style="{colour}">{value or ""}</td>'
+    return _HeatTable(
+        [plot.down, *acrosses],
+        [(down, [values.get((down, across), 0) for across in acrosses]) for down in downs],
+        max(values.values()),
+    )

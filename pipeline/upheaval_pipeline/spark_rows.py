@@ -6,6 +6,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake_files import BATCH
 
 NO_PATTERNS: Final = {"__globPaths__": "false"}
 """The option of Spark's by which it takes paths as they are: `[`, `{`, `*` and `?` are characters of names."""
@@ -16,10 +17,10 @@ def rows_of(spark: SparkSession, lake: Lake, table: str, schema: str, runs: Sequ
     parts = lake.parts(table, runs)
     if not parts:
         return spark.createDataFrame([], schema)
-    reader = spark.read.schema(f"{schema}, batch string").options(**NO_PATTERNS, basePath=f"{lake.where}/{table}")
-    rows = reader.parquet(*(f"{lake.where}/{part.path}" for part in parts))
+    reader = spark.read.schema(f"{schema}, {BATCH} string").options(**NO_PATTERNS)
+    rows = reader.parquet(*(lake.place.for_spark(part.path) for part in parts))
     if not all(part.is_whole for part in parts):
-        counting = sorted({(part.batch, run) for part in parts for run in part.runs})
-        some = F.broadcast(spark.createDataFrame(counting, "batch string, run string"))
-        rows = rows.where(F.col("run").isin(*runs)).join(some, ["batch", "run"], "semi")
-    return rows.drop("batch")
+        counting = list(lake.counting(table, runs).items())
+        some = F.broadcast(spark.createDataFrame(counting, f"run string, {BATCH} string"))
+        rows = rows.where(F.col("run").isin(*runs)).join(some, ["run", BATCH], "semi")
+    return rows.drop(BATCH)

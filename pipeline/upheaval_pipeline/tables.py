@@ -72,8 +72,23 @@ SEED_LINE: Final = (
 )
 """What a line of a campaign has, of simulated seeds or of live ones."""
 SEEDS: Final = f"run string, {SEED_LINE}, seconds double, schedule string, smallest string, _reject string"
+VERDICTS: Final = (
+    "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
+    "late_ms long, members array<int>, position long, operation long, explanation string, "
+    "signature string, known_issue int, is_gap boolean"
+)
 LAKE_SCHEMAS = {"runs": RUNS, "history": HISTORY, "faults": FAULTS, "trace": TRACE, "recording": RECORDING}
 """Of the tables of a lake that runs are written to. Extents of recordings keep what ended them in `_reject`."""
+VERDICTS_NAME, SEEDS_NAME = "verdicts", "seeds"
+_MADE: Final = "contents string, made_by string"
+"""A digest of what the rows of a run were made of, and one of the code that made them."""
+STORED: Final = {
+    **{name: f"{columns}, batch string" for name, columns in LAKE_SCHEMAS.items()},
+    "runs": f"{RUNS}, {_MADE}, unreadable string, counts map<string, bigint>, batch string",
+    VERDICTS_NAME: f"{VERDICTS}, {_MADE}, batch string",
+    SEEDS_NAME: f"{SEEDS}, {_MADE}, batch string",
+}
+"""Of the Delta tables of a lake: what queries see, and by which ingest or judgement a row was written (`lake`)."""
 
 ROWS: Final = {
     "runs": "a run: its manifest, the commands of operators as JSON text, its labels; when and by which version it was "

@@ -17,65 +17,45 @@ from upheaval.checkers.signature import Signature, parse_signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
-from upheaval_pipeline.lake import Entry, Lake, new_batch, writing
-from upheaval_pipeline.lake_files import write_file
-from upheaval_pipeline.tables import batches
-from upheaval_pipeline.version import digest_in, of_this_version
+from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake_files import BATCH, files_of, write_file
+from upheaval_pipeline.tables import STORED, VERDICTS, VERDICTS_NAME, batches
+from upheaval_pipeline.version import judge_version
 from upheaval_pipeline.whole import Judged
 
-NAME: Final = "verdicts"
 UNREADABLE: Final = "unreadable"
 """The verdict on a run that cannot be judged."""
-SCHEMA: Final = (
-    "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
-    "late_ms long, members array<int>, position long, operation long, explanation string, "
-    "signature string, known_issue int, is_gap boolean"
-)
+_STORED: Final = arrow_schema(STORED[VERDICTS_NAME])
+_WITHOUT_BATCH: Final = _STORED.remove(_STORED.get_field_index(BATCH))
 
 
-def verdict_rows(judged: Mapping[str, Judged]) -> Iterator[pa.RecordBatch]:
-    """The rows of runs, as the table has them."""
-    rows = (row for run, one in judged.items() for row in _rows(run, one))
-    return batches(rows, arrow_schema(SCHEMA))
+def verdict_rows(judged: Mapping[str, Judged], contents: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """The rows of runs with these contents, as the table has them but for their batch."""
+    rows = ((*row, contents[run], judge_version()) for run, one in judged.items() for row in _rows(run, one))
+    return batches(rows, _WITHOUT_BATCH)
 
 
 def write_verdicts(lake: Lake, judged: Mapping[str, Judged]) -> None:
-    """Keep what this version found about runs of a lake as it was when they were judged."""
-    batch = new_batch()
-    with writing(lake.where):
-        written = write_file(lake.where, NAME, batch, verdict_rows(judged))
-        entries = [
-            Entry(run, of_this_version(digest_in(entry.contents)), {})
-            for run in judged
-            if (entry := lake.entry("runs", run)) is not None
-        ]
-        Lake(lake.where).commit(batch, [NAME], entries, [one.file for one in written])
+    """Keep what this judge found about runs of a lake as it was when they were judged."""
+    entries = {run: lake.entry("runs", run) for run in judged}
+    contents = {run: entry.contents for run, entry in entries.items() if entry is not None and entry.contents}
+    rows = verdict_rows({run: judged[run] for run in contents}, contents)
+    lake.commit(files_of(write_file(lake.where, VERDICTS_NAME, lake.new_batch(), rows)))
 
 
-def runs_with_verdicts(lake: Lake) -> list[str]:
-    """The runs whose verdicts count; of damaged verdicts none does."""
-    return [run for run in lake.runs(NAME) if _counts(lake, run)]
+def without_verdict(lake: Lake, runs: Sequence[str]) -> list[str]:
+    """The runs that this judge has not judged."""
+    entries = ((run, lake.entry(VERDICTS_NAME, run)) for run in runs)
+    return [run for run, entry in entries if entry is None or entry.made_by != judge_version()]
 
 
 def judged_by_this_version(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
-    """What this version of Upheaval found about runs, as far as it has judged them."""
-    known = [run for run in runs if _counts(lake, run) and _is_of_this_version(lake, run)]
+    """What this judge found about runs, as far as it has judged them."""
+    known = sorted({*runs} - {*without_verdict(lake, runs)})
     of_run: dict[str, list[dict[str, Any]]] = {}
-    for row in lake.read(NAME, arrow_schema(SCHEMA), known):
+    for row in lake.read(VERDICTS_NAME, arrow_schema(VERDICTS), known):
         of_run.setdefault(row["run"], []).append(row)
     return {run: _judged(rows) for run, rows in of_run.items()}
-
-
-def _counts(lake: Lake, run: str) -> bool:
-    of, now = lake.entry(NAME, run), lake.entry("runs", run)
-    if of is None or now is None:
-        return False
-    return digest_in(of.contents) == digest_in(now.contents) and not lake.damage(NAME, run)
-
-
-def _is_of_this_version(lake: Lake, run: str) -> bool:
-    entry = lake.entry(NAME, run)
-    return entry is not None and entry.contents == of_this_version(digest_in(entry.contents))
 
 
 def _rows(run: str, judged: Judged) -> Iterator[tuple[object, ...]]:

@@ -13,7 +13,6 @@ from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import contents_of_each
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.verdicts import judged_by_this_version, write_verdicts
-from upheaval_pipeline.version import digest_in
 from upheaval_pipeline.whole import Judged
 
 Judge = Callable[[Sequence[Path]], list[Judged]]
@@ -22,9 +21,9 @@ Judge = Callable[[Sequence[Path]], list[Judged]]
 def why_unreadable(lake: Lake, run: str) -> UsageError | None:
     """Why a run of a lake cannot be read, if it cannot. Raises `UsageError` when it is not there."""
     entry = lake.entry("runs", run)
-    if entry is None:
+    reason = lake.damage("runs", run) or (entry.unreadable if entry is not None else "")
+    if entry is None and not reason:
         raise UsageError(f"{lake.where} has no run {run!r}")
-    reason = lake.damage("runs", run) or entry.unreadable
     return UsageError(reason) if reason else None
 
 
@@ -59,4 +58,4 @@ def _folders(lake: Lake, runs: Sequence[str]) -> dict[str, Path]:
 
 def _digest(lake: Lake, run: str) -> str:
     entry = lake.entry("runs", run)
-    return "" if entry is None else digest_in(entry.contents)
+    return (entry and entry.contents) or ""

@@ -9,7 +9,8 @@ from typing import Final
 
 from upheaval_pipeline.packages import PACKAGES, folder_of
 
-ROOTS: Final = ("upheaval.checkers.judge", "upheaval_pipeline.sources")
+JUDGE: Final = "upheaval.checkers.judge"
+READER: Final = "upheaval_pipeline.sources"
 """What judges a run, and what reads the rows of one: what they import counts, and nothing else."""
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from (?P<package>upheaval[\w.]*) import (?P<names>\([^)]*\)|[^\n]*)|import (?P<module>upheaval[\w.]*))",
@@ -17,28 +18,27 @@ _IMPORT: Final = re.compile(
 )
 
 
+def judge_version() -> str:
+    """A digest of all that judges runs: other code may give other verdicts on the same runs."""
+    return _digest(JUDGE)
+
+
+def reader_version() -> str:
+    """A digest of all that reads runs: other code may make other rows of the same runs."""
+    return _digest(READER)
+
+
 @cache
-def version() -> str:
-    """A digest of all that reads runs and judges them: other code makes other rows, or verdicts, of the same runs."""
+def _digest(root: str) -> str:
     whole = hashlib.sha256()
-    for path in files_of_version():
+    for path in files_of_version(root):
         whole.update(path.read_bytes() + b"\0")
     return whole.hexdigest()
 
 
-def of_this_version(digest: str) -> str:
-    """How a lake names what this version made of files with that digest."""
-    return f"{digest} {version()}"
-
-
-def digest_in(contents: str) -> str:
-    """The digest of the files alone."""
-    return contents.partition(" ")[0]
-
-
-def files_of_version() -> list[Path]:
-    """The modules of ours that `ROOTS` import, wherever in them, and the JSON files beside them."""
-    modules = _imported(ROOTS)
+def files_of_version(root: str) -> list[Path]:
+    """The modules of ours that a module imports, wherever in them, and the JSON files beside them."""
+    modules = _imported([root])
     folders = {path.parent for path in modules}
     return sorted({*modules, *(path for folder in folders for path in folder.glob("*.json"))})
 

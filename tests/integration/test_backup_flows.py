@@ -19,7 +19,7 @@ def test_backup_under_load_and_restore_on_processes(tmp_path: Path) -> None:
     assert (tmp_path / "second" / "origin.json").is_file()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (2, 3))])
 def test_backup_under_load_and_restore_by_seed(tmp_path: Path, seed: int) -> None:
     backup_under_load_and_restore(partial(Cluster, runtime="simulated", seed=seed), tmp_path)
     assert (tmp_path / "second" / "origin.json").is_file()

@@ -8,7 +8,7 @@ from support.flows import Books
 from support.flows_endings import ENDINGS, SERVICE, require_judged, source_in
 from upheaval.testing.cluster import Cluster
 
-SEEDS = 2
+SEEDS = 1
 MORE_SEEDS = 20
 RUNS = [
     *(pytest.param(("simulated", seed), id=f"seed-{seed}") for seed in range(1, SEEDS + 1)),

@@ -15,7 +15,7 @@ def test_standby_snapshot_and_promotion_on_processes(tmp_path: Path) -> None:
     assert (tmp_path / "second" / "origin.json").is_file()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (2, 3))])
 def test_standby_snapshot_and_promotion_by_seed(tmp_path: Path, seed: int) -> None:
     standby_snapshot_and_promotion(partial(Cluster, runtime="simulated", seed=seed), tmp_path)
     assert (tmp_path / "second" / "origin.json").is_file()

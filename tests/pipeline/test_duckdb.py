@@ -15,10 +15,22 @@ from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.sql_dialects import as_duckdb
-from upheaval_pipeline.tables import LAKE_SCHEMAS, PROTOCOL, SEEDS
-from upheaval_pipeline.verdicts import SCHEMA as VERDICTS
+from upheaval_pipeline.tables import PROTOCOL, STORED
 
 ODD_NAMES = ["[1]", "{a,b}", "*?", "a\u2028b", "new\nline", 'it\'s "quoted" %41#:']
+NO_LAKES = ODD_NAMES[-2:]
+
+
+@pytest.mark.parametrize("name", NO_LAKES)
+def test_a_path_that_delta_cannot_take_is_one_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good_run(40).write(tmp_path / "run")
+    assert main(["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / name), "--engine", "python"]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert "cannot be a lake: Delta takes no control characters" in printed.err
+    assert not (tmp_path / name).exists()
 
 
 @pytest.fixture
@@ -29,7 +41,7 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_java")
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_lake_and_a_run_of_any_name_are_read(name: str, tmp_path: Path) -> None:
-    run, lake = tmp_path / "runs" / name, str(tmp_path / "lakes" / name)
+    run, lake = tmp_path / "runs" / name, str(tmp_path / "lakes" / ("lake" if name in NO_LAKES else name))
     good_run(40).write(run)
     assert main(["ingest", str(run), "--lake", lake, "--engine", "python"]) == 0
     assert asked(lake, "SELECT folder, count(*) FROM runs JOIN history USING (run) GROUP BY ALL", 9).rows == (
@@ -83,7 +95,7 @@ def test_a_query_sees_the_lake_alone(sql: str, tmp_path: Path) -> None:
         asked(str(tmp_path / "lake"), sql, 9)
 
 
-@pytest.mark.parametrize("columns", [*LAKE_SCHEMAS.values(), PROTOCOL, SEEDS, VERDICTS])
+@pytest.mark.parametrize("columns", [*STORED.values(), PROTOCOL])
 def test_columns_are_those_that_spark_reads(columns: str, spark: Any) -> None:
     assert spark is not None  # Spark parses them
     assert arrow_schema(columns) == to_arrow_schema(StructType.fromDDL(columns))

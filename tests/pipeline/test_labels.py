@@ -12,11 +12,11 @@ from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.labels import OF_CI, labels_of
-from upheaval_pipeline.lake import Entry, Lake, new_batch
-from upheaval_pipeline.lake_files import write_file
-from upheaval_pipeline.tables import HISTORY, LAKE_SCHEMAS, RUNS, batches
+from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake_files import files_of, write_file
+from upheaval_pipeline.tables import HISTORY, STORED, batches
 from upheaval_pipeline.verdicts import verdict_rows
-from upheaval_pipeline.version import of_this_version
+from upheaval_pipeline.version import reader_version
 
 MS = 1_000_000
 COMMITS = ["a1", "f2", "b3", "e4", "c5"]
@@ -32,7 +32,8 @@ def write_lake(where: Path, *, slow_ms: int, is_flaky: bool) -> str:
         commit, run = number // RUNS_OF_A_COMMIT, f"run-{number}"
         manifest = json.dumps({"system": "upheaval", "version": "", "source_digest": "c0de" if commit else "0ld"})
         made = (run, f"/runs/{number}", "simulated", 3, "test", 1, number, "", "", True, manifest, "[]", "bank")
-        runs.append((*made, [("commit", COMMITS[commit])], f"2026-11-{number + 1:02}T10:00:00+00:00", "1.0"))
+        ingested = [("commit", COMMITS[commit])], f"2026-11-{number + 1:02}T10:00:00+00:00", "1.0"
+        runs.append((*made, *ingested, "made", reader_version(), None, [("runs", 1), ("history", 20)]))
         latency = (20 + number % 3 + slow_ms * (commit >= SLOW_SINCE)) * MS
         for op in range(20):
             begin = op * 50 * MS
@@ -40,12 +41,13 @@ def write_lake(where: Path, *, slow_ms: int, is_flaky: bool) -> str:
         bad = is_flaky and commit >= FLAKY_SINCE and number % 4 != 1
         verdict = Verdict.INVALID if bad else Verdict.VALID
         judged[run] = Report(f"/runs/{number}", (Finding(Promise("logs-equal"), verdict, BAD if bad else "equal"),))
-    batch = new_batch()
-    written = write_file(str(where), "runs", batch, batches(runs, arrow_schema(RUNS)))
+    lake = Lake(str(where))
+    batch = lake.new_batch()
+    columns = arrow_schema(STORED["runs"].removesuffix(", batch string"))
+    written = write_file(str(where), "runs", batch, batches(runs, columns))
     written += write_file(str(where), "history", batch, batches(history, arrow_schema(HISTORY)))
-    written += write_file(str(where), "verdicts", batch, verdict_rows(judged))
-    entries = [Entry(run, of_this_version("made"), {"runs": 1, "history": 20}) for run in judged]
-    Lake(str(where)).commit(batch, [*LAKE_SCHEMAS, "verdicts"], entries, [one.file for one in written])
+    written += write_file(str(where), "verdicts", batch, verdict_rows(judged, dict.fromkeys(judged, "made")))
+    lake.commit(files_of(written))
     return str(where)
 
 

@@ -1,7 +1,7 @@
-"""Of a lake counts what commits name: who is killed leaves nothing half, and a file that is not as it was is named."""
+"""What counts of a lake: a writer that is killed leaves nothing half, and a file that is not as it was is named."""
 
-import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +11,17 @@ import pyarrow as pa
 import pytest
 
 from support.built_runs import good_run
-from support.lakes import as_of_another_version, asked, judged_in_lake, killed_at, killed_on_sight, table_files
+from support.lakes import as_of_another_version, asked, judged_in_lake, killed_at, table_files
 from upheaval.checkers.judge import verify_run
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval_pipeline.delta import snapshot
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.lake_files import write_file
+from upheaval_pipeline.place import Place
 from upheaval_pipeline.run_tables import why_unreadable
 from upheaval_pipeline.tables import LAKE_SCHEMAS, batches
+from upheaval_pipeline.upkeep import optimize
 from upheaval_pipeline.verdicts import judged_by_this_version
 
 RUNS = 2
@@ -42,7 +45,7 @@ def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_p
     lake, old, new = str(tmp_path / "lake"), built(tmp_path / "old", 40), built(tmp_path / "new", 60)
     ingest(spark, old, lake)
     words = ["ingest", *map(str, new), "--lake", lake, "--master", "local[1]"]
-    killed_on_sight(tmp_path / "lake", "recording/batch=*/*.parquet", words)
+    killed_at("ingest.py", "_write_tables", "return", words)
     assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
     killed_at("lake.py", "commit", "call", words)
     assert operations(spark, lake) == {f"run-{number}": 40 for number in range(RUNS)}
@@ -55,19 +58,24 @@ def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_p
     said: list[str] = []
     ingest(spark, new, lake, said.append)
     assert said == [f"{RUNS} of {RUNS} runs are in the lake as they are"]
-    batches_of = {path.parent.name for table in LAKE_SCHEMAS for path in table_files(tmp_path / "lake", table)}
-    assert len(batches_of) == 1
+    optimize(open_lake(lake), time.time() + 2 * 86_400)
+    assert len({batch for files in open_lake(lake).tables.values() for file in files for batch in file.batches}) == 1
+    assert operations(spark, lake) == {f"run-{number}": 60 for number in range(RUNS)}
 
 
-def test_a_commit_that_was_not_finished_counts_for_nothing(tmp_path: Path, spark: Any) -> None:
-    lake = tmp_path / "lake"
-    ingest(spark, built(tmp_path / "old", 40), str(lake))
-    (commit,) = (lake / "commits").glob("*.json")
-    unfinished = lake / "commits" / "later.unfinished"
-    unfinished.write_text(commit.read_text()[:200])
-    assert operations(spark, str(lake)) == {f"run-{number}": 40 for number in range(RUNS)}
-    ingest(spark, built(tmp_path / "new", 60), str(lake))
-    assert not unfinished.exists()
+@pytest.mark.parametrize("committed", [1, 4])
+def test_the_tables_of_an_ingest_count_together_or_not_at_all(committed: int, tmp_path: Path) -> None:
+    """Of history, recording, trace, verdicts and runs so many are committed when the writer is killed."""
+    lake, old, new = str(tmp_path / "lake"), built(tmp_path / "old", 40), built(tmp_path / "new", 60)
+    ingest(None, old, lake)
+    words = ["ingest", *map(str, new), "--lake", lake, "--engine", "python"]
+    killed_at("delta.py", "append", "return", words, time=committed)
+    opened = open_lake(lake)
+    assert sum(len({file.batches for file in files}) == 2 for files in opened.tables.values()) == committed
+    assert operations(None, lake) == {f"run-{number}": 40 for number in range(RUNS)}
+    assert judged_in_lake(None, opened, opened.runs("runs")) == [verify_run(folder) for folder in old]
+    ingest(None, new, lake)
+    assert operations(None, lake) == {f"run-{number}": 60 for number in range(RUNS)}
 
 
 @pytest.mark.nightly
@@ -84,11 +92,11 @@ def test_the_verdicts_of_a_judge_that_is_killed_do_not_count(tmp_path: Path, spa
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> tuple[Path, Path]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A lake of a run of its own and of one that shares nothing with it, and the folder of the second."""
     folder = tmp_path_factory.mktemp("whole")
     for one in built(folder / "runs", 40):
-        ingest(spark, [one], str(folder / "lake"))
+        ingest(None, [one], str(folder / "lake"))
     return folder / "lake", folder / "runs" / "1"
 
 
@@ -113,7 +121,7 @@ def test_a_file_that_is_not_as_it_was_written_is_named(
     table: str, damage: Callable[[Path], None], whole: tuple[Path, Path], tmp_path: Path, spark: Any
 ) -> None:
     lake, _ = whole
-    file, *_ = (path for path in table_files(lake, table) if path.parent.name == batch_of(lake, "run-0"))
+    file, *_ = files_of_run(lake, table, "run-0")
     kept = file.read_bytes()
     damage(file)
     try:
@@ -128,7 +136,7 @@ def test_a_file_that_is_not_as_it_was_written_is_named(
 
 def test_no_other_run_is_kept_from_being_judged(whole: tuple[Path, Path], spark: Any) -> None:
     lake, other = whole
-    (file,) = (path for path in table_files(lake, "trace") if path.parent.name == batch_of(lake, "run-0"))
+    (file,) = files_of_run(lake, "trace", "run-0")
     kept = file.read_bytes()
     emptied(file)
     try:
@@ -140,10 +148,8 @@ def test_no_other_run_is_kept_from_being_judged(whole: tuple[Path, Path], spark:
     assert second == verify_run(other)
 
 
-def batch_of(lake: Path, run: str) -> str:
-    commits = (json.loads(path.read_text()) for path in (lake / "commits").glob("*.json"))
-    (batch,) = (told["batch"] for told in commits if [entry["run"] for entry in told["runs"]] == [run])
-    return f"batch={batch}"
+def files_of_run(lake: Path, table: str, run: str) -> list[Path]:
+    return [lake / file.path for file in snapshot(Place(str(lake)), table) if file.runs == (run, run)]
 
 
 def test_a_table_that_is_gone_is_named_and_ingested_again(tmp_path: Path, spark: Any) -> None:
@@ -180,37 +186,44 @@ def test_a_run_whose_manifest_cannot_be_read_is_told_of(tmp_path: Path, spark: A
     assert asked(lake, "SELECT run, source FROM rejects", 9).rows == (("0", "manifest"),)
 
 
-def test_what_a_task_left_that_was_tried_again_counts_for_nothing(tmp_path: Path, spark: Any) -> None:
+def test_what_a_task_left_that_was_tried_again_counts_for_nothing(tmp_path: Path) -> None:
     lake, folders = tmp_path / "lake", built(tmp_path / "runs", 40)
-    ingest(spark, folders[:1], str(lake))
+    ingest(None, folders[:1], str(lake))
     (file,) = table_files(lake, "history")
     left = file.with_name("left.parquet")
     left.write_bytes(file.read_bytes())
-    assert operations(spark, str(lake)) == {"run-0": 40}
-    ingest(spark, folders, str(lake))
-    assert operations(spark, str(lake)) == {"run-0": 40, "run-1": 40}
+    assert operations(None, str(lake)) == {"run-0": 40}
+    optimize(open_lake(str(lake)))
+    assert left.exists()  # an ingest that goes on may be about to commit it
+    os.utime(left, (0, 0))
+    optimize(open_lake(str(lake)))
     assert file.exists()
     assert not left.exists()
+    assert operations(None, str(lake)) == {"run-0": 40}
 
 
 def test_a_lake_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "lake" / "history").mkdir(parents=True)
-    (tmp_path / "lake" / "history" / "batch=7").write_text("")
-    rows = batches([(1,)], pa.schema([("run", pa.int64())]))
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "history").write_text("")
+    rows = batches([("7",)], pa.schema([("run", pa.string())]))
     with pytest.raises(EnvironmentFault, match=r"cannot write to .*/lake/history, or read what belongs there: .+"):
         write_file(str(tmp_path / "lake"), "history", "7", rows)
 
 
-def test_a_damaged_commit_and_an_older_lake_are_refused_in_one_line(tmp_path: Path, spark: Any) -> None:
+def test_a_damaged_commit_and_an_older_lake_are_refused_in_one_line(tmp_path: Path) -> None:
     lake, folders = tmp_path / "lake", built(tmp_path / "runs", 40)
-    ingest(spark, folders, str(lake))
-    (commit,) = (lake / "commits").glob("*.json")
+    ingest(None, folders, str(lake))
+    (commit,) = (lake / "runs" / "_delta_log").glob("*1.json")
     commit.write_bytes(commit.read_bytes()[:100])
-    with pytest.raises(UsageError, match=rf"{commit.name} is damaged: ") as raised:
+    with pytest.raises(UsageError, match=r"/runs is damaged or cannot be read: ") as raised:
         Lake(str(lake))
     assert "\n" not in str(raised.value)
     old = tmp_path / "old"
     (old / "runs" / "run=7").mkdir(parents=True)
     (old / "runs" / "run=7" / "part-0.parquet").write_bytes(b"PAR1")
     with pytest.raises(UsageError, match="was made by an older version: ingest its run folders into a new lake"):
-        ingest(spark, folders, str(old))
+        ingest(None, folders, str(old))
+    (old / "commits").mkdir()
+    (old / "commits" / "00000001-7.json").write_text("{}")
+    with pytest.raises(UsageError, match="has the format of an older version: change it with `upheaval lake migrate"):
+        ingest(None, folders, str(old))

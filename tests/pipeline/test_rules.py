@@ -34,7 +34,8 @@ GATHERED = {
     "measure.py": {"collect"},  # figures
     "run_tables.py": {"collect"},  # which runs a lake has
     "spark_engine.py": {"take"},  # as many rows as were asked for
-    "whole.py": {"collect"},  # the same
+    "upkeep.py": {"take"},  # of Arrow's
+    "whole.py": {"collect"},  # verdicts
 }
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from support.built_locks import locks_run
 from support.built_runs import good_run
-from support.lakes import asked
+from support.lakes import asked, table_files
 from support.spark_master import HOST, spark_master
 from support.spark_settings import FOR_SMALL_TABLES
 from upheaval.checkers.judge import verify_run
@@ -124,7 +124,7 @@ def test_a_lake_and_verdicts_from_a_master(
     of_run = ["--lake", str(lake), "--run", "run-1"]
     from_lake = upheaval("verify", *of_run, *where, settings=settings)
     assert from_lake.returncode == 0, from_lake.stderr
-    assert list(lake.glob("verdicts/batch=*/*.parquet"))
+    assert table_files(lake, "verdicts")
     expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
     assert {f["promise"]: f["detail"] for f in json.loads(from_lake.stdout)["promises"]} == expected
     if also_from_the_run:

@@ -15,8 +15,8 @@ SERVICE = Path("locks") / "service.py"
 @pytest.mark.parametrize(
     ("example", "tests", "options"),
     [
-        ("bank", 4, ("simulated",)),
-        # With workers, below, it starts the same clusters.
+        # The same tests run on processes, below, and simulated members run those of the other examples.
+        pytest.param("bank", 4, ("simulated",), marks=pytest.mark.nightly),
         pytest.param("bank", 4, ("process",), marks=pytest.mark.nightly),
         ("bank", 4, ("process", "-n", "2")),
         ("locks", 6, ("simulated", "--seeds", "1..2", "-n", "2")),

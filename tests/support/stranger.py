@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -72,11 +73,17 @@ def make_environment(work: Path, extra: tuple[str, ...] = (), wheel: Path | None
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     packages = next(folder.glob("lib/python*/site-packages"))
-    for name in _closure(_WANTED + extra):
+    for name in _closure(_WANTED + _needs() + extra):
         _link(name, packages)
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*command, str(wheel)], check=True)
     return python
+
+
+def _needs() -> tuple[str, ...]:
+    """What the wheel needs without extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return tuple(Requirement(text).name for text in project["dependencies"])
 
 
 def _closure(names: tuple[str, ...]) -> list[str]:

@@ -14,6 +14,8 @@ from upheaval.cli.parsing import (
     cluster_option,
     duration,
     json_option,
+    jvm_option,
+    launcher_option,
     model_option,
     port_number,
     schema_option,
@@ -50,6 +52,8 @@ class UpOptions:
     model: str | None = model_option()
     schema: str | None = schema_option()
     system: str | None = system_option()
+    launcher: str | None = launcher_option()
+    jvm: str | None = jvm_option()
     base_port: int | None = option("--base-port", help="first of ten ports a member (default: free ones)")
     timeout: float = option("--timeout", type=seconds, default=30.0, help="seconds to wait for a leader (default 30)")
     trace: bool = option("--trace", help="record every message, for `upheaval trace`")

@@ -27,6 +27,7 @@ def demo(options: DemoOptions) -> int:
     text = demo_text(members, options.components, options.sync_level, options.operations)
     system = completed.system if options.jar is None else _system_of(options.jar, options.system)
     scenario = parse_scenario(text, name=NAME, where=NAME).on_system(system)
+    scenario = scenario.launched(completed.launcher, completed.jvm)
     result = perform(scenario, runtime, options.seed, options.dir)
     page = f"report: {write_report(Path(result.report.run))}"
     note(page) if options.json else print(page)

@@ -16,6 +16,8 @@ from upheaval.cli.parsing import (
     bug,
     cluster_option,
     json_option,
+    jvm_option,
+    launcher_option,
     member_argument,
     model_option,
     newest_recorded_run,
@@ -56,6 +58,8 @@ class DemoOptions:
     members: int | None = option("--members", help="1 to 9 (default 3)")
     runtime: str | None = _live_runtime()
     system: str | None = system_option()
+    launcher: str | None = launcher_option()
+    jvm: str | None = jvm_option()
     jar: Path | None = option("--jar", metavar="PATH", help="Aeron's jar aeron-all, kept for later; implies its system")
     components: str = option(
         "--components", choices=LAYOUTS, default="together", help="one process a member (default), or one a component"
@@ -77,6 +81,8 @@ class RunOptions:
         "--planted", type=bug, metavar="BUG", help="use a test build with this bug, one of `upheaval planted`"
     )
     system: str | None = system_option()
+    launcher: str | None = launcher_option()
+    jvm: str | None = jvm_option()
     service: str | None = _service()
     user: str | None = _user()
     model: str | None = model_option()

@@ -1,5 +1,5 @@
 """The commands that judge, and their options: `verify`, `check`, `export`, `report`, `elections`, `explain`,
-`measure`, `watch`, `trace`, `logs`, `tamper`, `ingest`, `query`, `ask`.
+`measure`, `watch`, `trace`, `logs`, `tamper`, `ingest`, `query`, `ask`, `lake`.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from upheaval.cli.parsing import (
     QUESTIONS,
     Commands,
     above_zero,
+    age,
     alarm,
     cluster_option,
     json_option,
@@ -52,7 +53,7 @@ def _members() -> Any:
 
 @dataclass(frozen=True)
 class RunsOptions:
-    """Of `verify` and `measure`: run folders, or a lake, whose figures Spark computes."""
+    """Of `measure`: run folders, or a lake, whose figures Spark computes."""
 
     runs: tuple[Path, ...] = option(nargs="*", metavar="RUN", help="run folders (default: the newest one in ./runs)")
     json: bool = json_option()
@@ -65,6 +66,13 @@ class RunsOptions:
     def are_several(self) -> bool:
         """Whether they name any number of runs, and not a single one."""
         return len(self.runs) > 1 or (self.lake is not None and self.run_id is None)
+
+
+@dataclass(frozen=True)
+class VerifyOptions(RunsOptions):
+    """Of `verify`: run folders, or a lake."""
+
+    new: bool = option("--new", help="of a lake, only the runs that this version of the judge has not judged")
 
 
 @dataclass(frozen=True)
@@ -238,13 +246,31 @@ class AskOptions:
     master: str | None = _master()
 
 
+@dataclass(frozen=True)
+class LakeOptions:
+    lake: str = _lake()
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
+class DropOptions:
+    lake: str = _lake()
+    older_than_s: float | None = option(
+        "--older-than", type=age, metavar="AGE", help="runs and campaigns that are so old, such as 90d"
+    )
+    runs: tuple[str, ...] = option(
+        "--run", action="append", default=[], metavar="ID", help="this run or campaign; may be repeated"
+    )
+    json: bool = json_option()
+
+
 def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("judge")
     commands.add(
         "verify",
         "check every promise of runs, from their folders alone",
-        RunsOptions,
+        VerifyOptions,
         "verify:verify",
         prints_verdict=True,
     )
@@ -322,3 +348,11 @@ def _add_commands_on_lakes(commands: Commands) -> None:
         AskOptions,
         "upheaval_pipeline.commands:ask",
     )
+    lakes = commands.add_several("lake", "say what a lake holds, compact it, erase runs, or migrate an older one")
+    for name, text, options in (
+        ("info", "print the files, bytes and rows of each table, and the age of its runs", LakeOptions),
+        ("optimize", "compact small files, and remove rows that were replaced", LakeOptions),
+        ("drop", "erase runs and campaigns, with all files that had rows of them", DropOptions),
+        ("migrate", "give a lake of an older version the format of this one", LakeOptions),
+    ):
+        lakes.add(name, text, options, f"upheaval_pipeline.lake_commands:{name}")

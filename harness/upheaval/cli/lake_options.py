@@ -1,14 +1,17 @@
 """Options of `verify` and `measure` that go together: which runs they name, and what reads them."""
 
 from dataclasses import replace
+from typing import TypeVar
 
-from upheaval.cli.judge_commands import RunsOptions
+from upheaval.cli.judge_commands import RunsOptions, VerifyOptions
 from upheaval.cli.parsing import newest_run
 from upheaval.errors import UsageError
 from upheaval_chaos.options import Command
 
+T = TypeVar("T", bound=RunsOptions)
 
-def from_one_place(options: RunsOptions) -> RunsOptions:
+
+def from_one_place(options: T) -> T:
     """The options with the run that they are about, the newest where they name neither runs nor a lake.
 
     Raises `UsageError` unless they name run folders or a lake, and options of what reads them.
@@ -19,9 +22,11 @@ def from_one_place(options: RunsOptions) -> RunsOptions:
         raise UsageError("--master is Spark's: add --engine spark")
     if options.lake is None and options.run_id is not None:
         raise UsageError("--run names a run of a lake: add --lake")
+    if options.lake is None and isinstance(options, VerifyOptions) and options.new:
+        raise UsageError("--new is for the runs of a lake: add --lake")
     return options if options.lake is not None or options.runs else replace(options, runs=(newest_run(),))
 
 
 def in_pipeline(name: str, options: RunsOptions) -> int:
     """What the pipeline's command of this name does; its package is above this one."""
-    return Command(RunsOptions, f"upheaval_pipeline.commands:{name}").function(options)
+    return Command(type(options), f"upheaval_pipeline.commands:{name}").function(options)

@@ -35,6 +35,8 @@ _REMEMBERED = (
     "model",
     "schema",
     "base_port",
+    "launcher",
+    "jvm",
 )
 
 

@@ -224,6 +224,20 @@ def system_option() -> Any:
     )
 
 
+def launcher_option() -> Any:
+    """What starts the members of Aeron."""
+    return option(
+        "--launcher",
+        metavar="COMMAND",
+        help="your program that starts a member of Aeron: 'java -cp {aeron}:target/classes my.Main'",
+    )
+
+
+def jvm_option() -> Any:
+    """How Java runs the members of Aeron."""
+    return option("--jvm", metavar="OPTIONS", help="options of Java for members of Aeron, such as '-Xmx1g -Dmy.key=1'")
+
+
 def json_option(text: str = "print JSON instead of text", **keywords: Any) -> Any:
     """Output that programs read."""
     return option("--json", help=text, **keywords)

@@ -18,6 +18,7 @@ from upheaval.execution.exact_run import exact_of_run
 from upheaval.execution.run import read_origin, read_result
 from upheaval.records import RunFolder, read_made_by_test
 from upheaval.runtime_names import SIMULATED
+from upheaval.runtimes import cluster_file
 from upheaval.scenario import recorded_scenario
 
 
@@ -42,7 +43,7 @@ def replay(options: ReplayOptions) -> int:
     is_same_execution = recorded.runtime == SIMULATED == wanted
     if not is_same_execution:
         scenario = recorded_scenario(scenario, RunFolder(folder))
-    scenario = scenario.on_system(RunFolder(folder).read_manifest().system)
+    scenario = scenario.on_system(RunFolder(folder).read_manifest().system).launched(*cluster_file.start_of(folder))
     result = perform(scenario, wanted, recorded.seed, target, recorded.planted, recorded.own)
     show(result, as_json=as_json)
     return (

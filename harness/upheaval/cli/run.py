@@ -39,7 +39,8 @@ def run(options: RunOptions) -> int:
     runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
     exact = find_exact(options.name)
     if exact is not None:
-        others = (options.planted, options.service, options.user, options.model, options.schema, options.system)
+        of_service = (options.service, options.user, options.model, options.schema)
+        others = (options.planted, options.system, options.launcher, options.jvm, *of_service)
         if runtime not in (None, SIMULATED) or any(choice is not None for choice in others):
             raise UsageError(
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
@@ -53,6 +54,7 @@ def run(options: RunOptions) -> int:
     # What a scenario names comes before what the project sets.
     names_system = scenario.cluster.system != CLUSTER_OF_THREE.system
     scenario = scenario.on_system(options.system if names_system else completed.system)
+    scenario = scenario.launched(completed.launcher, completed.jvm)
     runtime = runtime or settings.runtime_among(scenario.runtimes) or scenario.runtimes[0]
     result = perform(scenario, runtime, seed, folder, options.planted, own)
     show(result, as_json=as_json)

@@ -39,6 +39,8 @@ class Settings:
     """The SBE schema of the service's messages; the table's is relative to its file."""
     runs: Path = Path("runs")
     """The folder of new runs, in which the newest one is looked for; the table's is relative to its file."""
+    launcher: str | None = None
+    jvm: str | None = None
 
     def runtime_among(self, choices: Sequence[str]) -> str | None:
         """The runtime, for a command that knows only these."""
@@ -46,7 +48,7 @@ class Settings:
 
     def completed(self, options: Options) -> Options:
         """The options with what they leave out of members, system and service; the rest belongs to the service."""
-        names = ["members", "system"] + [*_OF_SERVICE] * (getattr(options, "service", None) is None)
+        names = ["members", "system", "launcher", "jvm"] + [*_OF_SERVICE] * (getattr(options, "service", None) is None)
         known = {field.name for field in fields(options)}
         values = {name: getattr(self, name) for name in names if name in known and getattr(options, name) is None}
         if values.get("schema") is not None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report, worst
-from upheaval.cli.judge_commands import RunsOptions
+from upheaval.cli.judge_commands import VerifyOptions
 from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.screen import screen_of
 from upheaval.cli.verdict_text import detail_asked, verdict_text
 from upheaval.errors import UsageError
 
 
-def verify(options: RunsOptions) -> int:
+def verify(options: VerifyOptions) -> int:
     """Judge run folders here, or whatever the options name on Spark; returns the exit status."""
     options = from_one_place(options)
     if options.lake is not None:

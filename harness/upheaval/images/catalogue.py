@@ -161,10 +161,10 @@ ANALYSIS: Final = Image(
     ("images/analysis", *_OUR_PACKAGES),
     _PYTHON_IMAGE,
     JAVA_BASE,
-    limit_mb=1300,
+    limit_mb=1450,
     requirements="requirements/spark.txt",
     without_wheels=("pyspark",),
-    imports=("pyspark", "pandas", "pyarrow", "upheaval_pipeline"),
+    imports=("pyspark", "pandas", "pyarrow", "deltalake", "upheaval_pipeline"),
     commands=(("java", "-version"), ("upheaval", "--version")),
     has_health_check=False,
 )

@@ -94,7 +94,7 @@ def _host(area: str) -> Iterator[Need]:
 
 
 def _spark(area: str) -> Iterator[Need]:
-    yield _modules(area, "spark", ("pyspark", "pandas", "pyarrow"), "--engine spark, ingest, ask")
+    yield _modules(area, "spark", ("pyspark", "pandas", "pyarrow", "deltalake"), "--engine spark, ingest, ask")
 
 
 def _load(area: str) -> Iterator[Need]:

@@ -1,6 +1,5 @@
-"""Figures of a run, and the page that shows them. Needs no Spark."""
+"""Figures of a run, and what its page (`page`) draws of them. Needs no Spark, and no Jinja."""
 
-from upheaval.report.document import STYLE as STYLE
 from upheaval.report.figures import (
     AROUND_NS as AROUND_NS,
     CATCHING_UP as CATCHING_UP,
@@ -21,5 +20,4 @@ from upheaval.report.figures import (
     snapshot_figures as snapshot_figures,
 )
 from upheaval.report.moments import Moment as Moment, Moments as Moments
-from upheaval.report.page import SCRIPTS as SCRIPTS, MadeBy as MadeBy, page as page
 from upheaval.report.scene import positions_of as positions_of, scene_of as scene_of

@@ -91,6 +91,11 @@ def system_of(folder: Path) -> str:
     return _text_in(folder, "system")
 
 
+def start_of(folder: Path) -> tuple[str, str]:
+    """The launcher of the members of the cluster of a folder, and their options of Java's; empty as above."""
+    return _text_in(folder, "launcher"), _text_in(folder, "jvm")
+
+
 def _text_in(folder: Path, name: str) -> str:
     try:
         fields = jsonfields.parse_object((folder / CLUSTER_FILE).read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up,
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 
 START_TIMEOUT_S: Final = 30.0
+_WAITS_WITH_PROGRESS: Final = 4
 
 
 class Conditions(ABC):
@@ -77,6 +78,27 @@ class Conditions(ABC):
             describe=lambda: f"no leader: {self.shown(seen, begin_ns)}",
         )
         return leader
+
+    def progress(self) -> Sequence[object]:
+        """What changes as long as members that were just started get on."""
+        return self.status()
+
+    def raise_if_silent(self) -> None:
+        """Raises `EnvironmentFault` when a member runs and has shown nothing: it was not started as it should be."""
+
+    def wait_until_first_leader(self, timeout_s: float = START_TIMEOUT_S) -> int:
+        """Wait for the leader of members that were just started: until nothing has changed for so long, at most four
+        times as long.
+        """
+        for _ in range(_WAITS_WITH_PROGRESS - 1):
+            before = self.progress()
+            try:
+                return self.wait_until_leader(timeout_s)
+            except UnknownOutcome:
+                self.raise_if_silent()
+                if self.progress() == before:
+                    raise
+        return self.wait_until_leader(timeout_s)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
         """Wait until a member leads, or follows the member that does, with its election over."""

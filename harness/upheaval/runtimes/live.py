@@ -341,7 +341,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         with self.all_or_nothing():
             self._prepare()
             self.for_all(_start)
-            return self.wait_until_leader(timeout_s)
+            return self.wait_until_first_leader(timeout_s)
 
     @abstractmethod
     def _prepare(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atomically, write_schema
+from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, MemberFolder, write_atomically, write_schema
 from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
@@ -36,6 +36,7 @@ from upheaval.system import (
 )
 from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
+    ENDED_BY_SIGTERM,
     MEMBER_VARIABLE,
     RUN_ID_VARIABLE,
     FoundProcess,
@@ -47,6 +48,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos.host_faults import ON_PROCESSES
 from upheaval_chaos.programs import environment, printed
 from upheaval_chaos.target import CLIENTS
+from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
@@ -133,9 +135,20 @@ class ProcessMember(LiveMember[ProcessNode]):
         """Read from the member's counters, and from its files when it is down."""
         return self._cluster.system.read_control(self.folder)
 
+    def progress(self) -> object:
+        """Its status, and which of the files there are by which it shows itself."""
+        marks = (layout.ARCHIVE_MARK, layout.CLUSTER_MARK, layout.RECORDING_LOG)
+        return self.status(), [(self.folder / mark).exists() for mark in marks]
+
     def exit_status(self, incarnation: str) -> int | None:
         """As the kernel or the process's own trace tells it."""
-        return self._cluster.exit_status_of(self.member_id, int(incarnation.rpartition(" ")[2]))
+        pid = int(incarnation.rpartition(" ")[2])
+        status = self._cluster.exit_status_of(self.member_id, pid)
+        if status != ENDED_BY_SIGTERM:
+            return status
+        # Java ends so after all that it closes in good order: its trace knows.
+        traced = self._cluster.system.traced_exit_status(self._cluster.run.member(self.member_id), pid)
+        return status if traced is None else traced
 
     # --- injector ---
 
@@ -364,9 +377,20 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             self._exit_statuses[spawned.pid] = status
         return status
 
+    def progress(self) -> Sequence[object]:
+        """Of each member."""
+        return self.for_all(lambda member: member.progress())
+
+    def raise_if_silent(self) -> None:
+        """See `Conditions`. Of a launcher alone: the harness's own programs start what they should."""
+        for member in self.members if self.config.launcher else ():
+            if member.is_running() and not _has_begun(member):
+                raise EnvironmentFault(_unstarted(member.name, "shows no mark file", member.folder / f"{ALL}.log"))
+
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Only processes that this handle started are known to have ended."""
         who = None if member_id is None else self.members[member_id].name
+        member_of = {member.name: member for member in self.members}
         spared = {self.members[spared_id].name for spared_id in self.may_end}
         for spawned in list(self._spawned):
             status = self._collected_status(spawned)
@@ -374,12 +398,24 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 continue
             if spawned.who in spared:
                 continue
+            member = member_of.get(spawned.who)
+            if status == 0 and self.config.launcher and member is not None and not _has_begun(member):
+                raise EnvironmentFault(_unstarted(spawned.who, "ended with status 0", spawned.log))
             # Killed by a signal was our doing, and the other components of a killed one follow it.
             if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):
                 raise EnvironmentFault(
                     f"{spawned.who} ended with status {status}: "
                     f"{last_line(spawned.log, spawned.log_start)} (see {spawned.log})"
                 )
+
+
+def _has_begun(member: ProcessMember) -> bool:
+    """Whether a component of Aeron was ever launched for it."""
+    return MemberFolder(member.folder, member.member_id).trace.exists()
+
+
+def _unstarted(who: str, what: str, log: Path) -> str:
+    return f"{who} {what}: its launcher started no component of Aeron: {last_line(log, 0)} (see {log})"
 
 
 def _descriptors_of_the_caller() -> list[int]:

@@ -230,6 +230,10 @@ class Scenario:
         """The same on that system, or as it is."""
         return self if system is None else replace(self, cluster=replace(self.cluster, system=system))
 
+    def launched(self, launcher: str | None, jvm: str | None) -> "Scenario":
+        """The same with members that this command starts, and with these options of Java's."""
+        return replace(self, cluster=replace(self.cluster, launcher=launcher or "", jvm=jvm or ""))
+
     @property
     def link_faults(self) -> tuple[LinkFault | DatagramFault, ...]:
         """The faults of links among its steps."""

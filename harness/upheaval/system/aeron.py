@@ -45,6 +45,7 @@ from upheaval.system.aeron_files import (
     property_of,
     shared_directory,
 )
+from upheaval.system.aeron_launcher import TOOL_OPTIONS, java_options, launch_line, require_launcher
 from upheaval.system.aeron_services import require_services
 from upheaval.system.aeron_tool import ask, is_asking
 from upheaval.system.aeron_waiting import BridgeWaitingClients
@@ -55,6 +56,7 @@ from upheaval.system.member_control import ControlStatus, give_command, read_con
 from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
 from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
+    ENDED_BY_SIGTERM,
     MEMBER_VARIABLE,
     RUN_ID_VARIABLE,
     process_of,
@@ -105,7 +107,7 @@ class AeronSystem(AnswersAsJson):
     status_command: Sequence[str] = (*INSIDE, "status", "--repeat")
     tool_command: Sequence[str] = (*INSIDE, "tool")
     channels = (INGRESS, *CHANNELS)
-    expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
+    expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST), ENDED_BY_SIGTERM)
     configuration_file = PROPERTIES_FILE
     has_streams = False
 
@@ -184,16 +186,20 @@ class AeronSystem(AnswersAsJson):
         require_one_service(spec)
         for version in self.versions:
             java_command(version, "upheaval.Member")
+        require_launcher(spec, self.text, self.version)
 
     def configuration_text(self, plan: MemberPlan) -> str:
         """A file of Java's properties."""
         return properties_text(_properties(plan))
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
-        """The member program."""
+        """The member program, or the user's launcher."""
+        if plan.spec.launcher:
+            return launch_line(plan.spec, self.version_of(plan.member_id), configuration)
         services = class_path_of(plan.spec.service, plan.python_path)
         version = self.version_of(plan.member_id)
-        return java_command(version, "upheaval.Member", str(configuration), plan.component, services=services)
+        arguments = (str(configuration), plan.component)
+        return java_command(version, "upheaval.Member", *arguments, services=services, options=java_options(plan.spec))
 
     @property
     def image(self) -> str:
@@ -234,6 +240,7 @@ class AeronSystem(AnswersAsJson):
             CLASS_PATH_VARIABLE: os.pathsep.join(class_path_of(plan.spec.service, folders)),
             RUN_ID_VARIABLE: plan.spec.run_id,
             MEMBER_VARIABLE: str(plan.member_id),
+            **({TOOL_OPTIONS: plan.spec.jvm} if plan.spec.jvm else {}),
         }
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:  # noqa: ARG002 - all is in the environment

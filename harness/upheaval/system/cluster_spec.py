@@ -33,6 +33,10 @@ class ClusterSpec:
     """The SBE schema of that service's requests and answers, an XML file; empty for none."""
     client: FilePath = ""
     """`CLASSPATH:Class` in that folder: a program that is the bridge of all clients; empty for the system's own."""
+    launcher: str = ""
+    """A command that starts one member of Aeron, in place of the harness's own program; empty for that."""
+    jvm: str = ""
+    """Options of Java's for every member, as a shell reads them."""
     ignored: tuple[str, ...] = ()
     """Patterns of names, and of paths below `source`, that containers do not get."""
     image: str = ""
@@ -65,7 +69,7 @@ class ClusterSpec:
         return replace(
             self,
             run_id=run_id,
-            source=_absolute(self.source),
+            source=_absolute(self.source or ("." if self.launcher else "")),
             schema=_absolute(self.schema),
             client=_with_absolute_paths(self.client, self.source),
             tls=_absolute(self.tls),

@@ -19,6 +19,9 @@ RUN_ID_VARIABLE: Final = "UPHEAVAL_RUN_ID"
 MEMBER_VARIABLE: Final = "UPHEAVAL_MEMBER"
 COMPONENT_VARIABLE: Final = "UPHEAVAL_COMPONENT"
 
+ENDED_BY_SIGTERM: Final = 128 + signal.SIGTERM
+"""The status of a virtual machine of Java's that leaves signals to its default, whatever its program closes before."""
+
 # Several times what a SIGKILL takes on a busy machine.
 KILL_TIMEOUT_S: Final = 10.0
 

@@ -6,6 +6,7 @@ from typing import Final
 from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, SPLIT
 from upheaval.system.aeron import AERON, AeronSystem
+from upheaval.system.aeron_launcher import require_aeron
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.under_test import SystemInContainers, SystemUnderTest, UpheavalNode
 from upheaval_node import __version__
@@ -51,4 +52,5 @@ def check_system(spec: ClusterSpec, runtime: str) -> None:
         raise UsageError(
             f"system {spec.system} has no components split on the {runtime} runtime: use --runtime {known}"
         )
+    require_aeron(spec, runtime, is_aeron=isinstance(system, AeronSystem))
     system.check(spec)

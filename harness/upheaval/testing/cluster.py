@@ -95,7 +95,8 @@ class Cluster:
     SBE schema of its messages.
 
     `system` is what the members are, `NAME` or `NAME:VERSION`. With members of Aeron, requests go through the program
-    `client` (`CLASSPATH:Class` in `source`).
+    `client` (`CLASSPATH:Class` in `source`), the command `launcher` starts each member in that folder, and `jvm` are
+    options of Java.
 
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump` or `disk-full`, for
@@ -123,6 +124,8 @@ class Cluster:
         model: str = "",
         schema: str | os.PathLike[str] = "",
         client: str = "",
+        launcher: str = "",
+        jvm: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
         machines: Collection[str] = (),
@@ -154,6 +157,8 @@ class Cluster:
             model=model,
             schema=os.fspath(schema),
             client=client,
+            launcher=launcher,
+            jvm=jvm,
             ignored=tuple(ignored),
             planted=planted,
             system=system,

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -14,7 +13,7 @@ from starlette.routing import Route
 
 from upheaval.errors import HarnessError, UsageError
 from upheaval.load.settings import SHORT_NAMES
-from upheaval.report import STYLE
+from upheaval.report.document import STYLE, environment
 from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system import AERON, CLUSTER_OF_THREE
 from upheaval.ui.beside import Side, drawing_of, rows_of, to_fields
@@ -45,9 +44,7 @@ class Pages:
     def __init__(self, runs: Runs, live: LivePages) -> None:
         self._runs = runs
         self._live = live
-        self._templates = Environment(
-            loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
-        )
+        self._templates = environment(_HERE / "templates")
 
     def routes(self) -> list[Any]:
         """Longer paths first: the name of a run may have a slash."""

@@ -10,8 +10,9 @@ from upheaval.checkers.services.raised import raised_in
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import RESULT_FILE, read_result
 from upheaval.records import RunFolder, read_made_by_test
-from upheaval.report import MadeBy, Moments, measure_run, page, scene_of
+from upheaval.report import Moments, measure_run, scene_of
 from upheaval.report.elections import elections_of
+from upheaval.report.page import MadeBy, page
 
 
 def page_of_run(run: Path) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from upheaval.checkers.evidence.convergence import converged
 from upheaval.checkers.verdict import Verdict
-from upheaval.errors import UnknownOutcome
+from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.records import Manifest, RunFolder
 from upheaval.runtimes.conditions import Conditions
 from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up
@@ -145,3 +145,37 @@ def test_a_failed_wait_without_stalls_says_none(tmp_path: Path) -> None:
     with pytest.raises(UnknownOutcome) as failed:
         Looks(run_folder(tmp_path), [MemberStatus(0, alive=False)]).wait_until_leader(timeout_s=0.01)
     assert "meanwhile" not in str(failed.value)
+
+
+class Starting(Looks):
+    """Members that were just started, with what they have come to at each look; they lead at the last."""
+
+    def __init__(self, run: RunFolder, *progress: str) -> None:
+        super().__init__(run, [replace(members(0)[0], role=FOLLOWER, election_state="CANVASS")])
+        self._progress = list(progress)
+        self.is_silent = False
+
+    def progress(self) -> list[str]:
+        if len(self._progress) == 1:
+            self._seen = [members(64, 64, 64)]
+            return self._progress
+        return [self._progress.pop(0)]
+
+    def raise_if_silent(self) -> None:
+        if self.is_silent:
+            raise EnvironmentFault("a member shows nothing")
+
+
+def test_the_wait_for_the_first_leader_lasts_as_long_as_members_get_on(tmp_path: Path) -> None:
+    starting = Starting(run_folder(tmp_path), "no file", "mark files", "an election")
+    assert starting.wait_until_first_leader(0.01) == 0
+
+
+def test_members_that_do_not_get_on_are_given_up_and_silent_ones_are_named(tmp_path: Path) -> None:
+    starting = Starting(run_folder(tmp_path), "no file", "no file", "an election")
+    with pytest.raises(UnknownOutcome, match="no leader: member 0 FOLLOWER CANVASS"):
+        starting.wait_until_first_leader(0.01)
+    starting = Starting(run_folder(tmp_path / "silent"), "no file", "mark files", "an election")
+    starting.is_silent = True
+    with pytest.raises(EnvironmentFault, match="a member shows nothing"):
+        starting.wait_until_first_leader(0.01)

@@ -32,6 +32,10 @@ NESTED = [
     "certificates reload",
     "credentials add",
     "credentials reload",
+    "lake info",
+    "lake optimize",
+    "lake drop",
+    "lake migrate",
 ]
 
 
@@ -55,7 +59,7 @@ def without_text(text: str) -> list[str]:
 def test_commands_are_listed_by_task(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys)
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*GROUPS, "options"]
-    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 52
+    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 53
 
 
 def test_everything_that_can_be_given_has_a_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +83,7 @@ def test_help_fits_80_columns_and_ends_with_examples(
 
 def test_each_command_has_examples_that_it_accepts(capsys: pytest.CaptureFixture[str]) -> None:
     commands = set(re.findall(r"^  ([a-z-]+) {2,}\S", help_of(capsys).partition("options:")[0], re.MULTILINE))
-    groups = {"client", "images", "certificates", "credentials"}
+    groups = {"client", "images", "certificates", "credentials", "lake"}
     leaves = {words for words in NESTED if words != "client register"}
     assert set(EXAMPLES) == (commands - groups - {"tool"}) | leaves
     for command, examples in EXAMPLES.items():

@@ -72,6 +72,13 @@ def test_a_java_that_makes_none_runs_without(text: str, library: Path, tmp_path:
     assert list(library.parent.iterdir()) == [library]
 
 
+def test_a_cache_that_cannot_be_written_is_done_without(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aeron_jars, "CACHE", Path("/proc/self"))
+    assert sharing_options(program(tmp_path / "bin", DUMPS), Path("/proc/self/status")) == []
+
+
 def test_a_jar_out_of_the_cache_has_the_archive_beside_it_or_none(library: Path, tmp_path: Path) -> None:
     java = program(tmp_path / "bin", DUMPS)
     jar = tmp_path / "aeron-all.jar"

@@ -58,6 +58,7 @@ class TimeLine {
     ];
     this.buttons = this.marks.map((mark) => {
       const button = element("button", { type: "button", className: `mark ${mark.style}`, textContent: mark.what });
+      button.append(element("i"));
       button.title = mark.evidence;
       button.addEventListener("click", () => this.onMark(mark));
       this.labels.append(button);
@@ -298,8 +299,9 @@ class TimeLine {
       free[row] = Math.min(left, x);
       button.style.left = `${left}px`;
       button.style.width = `${length}px`;
-      button.style.setProperty("--from", `${x - left}px`);
-      button.style.setProperty("--until", `${until - left}px`);
+      const span = button.lastElementChild.style;
+      span.left = `${x - left - 2}px`;
+      span.width = `${until - x}px`;
       button.style.bottom = `${row * 20}px`;
     }
     this.labels.style.height = `${free.length * 20 + 4}px`;

@@ -8,6 +8,7 @@ import java.util.Map;
 
 /** What a member is to be, from a file of properties. */
 final class MemberConfig extends Settings {
+    private static final int SEGMENT_LENGTH = 16 * 1024 * 1024;
     private static final String NAME_PREFIX = "name.";
 
     final int memberId;
@@ -55,6 +56,14 @@ final class MemberConfig extends Settings {
         sessionTimeoutNs = duration("session.timeout.ms");
         readNames();
         requireAllRead();
+    }
+
+    int segmentLength() {
+        return Math.max(SEGMENT_LENGTH, logTermLength);
+    }
+
+    String logChannel() {
+        return "aeron:udp?term-length=" + logTermLength;
     }
 
     private static String archiveEndpoint(final int memberId, final String members) {

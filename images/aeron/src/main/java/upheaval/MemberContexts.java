@@ -13,9 +13,8 @@ import org.agrona.concurrent.NoOpLock;
 
 /** How a member's configuration becomes that of its components. */
 final class MemberContexts {
-    private static final int SEGMENT_LENGTH = 16 * 1024 * 1024;
-    private static final String CONTROL_CHANNEL = "aeron:ipc?term-length=64k";
-    private static final String SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m";
+    static final String CONTROL_CHANNEL = "aeron:ipc?term-length=64k";
+    static final String SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m";
 
     private final MemberConfig config;
     private final Ending ending;
@@ -57,7 +56,7 @@ final class MemberContexts {
             .localControlChannel(CONTROL_CHANNEL)
             .replicationChannel(replicationChannel)
             .archiveClientContext(new AeronArchive.Context().controlResponseChannel(replicationChannel))
-            .segmentFileLength(Math.max(SEGMENT_LENGTH, config.logTermLength))
+            .segmentFileLength(config.segmentLength())
             .fileSyncLevel(config.syncLevel)
             .catalogFileSyncLevel(config.syncLevel)
             .errorHandler(Errors.of("archive", ending, watch.trace));
@@ -76,7 +75,7 @@ final class MemberContexts {
             .fileSyncLevel(config.syncLevel)
             .idleStrategySupplier(() -> watch)
             .ingressChannel("aeron:udp")
-            .logChannel("aeron:udp?term-length=" + config.logTermLength)
+            .logChannel(config.logChannel())
             .snapshotChannel(SNAPSHOT_CHANNEL)
             .replicationChannel("aeron:udp?endpoint=" + config.replicationEndpoint)
             .leaderHeartbeatIntervalNs(config.leaderHeartbeatIntervalNs)

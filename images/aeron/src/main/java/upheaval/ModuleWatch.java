@@ -4,6 +4,7 @@ import io.aeron.Counter;
 import io.aeron.cluster.ConsensusModule;
 import io.aeron.cluster.ElectionState;
 import io.aeron.cluster.service.Cluster;
+import org.agrona.concurrent.IdleStrategy;
 
 /**
  * Looks at a consensus module after each of its duty cycles, in its own thread, and traces what has changed: the states
@@ -16,14 +17,19 @@ final class ModuleWatch extends StallWatch {
     private final int memberId;
     private ConsensusModule.Context module;
 
-    private ConsensusModule.State state;
+    private volatile ConsensusModule.State state;
     private ElectionState electionState;
     private Cluster.Role role;
     private volatile long leadershipTermId = -1;
     private volatile long commitPosition = -1;
 
     ModuleWatch(final Trace trace, final int memberId) {
-        super(trace);
+        this(trace, memberId, idleStrategy());
+    }
+
+    /** Idles as {@code idleStrategy} does. */
+    ModuleWatch(final Trace trace, final int memberId, final IdleStrategy idleStrategy) {
+        super(trace, idleStrategy);
         this.memberId = memberId;
     }
 
@@ -46,6 +52,11 @@ final class ModuleWatch extends StallWatch {
     void afterCycle() {
         super.afterCycle();
         look();
+    }
+
+    /** Whether the module was open and is no more. */
+    boolean isClosed() {
+        return state != null && !isOpen(module.electionStateCounter());
     }
 
     /** The module was closed, and looks after nothing any more. */

@@ -9,6 +9,7 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.net.InetAddress;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * What this member dials for an endpoint of another: the address of a proxy where it is given one, the endpoint itself
@@ -16,6 +17,8 @@ import java.util.Map;
  */
 final class Names implements NameResolver {
     private final Map<String, String> dialled;
+    /** That of the driver, or Aeron's default. */
+    private NameResolver others = DefaultNameResolver.INSTANCE;
 
     Names(final Map<String, String> dialled) {
         this.dialled = Map.copyOf(dialled);
@@ -23,19 +26,21 @@ final class Names implements NameResolver {
 
     @Override
     public InetAddress resolve(final String name, final String uriParamName, final boolean isReResolution) {
-        return DefaultNameResolver.INSTANCE.resolve(name, uriParamName, isReResolution);
+        return others.resolve(name, uriParamName, isReResolution);
     }
 
     @Override
     public String lookup(final String name, final String uriParamName, final boolean isReLookup) {
-        return dialled.getOrDefault(name, name);
+        final String proxy = dialled.get(name);
+        return proxy == null ? others.lookup(name, uriParamName, isReLookup) : proxy;
     }
 
     /**
-     * Let a driver dial by these names. From 1.50 on it wants a resolver that is an agent, too; before, there is no such
+     * Let a driver dial by these names, and by its own resolver for all others. From 1.50 on it wants a resolver that is an agent, too; before, there is no such
      * type: so what it wants is found out while it runs.
      */
     void install(final MediaDriver.Context driver) {
+        others = Objects.requireNonNullElse((NameResolver)resolverOf(driver), others);
         for (final Method method : MediaDriver.Context.class.getMethods()) {
             if (method.getName().equals("nameResolver") && method.getParameterCount() == 1) {
                 final Class<?> wanted = method.getParameterTypes()[0];
@@ -46,9 +51,20 @@ final class Names implements NameResolver {
         throw new IllegalStateException("this media driver takes no name resolver");
     }
 
-    /** This resolver, with the rest of a wider interface as the interface itself has it. */
+    private static Object resolverOf(final MediaDriver.Context driver) {
+        try {
+            return MediaDriver.Context.class.getMethod("nameResolver").invoke(driver);
+        } catch (final ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** This resolver, with the rest of a wider interface as the other resolver or the interface itself has it. */
     private Object as(final Class<?> wanted) {
         final InvocationHandler handler = (proxy, method, arguments) -> {
+            if (wanted.isInstance(others) && !method.getDeclaringClass().isInstance(this)) {
+                return method.invoke(others, arguments);
+            }
             if (method.isDefault() && !method.getDeclaringClass().isInstance(this)) {
                 return InvocationHandler.invokeDefault(proxy, method, arguments);
             }

@@ -16,13 +16,19 @@ class StallWatch implements IdleStrategy {
     private static final long STALL_REPORT_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     protected final Trace trace;
-    private final IdleStrategy idleStrategy = idleStrategy();
+    private final IdleStrategy idleStrategy;
     private long woke;
     private long lateNs;
     private volatile long longestStallNs;
 
     StallWatch(final Trace trace) {
+        this(trace, idleStrategy());
+    }
+
+    /** Idles as {@code idleStrategy} does. */
+    StallWatch(final Trace trace, final IdleStrategy idleStrategy) {
         this.trace = trace;
+        this.idleStrategy = idleStrategy;
     }
 
     /** Few spins, and a short park: members share the cores of one machine. */

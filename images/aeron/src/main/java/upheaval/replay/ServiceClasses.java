@@ -11,6 +11,7 @@ import java.net.URLClassLoader;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import upheaval.ClassFile;
 
 /** The classes of a service, loaded anew, with {@link ShiftedTime} in the place of Java's clocks. */
 final class ServiceClasses extends URLClassLoader {

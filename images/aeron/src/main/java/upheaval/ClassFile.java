@@ -1,4 +1,4 @@
-package upheaval.replay;
+package upheaval;
 
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
@@ -15,7 +15,7 @@ import java.util.Map;
  * are added at the end of the pool. Code refers to the pool by index and stays as it is. That holds for static methods, of
  * which the class is no operand.
  */
-final class ClassFile {
+public final class ClassFile {
     private static final int POOL = 8;
     private static final int UTF8 = 1;
     private static final int LONG = 5;
@@ -57,7 +57,7 @@ final class ClassFile {
     }
 
     /** With static methods of {@code owner} for those that {@code names} has as {@code class.name:descriptor}. */
-    static byte[] replaced(final byte[] content, final Class<?> owner, final Map<String, String> names) {
+    public static byte[] replaced(final byte[] content, final Class<?> owner, final Map<String, String> names) {
         final ClassFile file = new ClassFile(content.clone());
         try {
             file.replace(owner.getName().replace('.', '/'), names);

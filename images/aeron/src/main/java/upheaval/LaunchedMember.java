@@ -1,0 +1,199 @@
+package upheaval;
+
+import io.aeron.archive.Archive;
+import io.aeron.cluster.ConsensusModule;
+import io.aeron.cluster.service.ClusteredService;
+import io.aeron.cluster.service.ClusteredServiceContainer;
+import io.aeron.driver.MediaDriver;
+import java.io.File;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.reflect.Field;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.agrona.ErrorHandler;
+import org.agrona.concurrent.IdleStrategy;
+import sun.misc.Signal;
+import sun.misc.SignalHandler;
+
+/**
+ * A member whose components a program of the user's launches: traced as {@link Member} is.
+ *
+ * <p>Error handlers, termination hooks, the module's idle strategy, the name resolver and the service of the program's
+ * contexts are called as before; the trace comes first. Nothing is written before the first component is launched, because
+ * a program may start other virtual machines, which get the agent, too.
+ */
+final class LaunchedMember {
+    private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(9);
+
+    private final MemberConfig config;
+    private final Ending ending = new Ending();
+    private Trace trace;
+    private ModuleWatch watch;
+
+    LaunchedMember(final MemberConfig config) {
+        this.config = config;
+    }
+
+    synchronized void prepare(final MediaDriver.Context driver) {
+        begin();
+        require("MediaDriver", "aeronDirectoryName", driver.aeronDirectoryName(), config.aeronDirectory);
+        driver.errorHandler(both(Errors.of("driver", ending, trace), driver.errorHandler()));
+        final Runnable hook = driver.terminationHook();
+        if (hook != null) {
+            driver.terminationHook(() -> endBy("driver", hook));
+        }
+        new Names(config.names).install(driver);
+    }
+
+    synchronized void prepare(final Archive.Context archive) {
+        begin();
+        require("Archive", "archiveDir", archive.archiveDir(), new File(archive.archiveDirectoryName()), "archive");
+        archive.errorHandler(both(Errors.of("archive", ending, trace), archive.errorHandler()));
+    }
+
+    synchronized void prepare(final ConsensusModule.Context module) {
+        begin();
+        require("ConsensusModule", "clusterMemberId", module.clusterMemberId(), config.memberId);
+        require("ConsensusModule", "clusterMembers", module.clusterMembers(), config.members);
+        require("ConsensusModule", "clusterDir", module.clusterDir(), new File(module.clusterDirectoryName()), "cluster");
+        module.errorHandler(both(Errors.of("module", ending, trace), module.errorHandler()));
+        final Supplier<IdleStrategy> idle = idleOf(module);
+        watch = new ModuleWatch(trace, config.memberId, idle == null ? StallWatch.idleStrategy() : idle.get());
+        module.idleStrategySupplier(() -> watch);
+        final Runnable hook = module.terminationHook();
+        if (hook != null) {
+            module.terminationHook(() -> {
+                watch.measureStall();
+                endBy("module", hook);
+            });
+        }
+        watch.watch(module);
+    }
+
+    synchronized void prepare(final ClusteredServiceContainer.Context container) {
+        begin();
+        final int serviceId = container.serviceId();
+        ClusteredService service = container.clusteredService();
+        if (service == null) {
+            service = MemberServices.make(config.services.get(serviceId));
+        }
+        final TracedService traced = new TracedService(service, trace, serviceId);
+        container.clusteredService(traced);
+        final String component = "service-" + serviceId;
+        container.errorHandler(both(Errors.ofService(component, ending, trace, traced), container.errorHandler()));
+        final Runnable hook = container.terminationHook();
+        if (hook != null) {
+            container.terminationHook(() -> endBy(component, hook));
+        }
+    }
+
+    private void begin() {
+        takeSignal();
+        if (trace != null) {
+            return;
+        }
+        final Siblings siblings;
+        try {
+            trace = new Trace(config.folder.resolve("trace.jsonl"), config.memberId, Component.ALL.traced(), config.runId);
+            siblings = new Siblings(config.folder, Component.ALL);
+        } catch (final IOException error) {
+            throw new UncheckedIOException(error);
+        }
+        final String version = ConsensusModule.class.getPackage().getImplementationVersion();
+        trace.event("process-start", "system", "aeron", "version", version);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> end(siblings), "upheaval-end"));
+    }
+
+    /** The program's own handler, which closes its components, comes after the note of who wanted that. */
+    private void takeSignal() {
+        final OrderFirst first = new OrderFirst();
+        final SignalHandler before = Signal.handle(new Signal("TERM"), first);
+        if (before instanceof OrderFirst) {
+            Signal.handle(new Signal("TERM"), before);
+        } else {
+            first.others = before;
+        }
+    }
+
+    private void endBy(final String component, final Runnable hook) {
+        ending.onHook(component);
+        hook.run();
+    }
+
+    /** In the shutdown of the virtual machine: the program closes its components before, or by a hook of its own. */
+    private void end(final Siblings siblings) {
+        ending.order("the end of the program");
+        final long deadline = System.nanoTime() + CLOSE_NS;
+        while (watch != null && !watch.isClosed() && System.nanoTime() < deadline) {
+            sleep();
+        }
+        if (watch != null) {
+            watch.closed();
+        }
+        if (ending.isOfCluster() && watch != null) {
+            trace.event("cluster-end",
+                "log_position", watch.commitPosition(),
+                "leadership_term_id", watch.leadershipTermId(),
+                "requested_term_id", watch.leadershipTermId(),
+                "services", config.services.size());
+        }
+        final Status status = ending.status(siblings);
+        trace.event("process-end",
+            "status", status.code,
+            "status_name", status.name(),
+            "reason", ending.reason(),
+            "longest_stall_ns", watch == null ? 0 : watch.longestStallNs());
+    }
+
+    private void require(final String component, final String name, final File set, final File other, final String folder) {
+        final Path actual = (set == null ? other : set).toPath();
+        require(component, name, actual.toAbsolutePath().normalize(), config.folder.resolve(folder).toAbsolutePath().normalize());
+    }
+
+    private static void require(final String component, final String name, final Object actual, final Object expected) {
+        if (!expected.equals(actual)) {
+            System.err.println("launcher: expected " + component + ".Context." + name + " " + expected + ", got " + actual
+                + ": leave it as the context's constructor sets it");
+            Runtime.getRuntime().halt(Status.USAGE.code);
+        }
+    }
+
+    private static ErrorHandler both(final ErrorHandler first, final ErrorHandler second) {
+        return second == null ? first : error -> {
+            first.onError(error);
+            second.onError(error);
+        };
+    }
+
+    /** There is a setter alone. */
+    @SuppressWarnings("unchecked")
+    private static Supplier<IdleStrategy> idleOf(final ConsensusModule.Context module) {
+        try {
+            final Field field = ConsensusModule.Context.class.getDeclaredField("idleStrategySupplier");
+            field.setAccessible(true);
+            return (Supplier<IdleStrategy>)field.get(module);
+        } catch (final ReflectiveOperationException | RuntimeException otherVersion) {
+            return null;
+        }
+    }
+
+    private static void sleep() {
+        try {
+            TimeUnit.MILLISECONDS.sleep(5);
+        } catch (final InterruptedException hurried) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private final class OrderFirst implements SignalHandler {
+        private volatile SignalHandler others = SignalHandler.SIG_DFL;
+
+        @Override
+        public void handle(final Signal signal) {
+            ending.order("SIG" + signal.getName());
+            others.handle(signal);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+"""The tables of a lake in Delta's format: their snapshots, and the commits that add and remove files.
+
+Delta commits one table at a time, by creating the next file of its log, which one of several writers succeeds in. The
+others look at what was committed meanwhile and try again. This module knows nothing of what rows mean.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval_pipeline.lake_file import File
+from upheaval_pipeline.place import Place
+
+TRIES: Final = 100
+"""Each failed one means that another writer committed."""
+
+
+class Removed(Exception):
+    """Another writer removed a file that was to be replaced."""
+
+
+def snapshot(place: Place, table: str) -> list[File]:
+    """The files of a table as it is now, in the order of their names; none of a table that was never written."""
+    opened = _opened(place, table)
+    return [] if opened is None else _files(table, opened)
+
+
+def append(place: Place, table: str, schema: pa.Schema, files: Sequence[File]) -> None:
+    """Commit files to a table, which the first of them make. Raises `EnvironmentFault`."""
+    for _ in range(TRIES):
+        opened = _opened(place, table) or _made(place, table, schema)
+        missing = [field for field in schema if field.name not in {known.name for known in opened.schema().fields}]
+        try:
+            if missing:
+                opened.alter.add_columns(_delta_fields(missing))
+            opened.create_write_transaction([_add(file, True) for file in files], "append", opened.schema())
+            return
+        except CommitFailedError:
+            continue
+        except (DeltaError, OSError) as error:
+            raise _fault(place, table, error) from error
+    raise EnvironmentFault(f"cannot write to {place.shown(table)}: {TRIES} commits of other writers came first")
+
+
+def replace(place: Place, table: str, old: Sequence[File], new: Sequence[File]) -> None:
+    """Commit that files take the place of others. Raises `Removed` if one of these is gone, and `EnvironmentFault`."""
+    changes = sum(file.rows for file in old) != sum(file.rows for file in new)
+    for _ in range(TRIES):
+        opened = _opened(place, table)
+        names = set() if opened is None else {file.name for file in _files(table, opened)}
+        if opened is None or not {file.name for file in old} <= names:
+            raise Removed(place.shown(table))
+        actions = [*(_add(file, changes) for file in new), *(_remove(file, changes) for file in old)]
+        try:
+            opened.create_write_transaction(actions, "append", opened.schema())
+            return
+        except CommitFailedError:
+            continue
+        except (DeltaError, OSError) as error:
+            raise _fault(place, table, error) from error
+    raise EnvironmentFault(f"cannot write to {place.shown(table)}: {TRIES} commits of other writers came first")
+
+
+def erase(place: Place, table: str, *, orphans_after_hours: int | None = None) -> int:
+    """Delete the files that were removed from a table, and those that no commit named for so many hours; how many."""
+    opened = _opened(place, table)
+    if opened is None:
+        return 0
+    hours, is_full = (0, False) if orphans_after_hours is None else (orphans_after_hours, True)
+    try:
+        return len(opened.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=is_full))
+    except (DeltaError, OSError) as error:
+        raise _fault(place, table, error) from error
+
+
+def version(place: Place, table: str) -> int | None:
+    """The number of the last commit to a table."""
+    opened = _opened(place, table)
+    return None if opened is None else opened.version()
+
+
+def _opened(place: Place, table: str) -> DeltaTable | None:
+    try:
+        return DeltaTable(place.shown(table), storage_options=place.delta_options)
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError, ValueError) as error:
+        raise UsageError(f"{place.shown(table)} is damaged or cannot be read: {_first_line(error)}") from None
+
+
+def _made(place: Place, table: str, schema: pa.Schema) -> DeltaTable:
+    try:
+        return DeltaTable.create(place.shown(table), schema, mode="ignore", storage_options=place.delta_options)
+    except (DeltaError, OSError) as error:
+        raise _fault(place, table, error) from error
+
+
+def _files(table: str, opened: DeltaTable) -> list[File]:
+    rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
+    files = [
+        File(
+            table,
+            row["path"],
+            row["size_bytes"],
+            row["num_records"],
+            (row["min.run"], row["max.run"]),
+            (row["min.batch"], row["max.batch"]),
+        )
+        for row in rows
+    ]
+    return sorted(files, key=lambda file: file.name)
+
+
+def _delta_fields(fields: Sequence[pa.Field]) -> list[object]:
+    return list(Schema.from_arrow(pa.schema(fields)).fields)
+
+
+def _add(file: File, changes: bool) -> AddAction:
+    least, greatest = ({"run": file.runs[end], "batch": file.batches[end]} for end in (0, 1))
+    stats = {"numRecords": file.rows, "minValues": least, "maxValues": greatest, "nullCount": {}}
+    return AddAction(file.name, file.size, {}, _now_ms(), changes, json.dumps(stats))
+
+
+def _remove(file: File, changes: bool) -> RemoveAction:
+    return RemoveAction(file.name, changes, _now_ms(), file.size)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _fault(place: Place, table: str, error: Exception) -> EnvironmentFault:
+    return EnvironmentFault(f"cannot write to {place.shown(table)}: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

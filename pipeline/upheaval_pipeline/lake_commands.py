@@ -1,0 +1,85 @@
+"""`upheaval lake info | optimize | drop | migrate`."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from upheaval.cli.answers import answer
+from upheaval.cli.judge_commands import DropOptions, LakeOptions
+from upheaval.cli.tables import table
+from upheaval.errors import UsageError
+from upheaval_pipeline.engines import require_lake_reader
+
+if TYPE_CHECKING:
+    from upheaval_pipeline.lake import Lake
+
+_DAY_S = 86_400
+
+
+def info(options: LakeOptions) -> int:
+    """Print what a lake holds, by table."""
+    require_lake_reader()
+    from upheaval_pipeline import upkeep
+    from upheaval_pipeline.lake import open_lake
+
+    lake = open_lake(options.lake)
+    tables = upkeep.info(lake)
+    times = upkeep.times_of(lake)
+    facts = {
+        "runs": len(lake.runs("runs")),
+        "campaigns": len(lake.runs("seeds")),
+        "first_ingest": times[0],
+        "last_ingest": times[-1],
+    }
+    head = ["table", "files", "bytes", "rows", "version"]
+    rows = [[one.table, *map(str, (one.files, one.bytes, one.rows, one.version))] for one in tables]
+    shown = (
+        f"{facts['runs']} runs and {facts['campaigns']} campaigns, ingested from {times[0]} to {times[-1]}\n\n"
+        f"{table([head, *rows])}"
+    )
+    answer(shown, {**facts, "tables": [asdict(one) for one in tables]}, as_json=options.json)
+    return 0
+
+
+def optimize(options: LakeOptions) -> int:
+    """Compact a lake; print how many files it has now."""
+    require_lake_reader()
+    from upheaval_pipeline import upkeep
+    from upheaval_pipeline.lake import open_lake
+
+    before = upkeep.optimize(open_lake(options.lake))
+    after = _files(open_lake(options.lake))
+    answer(f"{after} files instead of {before}", {"files": after, "files_before": before}, as_json=options.json)
+    return 0
+
+
+def drop(options: DropOptions) -> int:
+    """Erase runs and campaigns; print which."""
+    require_lake_reader()
+    from upheaval_pipeline import upkeep
+    from upheaval_pipeline.lake import open_lake
+
+    if (options.older_than_s is None) == (not options.runs):
+        raise UsageError("name runs with --run, or an age with --older-than, and not both")
+    lake = open_lake(options.lake)
+    runs = list(options.runs)
+    if options.older_than_s is not None:
+        runs = upkeep.older_than(lake, options.older_than_s / _DAY_S)
+    if runs:
+        upkeep.drop(lake, runs)
+    text = "\n".join(f"dropped {run}" for run in runs) or "nothing is that old"
+    answer(text, {"dropped": runs}, as_json=options.json)
+    return 0
+
+
+def migrate(options: LakeOptions) -> int:
+    """Rewrite a lake of an older version; print how many runs it has."""
+    require_lake_reader()
+    from upheaval_pipeline.older_lake import migrate
+
+    runs = migrate(options.lake)
+    answer(f"{runs} runs and campaigns migrated", {"migrated": runs}, as_json=options.json)
+    return 0
+
+
+def _files(lake: "Lake") -> int:
+    return sum(map(len, lake.tables.values()))

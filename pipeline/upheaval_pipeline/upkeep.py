@@ -1,0 +1,189 @@
+"""`upheaval lake info | optimize | drop`: what a lake takes, fewer files for the same rows, and the end of runs.
+
+A file is rewritten without the rows that do not count. Files of batches that `runs` does not name yet belong to an
+ingest that goes on, and are left alone until they are `ABANDONED_HOURS` old.
+
+A drop is first written down in `runs`, so that no reader sees a run of which half is gone. Then the rows are rewritten
+away, and the files that had them are deleted, with those that an earlier `optimize` left for readers of that time.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from upheaval.errors import UsageError
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.delta import Removed, erase, replace, version
+from upheaval_pipeline.lake import RUNS, Entry, Lake, head_of
+from upheaval_pipeline.lake_file import File
+from upheaval_pipeline.lake_files import BATCH, FILE_BYTES, files_of, with_batch, write_rows
+from upheaval_pipeline.tables import SEEDS_NAME, STORED, batches
+
+ABANDONED_HOURS: Final = 24
+TRIES: Final = 20
+"""Each failed one means that another writer replaced a file meanwhile."""
+_US: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """Of a table of a lake, with the rows that do not count."""
+
+    table: str
+    files: int
+    bytes: int
+    rows: int
+    version: int
+
+
+def info(lake: Lake) -> list[TableInfo]:
+    """Of each table that there is."""
+    shown = []
+    for table, files in lake.tables.items():
+        number = version(lake.place, table)
+        if number is not None:
+            size, rows = sum(file.size for file in files), sum(file.rows for file in files)
+            shown.append(TableInfo(table, len(files), size, rows, number))
+    return shown
+
+
+def optimize(lake: Lake, now: float | None = None) -> int:
+    """Rewrite small files, and those with rows that do not count; return how many files there were before.
+
+    Raises `UsageError` for a damaged file with rows that count.
+    """
+    before = sum(map(len, lake.tables.values()))
+    is_clean = True
+    for table in sorted(lake.tables, key=lambda name: name == RUNS):
+        try:
+            # As long as there are rows of a batch that does not count, `runs` must say so.
+            if table != RUNS or is_clean:
+                _compact(lake, table, now or time.time())
+        except Removed:
+            is_clean = False
+    for table in lake.tables:
+        erase(lake.place, table, orphans_after_hours=ABANDONED_HOURS)
+    return before
+
+
+def _compact(lake: Lake, table: str, now: float) -> None:
+    parts = {part.path: part.is_whole for part in lake.parts(table, _runs_in(lake, table))}
+    known = {entry.batch for entry in lake.known[head_of(table)]}
+    worth, useless = [], []
+    for file in lake.tables[table]:
+        if file.path in parts:
+            if file.size < FILE_BYTES // 2 or not parts[file.path]:
+                worth.append(file)
+        elif known.issuperset(file.batches) or _age_hours(file.batches[1], now) > ABANDONED_HOURS:
+            useless.append(file)
+    flawed = next((lake.flaws[file] for file in worth if file in lake.flaws), None)
+    if flawed is not None:
+        raise UsageError(f"{flawed}: ingest its runs again, or drop them")
+    if len(worth) == 1 and parts[worth[0].path]:
+        worth = []
+    if worth or useless:
+        new = files_of(write_rows(lake.where, table, _counting(lake, worth)))
+        replace(lake.place, table, [*worth, *useless], new)
+
+
+def _runs_in(lake: Lake, table: str) -> list[str]:
+    return lake.runs(SEEDS_NAME if table == SEEDS_NAME else RUNS)
+
+
+def _counting(lake: Lake, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+    """The rows of files of a table that count."""
+    if not files:
+        return
+    counting = lake.counting(files[0].table, _runs_in(lake, files[0].table))
+    names, batches_of = pa.array(counting, pa.string()), pa.array(counting.values(), pa.string())
+    for some in _batches(lake, files):
+        latest = batches_of.take(pc.index_in(some["run"], names))
+        yield some.filter(pc.fill_null(pc.equal(some[BATCH], latest), False))
+
+
+def _without(lake: Lake, files: Sequence[File], runs: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of files of a table, whether they count or not, but for some runs."""
+    dropped = pa.array(runs, pa.string())
+    for some in _batches(lake, files):
+        yield some.filter(pc.invert(pc.is_in(some["run"], dropped)))
+
+
+def _batches(lake: Lake, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+    columns = arrow_schema(STORED[files[0].table])
+    return iter(lake.dataset([file.path for file in files], columns).to_batches())
+
+
+def drop(lake: Lake, runs: Collection[str]) -> None:
+    """Erase runs and campaigns. Raises `UsageError` when one is not there."""
+    known = {entry.run for table in (RUNS, SEEDS_NAME) for entry in lake.known[table]}
+    for run in runs:
+        if run not in known:
+            raise UsageError(f"{lake.where} has no run {run!r}")
+    ends = [run for run in runs if any(entry.run == run for entry in lake.known[RUNS])]
+    if ends:
+        columns = arrow_schema(STORED[RUNS].rpartition(", ")[0])
+        rows = batches([(run, *[None] * (len(columns) - 1)) for run in ends], columns)
+        batch = lake.new_batch()
+        lake.commit(files_of(write_rows(lake.where, RUNS, (with_batch(some, batch) for some in rows))))
+    for table in sorted(lake.tables, key=lambda name: name == RUNS):
+        _erase(lake.where, table, runs)
+        erase(lake.place, table)
+
+
+def _erase(where: str, table: str, runs: Collection[str]) -> None:
+    for _ in range(TRIES):
+        lake = Lake(where)
+        old = [file for file in lake.tables[table] if any(file.runs[0] <= run <= file.runs[1] for run in runs)]
+        if not old:
+            return
+        try:
+            replace(lake.place, table, old, files_of(write_rows(where, table, _without(lake, old, runs))))
+        except Removed:
+            continue
+        return
+    raise UsageError(f"{where}/{table} is rewritten by others all the time: try again")
+
+
+def older_than(lake: Lake, days: float, now: datetime | None = None) -> list[str]:
+    """The runs that were made so long ago, or ingested where they do not say when; and campaigns that were ingested."""
+    limit = (now or datetime.now(UTC)) - timedelta(days=days)
+    columns = arrow_schema("run string, created string")
+    created = {row["run"]: row["created"] for row in lake.read(RUNS, columns, lake.runs(RUNS))}
+    entries: Iterable[tuple[str, Entry | None]] = chain(
+        ((run, lake.entry(RUNS, run)) for run in lake.runs(RUNS)),
+        ((run, lake.entry(SEEDS_NAME, run)) for run in lake.runs(SEEDS_NAME)),
+    )
+    return [
+        run
+        for run, entry in entries
+        if entry is not None and (_moment(created.get(run)) or time_of(entry.batch)) < limit
+    ]
+
+
+def times_of(lake: Lake) -> list[str]:
+    """When runs and campaigns were ingested, in order."""
+    batches_there = {entry.batch for table in (RUNS, SEEDS_NAME) for entry in lake.known[table]}
+    return [time_of(batch).isoformat(timespec="seconds") for batch in sorted(batches_there)]
+
+
+def time_of(batch: str) -> datetime:
+    """When a batch was begun."""
+    return datetime.fromtimestamp(int(batch.partition("-")[0]) / _US, UTC)
+
+
+def _age_hours(batch: str, now: float) -> float:
+    return (now - int(batch.partition("-")[0]) / _US) / 3600
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

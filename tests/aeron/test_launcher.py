@@ -1,0 +1,120 @@
+"""A member that a program of the user's starts: seen as any other is, and refused in one line when it is none."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aeron_jar import jar
+from support.stranger import copy_of, pytest_in
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import MemberFolder
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec, MemberPlan, system_named
+from upheaval.system.process_table import processes_of
+
+EXAMPLE: Final = "java-launcher"
+SERVICE: Final = "target/classes:desk.DeskService"
+LAUNCHER: Final = "java -cp {aeron}:target/classes desk.DeskMember"
+SMALL: Final = "-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+TIMEOUT_S: Final = 600
+OTHER_MEMBER: Final = """
+import io.aeron.cluster.ConsensusModule;
+public class OtherMember {
+    public static void main(final String[] arguments) {
+        ConsensusModule.launch(new ConsensusModule.Context().clusterMemberId(7));
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, compiled."""
+    folder = copy_of(EXAMPLE, tmp_path_factory.mktemp("desk") / EXAMPLE)
+    sources = [str(path) for path in (folder / "src" / "main").rglob("*.java")]
+    subprocess.run(["javac", "-cp", str(jar()), "-d", str(folder / "target/classes"), *sources], check=True)
+    return folder
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[list[ProcessCluster]]:
+    """Clusters to end."""
+    clusters: list[ProcessCluster] = []
+    yield clusters
+    for cluster in clusters:
+        cluster.down()
+
+
+def spec_of(launcher: str, source: Path, *, service: str = "workbench") -> ClusterSpec:
+    return ClusterSpec(1, system="aeron", launcher=launcher, jvm=SMALL, source=str(source), service=service)
+
+
+@pytest.mark.heavy
+def test_a_member_of_a_launcher_is_seen_as_any_other(desk: Path, tmp_path: Path, made: list[ProcessCluster]) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(LAUNCHER, desk, service=SERVICE))
+    made.append(cluster)
+    assert cluster.up() == 0
+    cluster.member(0).stop()
+    events = list(MemberFolder(cluster.member(0).folder, 0).read_trace())
+    kinds = [event.event for event in events]
+    assert kinds[0] == "process-start"
+    assert {"role", "election_state", "leadership_term", "service-role"} <= set(kinds)
+    (end,) = (event for event in events if event.event == "process-end")
+    assert (end.fields["status"], end.fields["reason"]) == (0, "SIGTERM")
+    assert not processes_of(cluster.config.run_id)
+
+
+def test_contexts_of_another_member_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "OtherMember.java").write_text(OTHER_MEMBER)
+    spec = replace(spec_of("java -cp {aeron} OtherMember.java", tmp_path), run_id="7f")
+    system = system_named("aeron")
+    plan = MemberPlan(spec, 0, [["127.0.0.1:1"] * 5], "127.0.0.1:1", str(tmp_path))
+    configuration = tmp_path / "member.properties"
+    configuration.write_text(system.configuration_text(plan))
+    done = subprocess.run(
+        system.command(plan, configuration), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "launcher: expected ConsensusModule.Context.clusterMemberId 0, got 7: "
+        "leave it as the context's constructor sets it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("launcher", "says"),
+    [
+        ("echo no cluster", "ended with status 0: its launcher started no component of Aeron: no cluster"),
+        ("sh -c 'echo waiting; exec tail -f /dev/null'", "shows no mark file: .*: waiting"),
+    ],
+)
+def test_a_launcher_that_starts_no_member_is_refused_in_one_line(
+    launcher: str, says: str, tmp_path: Path, made: list[ProcessCluster]
+) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(launcher, tmp_path))
+    made.append(cluster)
+    with pytest.raises(EnvironmentFault, match=f"member 0 {says}"):
+        cluster.up(timeout_s=10)
+    assert not processes_of(cluster.config.run_id)
+
+
+def test_options_that_java_does_not_take_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    spec = replace(spec_of("", tmp_path), jvm="-Xmx1z")
+    with pytest.raises(UsageError, match="jvm '-Xmx1z': Invalid maximum heap size: -Xmx1z"):
+        ProcessCluster.create(tmp_path / "run", spec)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.heavy
+@pytest.mark.nightly
+def test_the_example_is_built_by_maven_and_its_tests_pass(tmp_path: Path) -> None:
+    folder = copy_of(EXAMPLE, tmp_path / EXAMPLE)
+    subprocess.run(["mvn", "-B", "-q", "package"], cwd=folder, check=True)
+    done = pytest_in(folder, Path(sys.executable), timeout_s=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (folder / "runs").exists()

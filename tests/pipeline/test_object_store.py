@@ -1,0 +1,94 @@
+"""A lake in an object store: a local S3 server has it, and two processes write to it at once. Starts no Spark."""
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from support.built_runs import good_run
+from support.lakes import asked, killed_at
+from upheaval.cli.main import main
+from upheaval_pipeline.delta import snapshot
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.lake import open_lake
+from upheaval_pipeline.place import Place
+from upheaval_pipeline.upkeep import drop, optimize
+
+LAKE = "s3://bucket/lakes/month"
+COUNTS = "SELECT run, count(*) FROM history GROUP BY run ORDER BY run"
+OF_STORE = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@pytest.fixture(autouse=True)
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty bucket, and the variables by which it is reached, also in processes that a test starts."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    for name, value in {**OF_STORE, "AWS_ENDPOINT_URL": address}.items():
+        monkeypatch.setenv(name, value)
+    for path, method in (("/moto-api/reset", "POST"), ("/bucket", "PUT")):
+        urllib.request.urlopen(urllib.request.Request(address + path, method=method)).close()
+    yield
+    server.stop()
+
+
+def built(folder: Path, run: str, count: int = 40) -> Path:
+    made = good_run(count)
+    made.manifest = replace(made.manifest, run_id=run)
+    made.write(folder)
+    return folder
+
+
+def begun(*words: str) -> "subprocess.Popen[str]":
+    """A command in a process of its own."""
+    program = "import sys; from upheaval.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=settings)
+
+
+def test_two_processes_that_ingest_at_once_lose_nothing(tmp_path: Path) -> None:
+    """The second address is the same place, as Hadoop names it."""
+    runs = [[built(tmp_path / run, run) for run in names] for names in (["a", "b"], ["c", "d"])]
+    lakes = (LAKE, LAKE.replace("s3://", "s3a://"))
+    writers = [
+        begun("ingest", *map(str, folders), "--lake", lake, "--engine", "python")
+        for folders, lake in zip(runs, lakes, strict=True)
+    ]
+    printed = [writer.communicate()[0] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0], printed
+    assert asked(LAKE, COUNTS, 9).rows == tuple((run, 40) for run in "abcd")
+
+
+def test_a_lake_in_a_store_is_written_judged_compacted_and_erased(tmp_path: Path) -> None:
+    ingest(None, [built(tmp_path / "a", "a"), built(tmp_path / "b", "b")], LAKE)
+    new = built(tmp_path / "new", "a", 60)
+    killed_at("delta.py", "append", "return", ["ingest", str(new), "--lake", LAKE, "--engine", "python"], time=4)
+    assert asked(LAKE, COUNTS, 9).rows == (("a", 40), ("b", 40))
+    ingest(None, [new], LAKE)
+    assert main(["verify", "--lake", LAKE, "--run", "b"]) == main(["verify", str(tmp_path / "b")])
+    optimize(open_lake(LAKE))
+    drop(open_lake(LAKE), ["b"])
+    assert asked(LAKE, COUNTS, 9).rows == (("a", 60),)
+    assert [file.runs for file in snapshot(Place(LAKE), "verdicts")] == [("a", "a")]
+
+
+def test_a_place_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", "SELECT 1", "--lake", "s3://nobucket/lake"]) == 2
+    assert main(["query", "SELECT 1", "--lake", "nothing://bucket/lake"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 2
+    assert printed.err.count("is not a lake: ") == 2

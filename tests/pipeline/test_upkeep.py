@@ -1,0 +1,201 @@
+"""What `upheaval lake` does: fewer files with the same rows, runs that are gone for good, older lakes migrated."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from support.built_runs import good_run
+from support.lakes import asked, killed_at, table_files
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval_pipeline import upkeep
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.lake import Lake, open_lake
+from upheaval_pipeline.tables import LAKE_SCHEMAS, VERDICTS
+
+COUNTS = "SELECT run, count(*) FROM history GROUP BY run ORDER BY run"
+
+
+def built(folder: Path, run: str, count: int = 40) -> Path:
+    made = good_run(count)
+    made.manifest = replace(made.manifest, run_id=run)
+    made.write(folder)
+    return folder
+
+
+def answers(lake: str) -> list[Any]:
+    """What queries give that see every table."""
+    tables = [*LAKE_SCHEMAS, "verdicts"]
+    return [asked(lake, f"SELECT * FROM {table} ORDER BY ALL", 10_000).rows for table in tables]
+
+
+def bytes_of(lake: Path, text: str) -> list[Path]:
+    """The files of rows, those that no table names any more too, that hold a text."""
+    return [path for path in lake.rglob("*.parquet") if text in str(pq.read_table(path).to_pylist())]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Of three runs, each of its own ingest, one of which was ingested again with more operations."""
+    for run in ("a", "b", "c"):
+        ingest(None, [built(tmp_path / run, run)], str(tmp_path / "lake"))
+    ingest(None, [built(tmp_path / "b-again", "b", 60)], str(tmp_path / "lake"))
+    return tmp_path / "lake"
+
+
+def test_optimize_leaves_one_file_a_table_and_every_row_that_counts(lake: Path) -> None:
+    before = answers(str(lake))
+    assert len(table_files(lake, "history")) == 4
+    assert main(["lake", "optimize", "--lake", str(lake)]) == 0
+    opened = open_lake(str(lake))
+    assert {table: len(files) for table, files in opened.tables.items() if files} == dict.fromkeys(
+        ["runs", "history", "trace", "recording", "verdicts"], 1
+    )
+    assert answers(str(lake)) == before
+    assert [file.rows for file in opened.tables["history"]] == [140]
+    assert all(part.is_whole for table in opened.tables for part in opened.parts(table, opened.runs("runs")))
+
+
+def test_who_opened_a_lake_before_it_was_compacted_reads_on(lake: Path) -> None:
+    opened = open_lake(str(lake))
+    columns = arrow_schema("run string, id long")
+    before = opened.read("history", columns, ["a", "b"])
+    upkeep.optimize(open_lake(str(lake)))
+    assert opened.read("history", columns, ["a", "b"]) == before
+    assert len(before) == 100
+
+
+def test_what_is_written_meanwhile_is_neither_lost_nor_doubled(lake: Path, tmp_path: Path) -> None:
+    first, second = open_lake(str(lake)), open_lake(str(lake))
+    ingest(None, [built(tmp_path / "d", "d", 80)], str(lake))
+    upkeep.optimize(first)
+    upkeep.optimize(second)  # whose files are gone
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 60), ("c", 40), ("d", 80))
+    upkeep.optimize(open_lake(str(lake)))
+    assert len(table_files(lake, "runs")) == 1
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 60), ("c", 40), ("d", 80))
+
+
+def test_a_dropped_run_is_in_no_file_any_more(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    upkeep.optimize(open_lake(str(lake)))  # which leaves the files of before for readers
+    assert bytes_of(lake, "'run': 'b'")
+    assert main(["lake", "drop", "--lake", str(lake), "--run", "b"]) == 0
+    assert capsys.readouterr().out == "dropped b\n"
+    assert bytes_of(lake, "'run': 'b'") == []
+    assert bytes_of(lake, "'run': 'a'")
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("c", 40))
+    assert asked(str(lake), "SELECT DISTINCT run FROM verdicts ORDER BY run", 9).rows == (("a",), ("c",))
+    assert main(["lake", "drop", "--lake", str(lake), "--run", "b"]) == 2
+    assert capsys.readouterr().err == f"upheaval: {lake} has no run 'b'\n"
+
+
+def test_a_drop_that_is_killed_leaves_no_half_of_a_run(lake: Path, tmp_path: Path) -> None:
+    killed_at("delta.py", "replace", "call", ["lake", "drop", "--lake", str(lake), "--run", "b"])
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("c", 40))
+    assert open_lake(str(lake)).runs("runs") == ["a", "c"]
+    ingest(None, [tmp_path / "b"], str(lake))
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 40), ("c", 40))
+
+
+def test_runs_end_by_their_age(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = good_run(40)
+    made.manifest = replace(made.manifest, run_id="old", created="2026-01-01T10:00:00+00:00")
+    made.write(tmp_path / "old")
+    ingest(None, [tmp_path / "old"], str(lake))
+    assert main(["lake", "drop", "--lake", str(lake), "--older-than", "90d", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"dropped": ["old"]}
+    assert main(["lake", "drop", "--lake", str(lake), "--older-than", "90d"]) == 0
+    assert capsys.readouterr().out == "nothing is that old\n"
+    assert open_lake(str(lake)).runs("runs") == ["a", "b", "c"]
+    for words in ([], ["--run", "a", "--older-than", "1d"]):
+        assert main(["lake", "drop", "--lake", str(lake), *words]) == 2
+        assert "name runs with --run, or an age with --older-than, and not both" in capsys.readouterr().err
+
+
+def test_info_counts_files_and_rows(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lake", "info", "--lake", str(lake), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["runs"], facts["campaigns"]) == (3, 0)
+    (history,) = (table for table in facts["tables"] if table["table"] == "history")
+    assert (history["files"], history["rows"]) == (4, 40 * 3 + 60)
+    assert history["bytes"] == sum(path.stat().st_size for path in table_files(lake, "history"))
+    assert main(["lake", "info", "--lake", str(lake)]) == 0
+    assert capsys.readouterr().out.startswith("3 runs and 0 campaigns, ingested from 20")
+
+
+def test_a_damaged_file_is_named_and_not_compacted(lake: Path, tmp_path: Path) -> None:
+    (file,) = (lake / f.path for f in open_lake(str(lake)).tables["trace"] if f.runs == ("c", "c"))
+    file.write_bytes(b"")
+    with pytest.raises(UsageError, match=f"{file.name} has 0 bytes"):
+        upkeep.optimize(open_lake(str(lake)))
+    ingest(None, [tmp_path / "c"], str(lake))
+    upkeep.optimize(open_lake(str(lake)))
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 60), ("c", 40))
+
+
+def old_lake(where: Path, commits: Sequence[tuple[str, dict[str, int], str]]) -> None:
+    """As before there were Delta tables: by commit its batch, how many operations its runs have, and one that cannot
+    be read.
+    """
+    schemas = {**LAKE_SCHEMAS, "verdicts": VERDICTS}
+    (where / "commits").mkdir(parents=True)
+    for number, (batch, operations, unreadable) in enumerate(commits, start=1):
+        values: dict[str, list[dict[str, Any]]] = {
+            "runs": [{"run": run, "folder": f"/runs/{run}", "created": ""} for run in operations],
+            "history": [{"run": run, "id": op} for run, count in operations.items() for op in range(count)],
+            "verdicts": [{"run": run, "run_verdict": "valid", "number": 0, "verdict": "valid"} for run in operations],
+        }
+        files = []
+        for table, rows in values.items():
+            path = where / table / f"batch={batch}" / "0.parquet"
+            path.parent.mkdir(parents=True)
+            pq.write_table(pa.Table.from_pylist(rows, arrow_schema(schemas[table])), path, write_page_checksum=True)
+            counts = {run: sum(row["run"] == run for row in rows) for run in operations}
+            files.append({"table": table, "name": path.name, "size": path.stat().st_size, "rows": counts})
+        entries = [
+            {"run": run, "contents": f"{run}{batch} old", "rows": {"history": n}} for run, n in operations.items()
+        ]
+        if unreadable:
+            entries.append({"run": unreadable, "contents": "x old", "rows": {}, "unreadable": "no manifest"})
+        commit = {"format": 1, "batch": batch, "tables": [*schemas], "runs": entries, "files": files}
+        (where / "commits" / f"{number:08}-{batch}.json").write_text(json.dumps(commit))
+
+
+def test_an_older_lake_is_migrated_by_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = tmp_path / "lake"
+    old_lake(lake, [("1", {"a": 3, "b": 4}, ""), ("2", {"b": 5}, "z")])
+    assert main(["query", "SELECT 1", "--lake", str(lake)]) == 2
+    assert f"`upheaval lake migrate --lake {lake}`" in capsys.readouterr().err
+    (lake / "history" / "left-by-one-that-was-killed.parquet").write_bytes(b"")
+    assert main(["lake", "migrate", "--lake", str(lake)]) == 0
+    assert capsys.readouterr().out == "3 runs and campaigns migrated\n"
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 3), ("b", 5))
+    assert asked(str(lake), "SELECT run, verdict FROM judged ORDER BY run", 9).rows == (("a", "valid"), ("b", "valid"))
+    assert asked(str(lake), "SELECT run, reason FROM rejects", 9).rows == (("z", "no manifest"),)
+    entry = Lake(str(lake)).entry("runs", "b")
+    assert entry is not None
+    assert (entry.contents, entry.made_by, dict(entry.rows)) == ("b2", "old", {"history": 5})
+    left = [path.relative_to(lake).parts[0] for path in lake.rglob("*") if path.is_file() and "batch=" in str(path)]
+    assert (left, (lake / "commits").exists()) == ([], False)
+    assert main(["lake", "migrate", "--lake", str(lake)]) == 2
+    assert "is no lake of an older version" in capsys.readouterr().err
+
+
+def test_an_older_lake_with_a_damaged_file_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = tmp_path / "lake"
+    old_lake(lake, [("1", {"a": 3}, "")])
+    file = lake / "history" / "batch=1" / "0.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    assert main(["lake", "migrate", "--lake", str(lake)]) == 2
+    assert f"{file} is gone or truncated" in capsys.readouterr().err
+    file.write_bytes(whole)
+    assert main(["lake", "migrate", "--lake", str(lake)]) == 0
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 3),)

@@ -1,0 +1,42 @@
+"""What is refused of a launcher and of Java's options without Java."""
+
+from dataclasses import replace
+
+import pytest
+
+from upheaval.errors import UsageError
+from upheaval.runtime_names import DOCKER, PROCESS, SIMULATED
+from upheaval.system import ClusterSpec, check_system
+from upheaval.system.aeron_launcher import require_launcher
+
+AERON = ClusterSpec(system="aeron", launcher="java Main")
+
+
+@pytest.mark.parametrize(
+    ("spec", "runtime", "says"),
+    [
+        (ClusterSpec(jvm="-Xmx1g"), PROCESS, "jvm '-Xmx1g': members of upheaval are no Java: use --system aeron"),
+        (ClusterSpec(launcher="x"), SIMULATED, "launcher 'x': use --system aeron and --runtime process"),
+        (ClusterSpec(launcher="x"), PROCESS, "launcher 'x': use --system aeron and --runtime process"),
+        (AERON, DOCKER, "launcher 'java Main': use --system aeron and --runtime process"),
+    ],
+)
+def test_it_is_refused_where_it_has_no_meaning(spec: ClusterSpec, runtime: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        check_system(spec, runtime)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (replace(AERON, jvm="Xmx1g"), "jvm 'Xmx1g': expected options of Java such as -Xmx512m, got Xmx1g"),
+        (replace(AERON, jvm="'"), 'jvm "\'": No closing quotation'),
+        (replace(AERON, components="split"), "launcher: components split: a launcher starts a whole member"),
+        (replace(AERON, launcher="no-such-program -x"), "on system aeron:1: no program no-such-program in /"),
+        (replace(AERON, launcher=" "), "launcher: expected a command, such as 'java -cp {aeron}:"),
+        (replace(AERON, launcher="a 'b"), 'launcher "a \'b": No closing quotation'),
+    ],
+)
+def test_what_could_not_start_a_member_is_refused(spec: ClusterSpec, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        require_launcher(spec, "aeron:1", "1")
