@@ -19,7 +19,7 @@ from typing import Final
 
 from upheaval.aeron_api import missing_of
 from upheaval.aeron_jars import CACHE, USUAL_VERSION, jar, order_of, problem_of
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.repository import REPOSITORY, Repository
 from upheaval.shared_classes import sharing_options
 
@@ -133,7 +133,7 @@ def java_command(
 def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
     """What runs a class of a class path, with more options of Java's, and those of `OPTIONS_VARIABLE` before them.
 
-    Raises `EnvironmentFault` without Java.
+    Raises `EnvironmentFault` without Java, `UsageError` for a variable that no shell could split.
     """
     java = shutil.which("java")
     if java is None:
@@ -142,8 +142,15 @@ def java_line(class_path: Sequence[str], program: str, *arguments: str, options:
     # Members share the cores of one machine: one thread collects garbage.
     usual = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
     usual += sharing_options(Path(java), Path(class_path[0]))
-    wanted = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
-    return [java, *opens, *usual, *wanted, *options, "-cp", os.pathsep.join(class_path), program, *arguments]
+    return [java, *opens, *usual, *_wanted_options(), *options, "-cp", os.pathsep.join(class_path), program, *arguments]
+
+
+def _wanted_options() -> list[str]:
+    text = os.environ.get(OPTIONS_VARIABLE, "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{OPTIONS_VARIABLE} {text!r}: {error}: write it as for a shell") from None
 
 
 def _unpacked(ready_made: Path, classes: Path) -> Path:

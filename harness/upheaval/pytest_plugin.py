@@ -64,6 +64,12 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
         "default": None,
         "help": "each test once for each of these seeds, on the simulated runtime",
     },
+    "label": {
+        "action": "append",
+        "metavar": "NAME=VALUE",
+        "default": [],
+        "help": "what is tested, such as commit=4f2a91c, for the run folders (default: CI's own variables)",
+    },
     "keep-runs": {"action": "store_true", "default": False, "help": "keep the run folders of tests that passed, too"},
 }
 """Each is `--upheaval-NAME`, and `--NAME` where no project or plugin has that."""
@@ -105,6 +111,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "always (default): a test that passed is judged, and fails where its run is invalid; asked: only when it asks",
         default=_ALWAYS,
     )
+    parser.addini("upheaval_labels", "labels of all runs, NAME=VALUE", type="linelist")
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
 
@@ -231,6 +238,7 @@ def upheaval_seed(request: pytest.FixtureRequest) -> int | None:
 def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterator["Cluster"]:
     """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
     from upheaval.records import MadeByTest, write_made_by_test
+    from upheaval.records.labels import write_labels
     from upheaval.testing.cluster import Cluster
     from upheaval.testing.signals import signals_interrupt
 
@@ -239,6 +247,7 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
     if upheaval_seed is not None:
         options["seed"] = upheaval_seed
     is_judged = options.pop("verify")
+    labels = _labels(item)
     folder = _new_folder(item)
     command = _replay_command(item, options, upheaval_seed)
     item.stash[_RUN] = run = _Run(folder, shlex.join(command))
@@ -253,6 +262,7 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
             _remove(folder)
             raise
         write_made_by_test(folder, MadeByTest(str(item.config.invocation_params.dir), command))
+        write_labels(folder, labels)
         try:
             made.up()
             yield made
@@ -264,6 +274,19 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
         _write_failure(item, run)
     if not run.has_failed and not item.config.getoption("upheaval_keep_runs"):
         _remove(folder)
+
+
+def _labels(item: pytest.Item) -> dict[str, str]:
+    """What is tested: by the ini file, the command line and CI's variables; and by which test, without its seed."""
+    from upheaval.errors import UsageError
+    from upheaval.records.labels import TEST, labels_of, parse_label
+
+    words = [*item.config.getini("upheaval_labels"), *item.config.getoption("upheaval_label")]
+    try:
+        pairs = [parse_label(word) for word in words]
+    except UsageError as error:
+        raise pytest.UsageError(f"--upheaval-label or upheaval_labels: {error}") from None
+    return labels_of([*pairs, (TEST, _test_of(item.nodeid))], os.environ)
 
 
 def _judge(cluster: "Cluster") -> None:

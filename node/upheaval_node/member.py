@@ -57,7 +57,7 @@ def refuse_credentials(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemberPorts:
-    """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from.
+    """The outside of one process of a member, filled by a runtime. `random` gives that of a component, by its name.
 
     Challenges alone come from `nonces` where a runtime has one: no client may foresee them, and none may come again
     after a restart, because an answer to it would be known.
@@ -72,7 +72,7 @@ class MemberPorts:
     counters: Counters
     tracer: Tracer
     errors: ErrorSink
-    seed: int
+    random: Callable[[str], Random]
     pid: int
     now_ms: int
     resolver: Resolver | None = None
@@ -88,10 +88,6 @@ class MemberPorts:
     def tracer_of(self, component: str) -> Tracer:
         """The tracer as one component shall have it: with an observer, which sees its state changes too."""
         return self.tracer if self.observer is None else self.observer.tracer(self.tracer, component)
-
-    def random(self, component: str) -> Random:
-        """The randomness of one component: the same for the same seed, whatever other components draw."""
-        return Random(f"{self.seed}/{component}")
 
 
 def build_together(config: MemberConfig, ports: MemberPorts, services: Sequence[ClusteredService]) -> list[MemberAgent]:

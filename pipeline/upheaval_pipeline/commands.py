@@ -14,8 +14,8 @@ from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions,
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
+from upheaval.records.labels import LabelsOfIngest, labels_of
 from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
-from upheaval_pipeline.labels import labels_of
 from upheaval_pipeline.session import LOCAL, require_spark, session
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 1000
 """Of the answer to a question."""
+CSV, JSON, PARQUET = parsing.TABLE_FORMATS
 _ENGINES = {DUCKDB: "DuckDB", SPARK: "Spark"}
 
 
@@ -122,7 +123,7 @@ def _ingested(
     from upheaval_pipeline.campaigns import ingest_campaigns
     from upheaval_pipeline.ingest import ingest_runs
 
-    labels = labels_of(options.labels, os.environ)
+    labels = LabelsOfIngest(labels_of([], os.environ), dict(options.labels))
     if options.engine == "python":
         if campaigns:
             raise UsageError("Spark reads the lines of campaigns: leave out --engine python")
@@ -149,6 +150,7 @@ def query(options: QueryOptions) -> int:
     if options.list == (options.sql is not None):
         raise UsageError("name a query, or --list, and not both")
     require_lake_reader()
+    _require_output(options)
     from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.query import ask, shown_tables
 
@@ -158,8 +160,10 @@ def query(options: QueryOptions) -> int:
             print(table([["name", "a row is", "columns"], *map(list, shown_tables(engine, lake))]))
             return 0
         answer = ask(engine, lake, options.sql, options.limit)
-    if options.json:
-        _print_json(answer)
+    if options.format is not None:
+        _export(answer, options.format, options.out)
+    elif options.json:
+        _export(answer, JSON)
     else:
         print(_as_table(answer))
     if answer.is_cut:
@@ -178,27 +182,45 @@ def _chosen(wanted: str, master: str | None) -> str:
 
 
 def ask(options: AskOptions) -> int:
-    """Print the answers to questions about the runs of a lake, or write them as a page."""
+    """Print the answers to questions about the runs of a lake, or write them as a page or for other programs."""
     require_lake_reader()
+    _require_output(options)
     from upheaval_pipeline.lake import open_lake
-    from upheaval_pipeline.query import ask_all
+    from upheaval_pipeline.query import Asked, ask_all
     from upheaval_pipeline.question_page import page
     from upheaval_pipeline.questions import QUESTIONS, SUMMARY
 
-    if options.out is not None:
-        report.require_file(options.out)
-    lake = open_lake(options.lake)
     names = {*options.questions, *options.fail_if} if options.questions or options.fail_if else parsing.QUESTIONS
     wanted = [question for question in QUESTIONS if question.name in names]
+    if options.format not in (None, JSON) and len(wanted) > 1:
+        raise UsageError(f"answers have different columns: name one question for --format {options.format}")
+    lake = open_lake(options.lake)
+    asked = Asked(options.slo, options.between)
     with engine_of(_chosen(options.engine, options.master), options.master) as engine:
-        summary, *results = ask_all(engine, lake, [SUMMARY, *(question.sql for question in wanted)], ROWS_MAX)
+        queries = [SUMMARY, *(question.sql for question in wanted)]
+        summary, *results = ask_all(engine, lake, queries, ROWS_MAX, asked)
     answers = list(zip(wanted, results, strict=True))
-    if options.out is None:
+    if options.format is not None:
+        _export_all(answers, options.format, options.out)
+    elif options.out is None:
         show_answers(answers, as_json=options.json)
     else:
         write_atomically(options.out, page(options.lake, summary, answers))
         print(options.out.absolute())
-    return int(any(_is_alarming(*one) for one in answers if one[0].name in options.fail_if))
+    alarms = [_is_alarming(*one) for one in answers if one[0].name in options.fail_if]
+    return int(any(alarms))
+
+
+def _require_output(options: QueryOptions | AskOptions) -> None:
+    """Raises `UsageError` for what cannot be written, before anything is asked."""
+    if options.format == PARQUET and options.out is None:
+        raise UsageError("Parquet is no text: add --out FILE")
+    if isinstance(options, QueryOptions) and options.out is not None and options.format is None:
+        raise UsageError(f"--out writes rows: add --format {', '.join(parsing.TABLE_FORMATS)}")
+    if options.json and (options.out is not None or options.format not in (None, JSON)):
+        raise UsageError("--json prints objects: leave it out, or --format and --out")
+    if options.out is not None:
+        report.require_file(options.out)
 
 
 def _is_alarming(question: "Question", answer: "Answer") -> bool:
@@ -212,20 +234,41 @@ def _is_alarming(question: "Question", answer: "Answer") -> bool:
 
 def show_answers(answers: Sequence[tuple["Question", "Answer"]], *, as_json: bool) -> None:
     """Print the answer to each question, or in one line that there is none."""
+    if as_json:
+        _export_all(answers, JSON, None)
+        return
     for question, answer in answers:
-        if as_json:
-            _print_json(answer, question=question.name)
-        else:
-            print(f"{question.name}: {question.sentence}")
-            print(_as_table(answer) if answer.rows else f"nothing: {question.without}", end="\n\n")
-        if answer.is_cut:
-            _say(f"there are more rows than {ROWS_MAX} of {question.name}: `upheaval query` prints more")
+        print(f"{question.name}: {question.sentence}")
+        print(_as_table(answer) if answer.rows else f"nothing: {question.without}", end="\n\n")
+        _say_cut(question, answer)
 
 
-def _print_json(answer: "Answer", **more: str) -> None:
-    """An object a row."""
-    for row in answer.rows:
-        print(json.dumps({**more, **dict(zip(answer.columns, row, strict=True))}, default=str))
+def _export_all(answers: Sequence[tuple["Question", "Answer"]], form: str, out: Path | None) -> None:
+    """The rows of one answer, or of all as objects that name their question."""
+    from upheaval_pipeline.exports import as_json
+
+    if form == JSON:
+        lines = "".join(as_json(answer, question=question.name) for question, answer in answers)
+        sys.stdout.write(lines) if out is None else write_atomically(out, lines)
+    else:
+        _export(answers[0][1], form, out)
+    for question, answer in answers:
+        _say_cut(question, answer)
+
+
+def _export(answer: "Answer", form: str, out: Path | None = None) -> None:
+    from upheaval_pipeline.exports import as_csv, as_json, write_parquet
+
+    if form == PARQUET and out is not None:
+        write_parquet(answer, out)
+        return
+    text = as_csv(answer) if form == CSV else as_json(answer)
+    sys.stdout.write(text) if out is None else write_atomically(out, text)
+
+
+def _say_cut(question: "Question", answer: "Answer") -> None:
+    if answer.is_cut:
+        _say(f"there are more rows than {ROWS_MAX} of {question.name}: `upheaval query` prints more")
 
 
 def _as_table(answer: "Answer") -> str:

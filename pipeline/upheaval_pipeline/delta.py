@@ -5,6 +5,7 @@ others look at what was committed meanwhile and try again. This module knows not
 """
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -20,6 +21,8 @@ from upheaval_pipeline.place import Place
 
 TRIES: Final = 100
 """Each failed one means that another writer committed."""
+_ARROW: Final = re.compile(r"\x1b\[\d*m|\u21b3")
+_REASON_LENGTH: Final = 400
 
 
 class Removed(Exception):
@@ -92,7 +95,7 @@ def _opened(place: Place, table: str) -> DeltaTable | None:
     except TableNotFoundError:
         return None
     except (DeltaError, OSError, ValueError) as error:
-        raise UsageError(f"{place.shown(table)} is damaged or cannot be read: {_first_line(error)}") from None
+        raise UsageError(f"{place.shown(table)} is damaged or cannot be read: {_in_one_line(error)}") from None
 
 
 def _made(place: Place, table: str, schema: pa.Schema) -> DeltaTable:
@@ -137,8 +140,9 @@ def _now_ms() -> int:
 
 
 def _fault(place: Place, table: str, error: Exception) -> EnvironmentFault:
-    return EnvironmentFault(f"cannot write to {place.shown(table)}: {_first_line(error)}")
+    return EnvironmentFault(f"cannot write to {place.shown(table)}: {_in_one_line(error)}")
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _in_one_line(error: Exception) -> str:
+    """Delta names the cause of an error in lines of their own, some of which begin with a coloured arrow."""
+    return " ".join(_ARROW.sub("", str(error)).split())[:_REASON_LENGTH] or type(error).__name__

@@ -11,11 +11,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
+from upheaval.records.labels import NO_LABELS, LabelsOfIngest
 from upheaval_node import __version__
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.arrow_schema import arrow_schema
@@ -42,12 +42,12 @@ def ingest(
     folders: Sequence[Path],
     where: str,
     say: Callable[[str], None] = lambda _: None,
-    labels: Mapping[str, str] = MappingProxyType({}),
+    labels: LabelsOfIngest = NO_LABELS,
 ) -> dict[str, dict[str, int]]:
     """Write the tables of the runs that a lake does not have; return the rows of all of them, by run and table.
 
-    `labels` say of the new ones what was tested, such as the commit. Without Spark this process writes one file after
-    the other. Several processes may write to a lake at the same time.
+    `labels` are of the new ones, beside their own. Without Spark this process writes one file after the
+    other. Several processes may write to a lake at the same time.
     Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
     """
     return ingest_runs(spark, contents_of_runs(folders), where, say, labels)
@@ -58,12 +58,12 @@ def ingest_runs(
     contents: Mapping[str, Contents],
     where: str,
     say: Callable[[str], None] = lambda _: None,
-    labels: Mapping[str, str] = MappingProxyType({}),
+    labels: LabelsOfIngest = NO_LABELS,
 ) -> dict[str, dict[str, int]]:
     """`ingest` of runs whose contents are known."""
     new = sorted(new_runs(Lake(where), contents))
     if len(new) < len(contents):
-        unused = " and keep the labels that they have" if labels else ""
+        unused = " and keep the labels that they have" if labels.named else ""
         say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake as they are{unused}")
     done = 0
     for some in _commits({run: contents[run].size for run in new}):
@@ -87,9 +87,7 @@ def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield some
 
 
-def _write(
-    spark: "SparkSession | None", where: str, contents: Mapping[str, Contents], labels: Mapping[str, str]
-) -> None:
+def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Contents], labels: LabelsOfIngest) -> None:
     lake = Lake(where)
     batch = lake.new_batch()
     folders = [one.folder for one in contents.values()]
@@ -103,7 +101,8 @@ def _write(
     for run, (row, reason) in described.items():
         totals[run]["runs"] += row is not None
         totals[run]["rejects"] += reason is not None
-        by_whom = (list(labels.items()), datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+        of_run = list(labels.of(contents[run].folder).items())
+        by_whom = (of_run, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
         what = (*row, *by_whom) if row is not None else (run, *[None] * (_WIDTH - 1))
         rows.append((*what, digests[run], reader_version(), reason, list(totals[run].items())))
     written += write_file(lake.where, "runs", batch, tables.batches(rows, _RUNS))

@@ -1,6 +1,7 @@
 """A lake as tables and views that queries see. Nothing is written, and nothing is judged here."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from upheaval.errors import UsageError
@@ -14,14 +15,27 @@ _ALL: Final = "with_rejects"
 """What the name of a table ends in, with the rows that say why something could not be read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What questions are asked with: the share of the time that is to have answers, and two values of labels each,
+    `(label, base, value)`, that are to be compared.
+    """
+
+    objective: float = 0.999
+    compared: tuple[tuple[str, str, str], ...] = ()
+
+
+_DEFAULT: Final = Asked()
+
+
 def ask(engine: Engine, lake: Lake, sql: str, limit: int) -> Answer:
     """The first rows of a query. Raises `UsageError` for what is no query, and for a run with a damaged file."""
     return ask_all(engine, lake, [sql], limit)[0]
 
 
-def ask_all(engine: Engine, lake: Lake, queries: Sequence[str], limit: int) -> list[Answer]:
+def ask_all(engine: Engine, lake: Lake, queries: Sequence[str], limit: int, asked: Asked = _DEFAULT) -> list[Answer]:
     """The first rows of each query. Raises as `ask` does."""
-    open_views(engine, lake)
+    open_views(engine, lake, asked)
     return [engine.answer(sql, limit) for sql in queries]
 
 
@@ -42,7 +56,7 @@ def shown_tables(engine: Engine, lake: Lake) -> list[tuple[str, str, str]]:
     ]
 
 
-def open_views(engine: Engine, lake: Lake) -> None:
+def open_views(engine: Engine, lake: Lake, asked: Asked = _DEFAULT) -> None:
     """Let queries see the tables of a lake and its views. Raises `UsageError` for a run with a damaged file."""
     schemas = {**LAKE_SCHEMAS, "seeds": SEEDS}
     known = {name: lake.runs(name) for name in ("runs", "seeds")}
@@ -64,6 +78,13 @@ def open_views(engine: Engine, lake: Lake) -> None:
     engine.add_rows("unreadable_runs", REJECTS, unreadable)
     engine.add_view("rejects", " UNION ALL ".join(rejects))
     engine.add_table("verdicts", lake, "verdicts", VERDICTS, known["runs"])
+    add_views(engine, asked)
+
+
+def add_views(engine: Engine, asked: Asked = _DEFAULT) -> None:
+    """The views, over tables that the engine has."""
+    engine.add_rows("slo", "objective double", [(asked.objective,)])
+    engine.add_rows("compared", "label string, base_value string, value string", asked.compared)
     for view in VIEWS:
         engine.add_view(view.name, view.sql)
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_pipeline.views import FAILOVER, LATENCY, NO_FAULT, NOT_VALID, PHASES, SPLIT_MIN
+from upheaval_pipeline.views import (
+    FAILOVER,
+    LATENCY,
+    NO_FAULT,
+    NOT_VALID,
+    PHASES,
+    QUARANTINE,
+    SPLIT_MIN,
+    is_worse,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +98,22 @@ SUMMARY: Final = """SELECT count(*) AS runs, min(created) AS first, max(created)
 QUESTIONS: Final = (
     Question(
         "availability",
-        "For which share of the time were clients without answers, under each fault and none?",
+        "For which share of the time were clients without answers, under each fault, planned and under none?",
         """SELECT fault, system, version, runtime, members, components, sync_level, count(DISTINCT run) AS runs,
         sum(length_ms) / 1e3 AS seconds, sum(silent_ms) / 1e3 AS silent_s,
         1 - sum(silent_ms) / sum(length_ms) AS available, sum(silent_ms) / sum(length_ms) AS silent
         FROM fault_times JOIN ran USING (run) GROUP BY ALL ORDER BY silent DESC, seconds DESC""",
         Bars(("fault", "members", "components", "sync_level", *_OF), "silent", SHARE),
         "no run with answers",
+    ),
+    Question(
+        "slo",
+        "How much of the time that may pass without answers (`--slo`, planned halts not counted) is used up?",
+        """SELECT coalesce(scenario, 'no scenario') AS scenario, system, version, runtime, runs, runs_below, seconds,
+        silent_s, available, objective, budget_s, spent FROM objectives ORDER BY spent DESC, seconds DESC, scenario""",
+        Bars(("scenario", *_OF), "spent", "share of the budget"),
+        "no run with answers",
+        alarm=lambda row: row["spent"] is not None and row["spent"] > 1,
     ),
     Question(
         "failovers",
@@ -131,11 +149,13 @@ QUESTIONS: Final = (
     ),
     Question(
         "flakes",
-        "What share of the judged runs of each scenario is not valid, with an interval of 95 % (Wilson)?",
-        """SELECT coalesce(scenario, 'no scenario') AS scenario, system, runtime, runs, not_valid, rate, lowest, highest
-        FROM flakes ORDER BY rate DESC, runs DESC, scenario""",
-        Bars(("scenario", "system", "runtime"), "rate", SHARE, "lowest", "highest"),
+        "What share of the judged runs of each scenario or test is not valid, with an interval of 95 % (Wilson), and"
+        " what is to be done with it?",
+        """SELECT coalesce(scenario, 'no scenario') AS scenario, system, runtime, runs, not_valid, rate, lowest,
+        highest, mixed, advice FROM flakes ORDER BY rate DESC, runs DESC, scenario""",
+        Bars(("scenario", "advice", "system", "runtime"), "rate", SHARE, "lowest", "highest"),
         _NO_VERDICT,
+        alarm=lambda row: row["advice"] == QUARANTINE,
     ),
     Question(
         "regressions",
@@ -159,6 +179,33 @@ QUESTIONS: Final = (
         Bars(("what", "label", "value", "scenario"), "difference", "rate or ms", "lowest", "highest"),
         f"no label whose later values are worse than the earlier ones, with at least {SPLIT_MIN} runs on each side",
         alarm=lambda _: True,
+    ),
+    Question(
+        "compare",
+        "How do two values of a label differ: those of `--between`, else the last two commits (or versions), with an"
+        " interval of 95 % (Newcombe for shares, of the mean for times)?",
+        f"""WITH ordered AS (SELECT label, scenario, system, runtime, value, min(created) AS first FROM labelled
+            GROUP BY label, scenario, system, runtime, value),
+        following AS (SELECT *, lag(value) OVER (PARTITION BY label, scenario, system, runtime
+                ORDER BY first, value) AS base_value,
+            row_number() OVER (PARTITION BY label, scenario, system, runtime ORDER BY first DESC, value DESC) AS place
+            FROM ordered),
+        wanted AS (SELECT DISTINCT c.label, o.scenario, o.system, o.runtime, c.base_value, c.value
+            FROM compared AS c JOIN ordered AS o ON o.label = c.label AND o.value = c.value
+            UNION ALL SELECT label, scenario, system, runtime, base_value, value FROM following
+            WHERE place = 1 AND base_value IS NOT NULL AND NOT EXISTS (SELECT 1 FROM compared)
+                AND (label = 'commit' OR (label = 'version'
+                    AND NOT EXISTS (SELECT 1 FROM labelled WHERE label = 'commit'))))
+        SELECT p.what, p.label, p.base_value, p.value, coalesce(p.scenario, 'no scenario') AS scenario, p.system,
+        p.runtime, p.base_runs, p.runs, p.base_level, p.level, p.difference, p.lowest, p.highest,
+        CASE WHEN {is_worse("p.")} THEN 'worse' WHEN p.highest < 0 THEN 'better'
+            WHEN p.lowest IS NULL THEN 'too few runs' ELSE 'not shown' END AS outcome
+        FROM pairs AS p JOIN wanted AS w ON w.label = p.label AND w.base_value = p.base_value AND w.value = p.value
+            AND w.scenario <=> p.scenario AND w.system = p.system AND w.runtime = p.runtime
+        ORDER BY outcome = 'worse' DESC, p.what, p.lowest DESC, scenario""",
+        Bars(("what", "scenario", "value", "outcome"), "difference", "rate or ms", "lowest", "highest"),
+        "no two values of a label with judged runs of the same scenario: see --between",
+        alarm=lambda row: row["outcome"] == "worse",
     ),
     Question(
         "trend",
@@ -192,6 +239,17 @@ QUESTIONS: Final = (
         Bars(("promise", "signature", "verdict"), "together", "runs and seeds"),
         "nothing that failed",
         alarm=lambda row: row["verdict"] == "invalid",
+    ),
+    Question(
+        "preceded-by",
+        "Which failures did no fault or command precede, and which came last before the others?",
+        """SELECT act, kind, promise, verdict, signature, count(*) AS failures, count(DISTINCT run) AS runs,
+        percentile(after_ms, 0.5) AS after_ms, slice(array_sort(collect_set(folder)), 1, 3) AS folders
+        FROM preceded JOIN ran USING (run) GROUP BY act, kind, promise, verdict, signature
+        ORDER BY act = 'none' DESC, verdict = 'invalid' DESC, runs DESC, act, promise, signature""",
+        Bars(("act", "promise", "verdict"), "runs", "runs"),
+        "nothing that failed",
+        alarm=lambda row: row["act"] == NO_FAULT and row["verdict"] == "invalid",
     ),
     Question(
         "slow-elections",

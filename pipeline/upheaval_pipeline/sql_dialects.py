@@ -4,6 +4,8 @@ sqlglot translates. The repairs here are of what it leaves different: a percenti
 list of nothing is empty, and a filter is one condition.
 """
 
+from functools import cache
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
@@ -11,6 +13,7 @@ from sqlglot.errors import ParseError, TokenError
 from upheaval.errors import UsageError
 
 
+@cache
 def as_duckdb(sql: str) -> str:
     """One query. Raises `UsageError` for anything else."""
     try:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.records import ENDINGS, FORCED_END, AdminCommand
 from upheaval.report import CATCHING_UP, GAP_NS
+from upheaval.runtime_names import SIMULATED
 from upheaval_node.trace_kinds import TraceKind
 
 
@@ -37,6 +39,10 @@ _OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, c
 _PROVED: Final = "transform(filter(map_entries(fault_counts), fault -> fault.value.proved > 0), fault -> fault.key)"
 """The kinds of faults of which a seed proved one."""
 NO_FAULT: Final = "none"
+PLANNED: Final = "planned"
+_HALTS: Final = tuple(str(what) for what in (*ENDINGS, AdminCommand.SUSPEND, FORCED_END))
+_BACK: Final = tuple(str(what) for what in (AdminCommand.START, AdminCommand.RESUME))
+"""The commands after which clients are to be answered again."""
 _STATES_OF: Final = {
     "canvass": ("INIT", "CANVASS"),
     "nomination": ("NOMINATE",),
@@ -57,6 +63,15 @@ def _within(states: tuple[str, ...] | None) -> str:
     return f"coalesce(sum({inside}) FILTER (WHERE e.state {where}), 0)"
 
 
+KEEP, FIX, QUARANTINE, OBSERVE = "keep", "fix", "quarantine", "observe"
+FLAKY_MIN: Final = 0.01
+ADVICE: Final = {
+    KEEP: "where all are valid",
+    FIX: "where the seed or the version decides",
+    QUARANTINE: f"where the same code gives both and the interval is above {FLAKY_MIN:.0%}",
+    OBSERVE: "where it is not yet",
+}
+"""By each piece of advice on a test, when it is given."""
 NOT_VALID, LATENCY, FAILOVER = "not valid", "latency without faults, ms", "failover, ms"
 """What is compared between runs."""
 SPLIT_MIN: Final = 3
@@ -68,23 +83,73 @@ SLOWER_MIN: Final = 0.1
 def _level_bound(sign: str, prefix: str) -> str:
     """A bound of the mean level of runs in SQL: of a rate after Wilson, of a time by its standard error."""
     total, runs, squares, level = (f"{prefix}{name}" for name in ("total", "runs", "squares", "level"))
-    error = f"sqrt(greatest(0D, {squares} - {total} * {level}) / ({runs} - 1) / {runs})"
+    error = f"sqrt(greatest(0D, {squares} - {total} * {level}) / nullif({runs} - 1, 0) / {runs})"
     return f"CASE WHEN what = '{NOT_VALID}' THEN {_bound(sign, total, runs)} ELSE {level} {sign} {_Z} * {error} END"
 
 
+def is_worse(prefix: str) -> str:
+    """The condition of a difference that is bad news: its interval is above 0, that of a time above the least."""
+    what, lowest, base = (f"{prefix}{name}" for name in ("what", "lowest", "base_level"))
+    return f"{lowest} > CASE WHEN {what} = '{NOT_VALID}' THEN 0D ELSE {base} * {SLOWER_MIN}D END"
+
+
 _LOW, _HIGH = (_bound(sign, "not_valid", "runs") for sign in "-+")
+_DIFFERENCE: Final = """level - base_level AS difference,
+        level - base_level - sqrt(pow(level - lowest, 2) + pow(base_highest - base_level, 2)) AS lowest,
+        level - base_level + sqrt(pow(highest - level, 2) + pow(base_level - base_lowest, 2)) AS highest"""
+_LEVEL_BOUNDS: Final = ", ".join(
+    f"{_level_bound(sign, prefix)} AS {prefix}{end}"
+    for prefix in ("", "base_")
+    for sign, end in (("-", "lowest"), ("+", "highest"))
+)
+
+_NUMBERS_OF_CONTROL: Final = ("begin_ns", "end_ns", "leader", "operations")
+
+
+def _field_of_control(path: str) -> str:
+    return f"get_json_object(controls, concat('$[', n, '].{path}'))"
+
 
 VIEWS: Final = (
     View(
         "ran",
-        "a run: when and where it ran, and what; a simulated one has time and version of its ingest",
+        "a run: when and where it ran, and what; `scenario` is its title or the test that made it; a simulated run has"
+        " time and version of its ingest",
         """SELECT run, coalesce(nullif(created, ''), ingested) AS created, host, runtime,
         get_json_object(manifest, '$.system') AS system,
         coalesce(nullif(get_json_object(manifest, '$.version'), ''), ingested_by, '') AS version, members,
         get_json_object(manifest, '$.components') AS components, sync_level,
         get_json_object(manifest, '$.service') AS service,
-        nullif(get_json_object(manifest, '$.source_digest'), '') AS service_digest, seed, converged, scenario, folder,
-        labels FROM runs""",
+        nullif(get_json_object(manifest, '$.source_digest'), '') AS service_digest, seed, converged,
+        coalesce(scenario, labels['test']) AS scenario, folder, labels FROM runs""",
+    ),
+    View(
+        "controls",
+        "a command of an operator to the cluster or to a node beside it, such as shutdown; `leader` took it, -1 if no"
+        " member did; `members` is JSON text",
+        f"""SELECT run, n + 1 AS line, {_field_of_control("what")} AS what,
+        {", ".join(f"cast({_field_of_control(name)} AS bigint) AS {name}" for name in _NUMBERS_OF_CONTROL)},
+        {_field_of_control("proof.holds")} = 'true' AS holds, {_field_of_control("proof.evidence")} AS evidence,
+        {_field_of_control("members")} AS members
+        FROM (SELECT run, controls, explode(sequence(0, cast(json_array_length(controls) AS int) - 1)) AS n
+            FROM runs
+            WHERE json_array_length(controls) > 0)""",
+    ),
+    View(
+        "halts",
+        f"a time in which operators wanted no answers: from {', '.join(_HALTS)} to the end of the next"
+        f" {' or '.join(_BACK)}, or without an end",
+        f"""SELECT run, min_by(what, line) AS what, min(begin_ns) AS begin_ns, end_ns
+        FROM (SELECT run, line, what, begin_ns, min(CASE WHEN what IN {_BACK} THEN end_ns END) OVER
+                (PARTITION BY run ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS end_ns
+            FROM controls)
+        WHERE what IN {_HALTS} GROUP BY run, end_ns""",
+    ),
+    View(
+        "disturbances",
+        "a fault or a command of an operator, and when it began",
+        """SELECT run, 'fault' AS kind, what, inject_begin_ns AS begin_ns FROM faults
+        UNION ALL SELECT run, 'command', what, begin_ns FROM controls""",
     ),
     View(
         "answers",
@@ -102,34 +167,37 @@ VIEWS: Final = (
     ),
     View(
         "silences",
-        f"a time of a run of more than {GAP_NS // 1_000_000} ms between two answers, and the faults that it met",
+        f"a time of a run of more than {GAP_NS // 1_000_000} ms between two answers, and the faults that it met; from"
+        " `outage_end_ns` on it is part of a halt",
         f"""SELECT s.run, s.begin_ns, s.end_ns, (s.end_ns - s.begin_ns) / 1e6 AS length_ms,
+        greatest(s.begin_ns, least(s.end_ns, coalesce(s.halt_ns, s.end_ns))) AS outage_end_ns,
         (SELECT array_sort(collect_set(o.what)) FROM faults AS o WHERE o.run = s.run AND o.inject_begin_ns < s.end_ns
             AND (o.heal_end_ns IS NULL OR s.begin_ns < o.heal_end_ns)) AS faults
-        FROM (SELECT run, lag(complete_ns) OVER (PARTITION BY run ORDER BY complete_ns) AS begin_ns,
-            complete_ns AS end_ns FROM answers) AS s WHERE s.end_ns - s.begin_ns > {GAP_NS}""",
-    ),
-    View(
-        "availability",
-        "a run: seconds from its first to its last answer, seconds in silences, the longest, and the share without",
-        """SELECT a.run, a.length_s, coalesce(s.silent_s, 0D) AS silent_s, coalesce(s.longest_s, 0D) AS longest_s,
-        1 - coalesce(s.silent_s, 0D) / nullif(a.length_s, 0) AS available
-        FROM (SELECT run, (max(complete_ns) - min(complete_ns)) / 1e9 AS length_s FROM answers GROUP BY run) AS a
-        LEFT JOIN (SELECT run, sum(length_ms) / 1e3 AS silent_s, max(length_ms) / 1e3 AS longest_s
-            FROM silences GROUP BY run) AS s ON a.run = s.run""",
+        FROM (SELECT g.run, g.begin_ns, g.end_ns, min(h.begin_ns) AS halt_ns
+            FROM (SELECT run, lag(complete_ns) OVER (PARTITION BY run ORDER BY complete_ns) AS begin_ns,
+                complete_ns AS end_ns FROM answers) AS g
+            LEFT JOIN halts AS h ON h.run = g.run AND h.begin_ns < g.end_ns
+                AND (h.end_ns IS NULL OR g.begin_ns < h.end_ns)
+            WHERE g.end_ns - g.begin_ns > {GAP_NS} GROUP BY g.run, g.begin_ns, g.end_ns) AS s""",
     ),
     View(
         "fault_times",
-        "a time of a run between answers: under a fault, until it was healed and the silences that it met were over, or"
-        f" under no fault (`{NO_FAULT}`); how long, and how much of it in silences",
+        "a time of a run between answers: under a fault, until it was healed and the silences that it met were over;"
+        f" `{PLANNED}`, the same of a halt; or `{NO_FAULT}`, under neither. How long, and how much of it in silences,"
+        " those of halts only where it is planned",
         f"""WITH load AS (SELECT run, min(complete_ns) AS first_ns, max(complete_ns) AS last_ns
             FROM answers GROUP BY run),
-        under AS (SELECT o.run, o.line, o.what AS fault, greatest(o.inject_begin_ns, l.first_ns) AS begin_ns,
-            least(greatest(coalesce(o.heal_end_ns, l.last_ns), coalesce(max(s.end_ns), 0)), l.last_ns) AS end_ns,
+        acts AS (SELECT run, line, what, inject_begin_ns AS begin_ns, heal_end_ns AS end_ns FROM faults
+            UNION ALL SELECT run, NULL, '{PLANNED}', begin_ns, end_ns FROM halts),
+        silent AS (SELECT run, false AS of_halts, begin_ns, outage_end_ns AS end_ns FROM silences
+            UNION ALL SELECT run, true, begin_ns, end_ns FROM silences),
+        under AS (SELECT o.run, o.line, o.what AS fault, greatest(o.begin_ns, l.first_ns) AS begin_ns,
+            least(greatest(coalesce(o.end_ns, l.last_ns), coalesce(max(s.end_ns), 0)), l.last_ns) AS end_ns,
             l.first_ns
-            FROM faults AS o JOIN load AS l ON l.run = o.run LEFT JOIN silences AS s ON s.run = o.run
-                AND o.inject_begin_ns < s.end_ns AND s.begin_ns < coalesce(o.heal_end_ns, l.last_ns)
-            GROUP BY o.run, o.line, o.what, o.inject_begin_ns, o.heal_end_ns, l.first_ns, l.last_ns),
+            FROM acts AS o JOIN load AS l ON l.run = o.run LEFT JOIN silent AS s ON s.run = o.run
+                AND s.of_halts = (o.what = '{PLANNED}')
+                AND o.begin_ns < s.end_ns AND s.begin_ns < coalesce(o.end_ns, l.last_ns)
+            GROUP BY o.run, o.line, o.what, o.begin_ns, o.end_ns, l.first_ns, l.last_ns),
         until AS (SELECT *, coalesce(max(end_ns) OVER (PARTITION BY run ORDER BY begin_ns, end_ns
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), first_ns) AS earlier_ns
             FROM (SELECT * FROM under WHERE begin_ns < end_ns
@@ -139,8 +207,35 @@ VIEWS: Final = (
         SELECT t.run, t.line, t.fault, t.begin_ns, t.end_ns, (t.end_ns - t.begin_ns) / 1e6 AS length_ms,
         coalesce(sum(least(s.end_ns, t.end_ns) - greatest(s.begin_ns, t.begin_ns)) FILTER (WHERE s.run IS NOT NULL), 0)
             / 1e6 AS silent_ms
-        FROM times AS t LEFT JOIN silences AS s
-            ON s.run = t.run AND s.begin_ns < t.end_ns AND t.begin_ns < s.end_ns GROUP BY ALL""",
+        FROM times AS t LEFT JOIN silent AS s ON s.run = t.run AND s.of_halts = (t.fault = '{PLANNED}')
+            AND s.begin_ns < t.end_ns AND t.begin_ns < s.end_ns GROUP BY ALL""",
+    ),
+    View(
+        "availability",
+        "a run: seconds from its first to its last answer, how many of them planned, seconds in other silences, the"
+        " longest, and the share without these of what was not planned",
+        f"""SELECT a.run, a.length_s, coalesce(p.planned_s, 0D) AS planned_s, coalesce(s.silent_s, 0D) AS silent_s,
+        coalesce(s.longest_s, 0D) AS longest_s,
+        1 - coalesce(s.silent_s, 0D) / nullif(a.length_s - coalesce(p.planned_s, 0D), 0) AS available
+        FROM (SELECT run, (max(complete_ns) - min(complete_ns)) / 1e9 AS length_s FROM answers GROUP BY run) AS a
+        LEFT JOIN (SELECT run, sum(outage_end_ns - begin_ns) / 1e9 AS silent_s,
+            max(outage_end_ns - begin_ns) / 1e9 AS longest_s FROM silences GROUP BY run) AS s ON a.run = s.run
+        LEFT JOIN (SELECT run, sum(greatest(0, end_ns - greatest(begin_ns, earlier_ns))) / 1e9 AS planned_s
+            FROM (SELECT run, begin_ns, end_ns, coalesce(max(end_ns) OVER (PARTITION BY run ORDER BY begin_ns, end_ns
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), begin_ns) AS earlier_ns
+                FROM fault_times WHERE fault = '{PLANNED}')
+            GROUP BY run) AS p ON p.run = a.run""",
+    ),
+    View(
+        "objectives",
+        "a scenario on a version of a system: seconds that were not planned, the share with answers, the share that was"
+        " to have them (`--slo`), the seconds without answers that this allows, and the share of those that is used up",
+        """SELECT *, 1 - silent_s / nullif(seconds, 0) AS available, (1 - objective) * seconds AS budget_s,
+        silent_s / nullif((1 - objective) * seconds, 0) AS spent
+        FROM (SELECT r.scenario, r.system, r.version, r.runtime, o.objective, count(*) AS runs,
+            count_if(a.available < o.objective) AS runs_below, sum(a.length_s - a.planned_s) AS seconds,
+            sum(a.silent_s) AS silent_s
+            FROM availability AS a JOIN ran AS r ON r.run = a.run CROSS JOIN slo AS o GROUP BY ALL)""",
     ),
     View(
         "elections",
@@ -251,10 +346,20 @@ VIEWS: Final = (
     ),
     View(
         "flakes",
-        "a scenario on a system: how many runs were judged, how many not valid, the rate, and its interval of 95 %",
-        f"""SELECT *, not_valid / runs AS rate, {_LOW} AS lowest, {_HIGH} AS highest
-        FROM (SELECT scenario, system, runtime, sum(runs) AS runs, sum(not_valid) AS not_valid FROM ({_OF_JUDGED})
-            GROUP BY ALL)""",
+        "a scenario or test on a system: how many runs were judged, how many not valid, the rate with its interval of"
+        " 95 % (Wilson), on how many versions of all code there were both valid runs and others, and what to do:"
+        f" {', '.join(f'`{word}` {when}' for word, when in ADVICE.items())}",
+        f"""SELECT scenario, system, runtime, runs, not_valid, rate, lowest, highest, mixed,
+        CASE WHEN not_valid = 0 THEN '{KEEP}' WHEN runtime = '{SIMULATED}' OR mixed = 0 THEN '{FIX}'
+            WHEN lowest > {FLAKY_MIN}D THEN '{QUARANTINE}' ELSE '{OBSERVE}' END AS advice
+        FROM (SELECT *, not_valid / runs AS rate, {_LOW} AS lowest, {_HIGH} AS highest
+            FROM (SELECT scenario, system, runtime, sum(runs) AS runs, sum(not_valid) AS not_valid,
+                count_if(0 < not_valid AND not_valid < runs) AS mixed
+                FROM (SELECT r.scenario, r.system, r.runtime, count(*) AS runs,
+                    count_if(j.verdict <> 'valid') AS not_valid
+                    FROM judged AS j JOIN ran AS r ON j.run = r.run WHERE j.verdict <> 'unreadable'
+                    GROUP BY r.scenario, r.system, r.runtime, r.version, r.service_digest, r.labels['commit'])
+                GROUP BY scenario, system, runtime))""",
     ),
     View(
         "seed_outcomes",
@@ -347,11 +452,8 @@ VIEWS: Final = (
         "a value of a label that is not the first: the runs before it was first seen, and those since; how much higher"
         " the level is, and its interval of 95 % (Newcombe for rates, of means for times)",
         f"""SELECT label, value, scenario, system, runtime, what, first, base_runs, runs, base_level, level,
-        level - base_level AS difference,
-        level - base_level - sqrt(pow(level - lowest, 2) + pow(base_highest - base_level, 2)) AS lowest,
-        level - base_level + sqrt(pow(highest - level, 2) + pow(base_level - base_lowest, 2)) AS highest
-        FROM (SELECT *, {_level_bound("-", "")} AS lowest, {_level_bound("+", "")} AS highest,
-            {_level_bound("-", "base_")} AS base_lowest, {_level_bound("+", "base_")} AS base_highest
+        {_DIFFERENCE}
+        FROM (SELECT *, {_LEVEL_BOUNDS}
             FROM (SELECT *, total / runs AS level, base_total / base_runs AS base_level
                 FROM (SELECT label, value, scenario, system, runtime, what, first,
                     sum(runs) OVER since AS runs, sum(total) OVER since AS total, sum(squares) OVER since AS squares,
@@ -365,11 +467,45 @@ VIEWS: Final = (
                 WHERE base_runs >= {SPLIT_MIN} AND runs >= {SPLIT_MIN}))""",
     ),
     View(
+        "pairs",
+        "two values of a label, such as two branches: how much higher the level of a scenario is with the second, and"
+        " the interval of 95 % as in `splits`; no interval of a time with one run",
+        f"""SELECT label, base_value, value, scenario, system, runtime, what, base_first, first, base_runs, runs,
+        base_level, level, {_DIFFERENCE}
+        FROM (SELECT *, {_LEVEL_BOUNDS}
+            FROM (SELECT b.label, a.value AS base_value, b.value, b.scenario, b.system, b.runtime, b.what,
+                a.first AS base_first, b.first, a.runs AS base_runs, b.runs, a.total AS base_total, b.total,
+                a.squares AS base_squares, b.squares, a.level AS base_level, b.level
+                FROM trend AS a JOIN trend AS b ON a.label = b.label AND a.value <> b.value
+                    AND a.scenario <=> b.scenario AND a.system = b.system AND a.runtime = b.runtime
+                    AND a.what = b.what))""",
+    ),
+    View(
+        "preceded",
+        "a promise that was not valid: when its operation ended, or the first from its position on, and the fault or"
+        f" command that began last before it (`{NO_FAULT}`: there was none), and how long; where the moment is not"
+        " known, the last of the run",
+        f"""SELECT run, promise, verdict, signature, moment_ns, coalesce(act, '{NO_FAULT}') AS act, kind,
+        (moment_ns - begin_ns) / 1e6 AS after_ms
+        FROM (SELECT m.run, m.promise, m.verdict, m.signature, m.moment_ns, d.what AS act, d.kind, d.begin_ns,
+            row_number() OVER (PARTITION BY m.run, m.number ORDER BY d.begin_ns DESC, d.what) AS place
+            FROM (SELECT v.run, v.number, v.promise, v.verdict, regexp_replace(v.detail, '[0-9]+', '#') AS signature,
+                coalesce(min(coalesce(o.complete_ns, o.invoke_ns)),
+                    min_by(coalesce(p.complete_ns, p.invoke_ns), p.position)) AS moment_ns
+                FROM verdicts AS v
+                LEFT JOIN history AS o ON o.run = v.run AND o.id = v.operation
+                LEFT JOIN history AS p ON p.run = v.run AND v.operation IS NULL AND p.position >= v.position
+                WHERE v.verdict NOT IN ('valid', 'unreadable')
+                GROUP BY v.run, v.number, v.promise, v.verdict, v.detail) AS m
+            LEFT JOIN disturbances AS d ON d.run = m.run AND (m.moment_ns IS NULL OR d.begin_ns <= m.moment_ns))
+        WHERE place = 1""",
+    ),
+    View(
         "changes",
         "what became worse, and since which value of a label: of its splits the one with the highest `lowest`, which is"
         f" above 0, for times above {SLOWER_MIN:.0%} of the level before",
         f"""SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY label, scenario, system, runtime, what
                 ORDER BY lowest DESC, first) AS place FROM splits)
-        WHERE place = 1 AND lowest > CASE WHEN what = '{NOT_VALID}' THEN 0D ELSE base_level * {SLOWER_MIN}D END""",
+        WHERE place = 1 AND {is_worse("")}""",
     ),
 )

@@ -20,9 +20,9 @@ from support.pages import follow
 from upheaval.cli import parsing
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
-from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder
+from upheaval.records import ControlRecord, Function, Manifest, Operation, Outcome, RunFolder
 from upheaval.report import measure_run
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_pipeline.campaigns import ingest_campaigns
 from upheaval_pipeline.commands import show_answers
@@ -110,19 +110,31 @@ def hand_made() -> BuiltRun:
     )
 
 
+def write_halted(path: Path, version: str) -> None:
+    """Answers every 100 ms but between 1000 and 2000: the cluster falls silent, is shut down at 1400, and started."""
+    manifest = Manifest(f"halted-{version}", "docker", 3, "test", 1, version=version, created="2026-11-01")
+    latency = 10 * int(version)
+    operations = [answered(ms, latency) for ms in range(100, 3001, 100) if not 1000 < ms < 2000]
+    run = BuiltRun(operations=operations, manifest=manifest, converged=False).write(path)
+    for what, begin, end in (("snapshot", 500, 520), ("shutdown", 1400, 1500), ("start", 1500, 1600)):
+        run.add_control(ControlRecord(what, begin * MS, end * MS, 0, {"1": {"is": [what]}}, Proof(True, "seen"), 9))
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFolder]:
-    """A hand-made run, and a simulated one in which a leader is killed; the latter has its page."""
+    """A hand-made run, two that operators halt, and a simulated one in which a leader is killed, which has its page."""
     folder = tmp_path_factory.mktemp("runs")
     hand_made().write(folder / "hand-made")
+    for version in "12":
+        write_halted(folder / f"halted-{version}", version)
     assert main(["run", "leader-killed", "--runtime", "simulated", "--dir", str(folder / "simulated")]) == 0
     write_report(folder / "simulated")
-    return {name: RunFolder(folder / name) for name in ("hand-made", "simulated")}
+    return {name: RunFolder(folder / name) for name in ("hand-made", "halted-1", "halted-2", "simulated")}
 
 
 @pytest.fixture(scope="module")
 def lake(runs: dict[str, RunFolder], tmp_path_factory: pytest.TempPathFactory, spark: Any) -> str:
-    """Both runs with their verdicts, and campaigns on two versions."""
+    """The runs with their verdicts, and campaigns on two versions."""
     folder = tmp_path_factory.mktemp("ask")
     where = str(folder / "lake")
     ingest(None, [run.path for run in runs.values()], where)
@@ -153,7 +165,7 @@ def summary_of(lake: str) -> Answer:
 def test_the_head_of_a_page_says_what_it_is_about(lake: str) -> None:
     head = page("a/lake", Answer((), ((2, "2026-11-01", "2026-11-28T07:00", ["1", "2"]),), False), [])
     assert "lake a/lake · 2 runs · 2026-11-01 to 2026-11-28 · upheaval 1, 2<" in head
-    assert "lake it · 2 runs · 20" in page("it", summary_of(lake), [])
+    assert "lake it · 4 runs · 20" in page("it", summary_of(lake), [])
     assert "lake it · 0 runs<" in page("it", Answer((), ((0, None, None, []),), False), [])
 
 
@@ -178,7 +190,7 @@ def test_availability_is_the_time_without_silences_under_each_fault_and_none(row
 def test_overlapping_faults_leave_each_moment_once_to_none(lake: str, runs: dict[str, RunFolder]) -> None:
     sql = "SELECT run, sum(length_ms) FROM fault_times WHERE fault = 'none' GROUP BY run"
     quiet = dict(asked(lake, sql, 9).rows)
-    for run in runs.values():
+    for run in (runs["hand-made"], runs["simulated"]):
         answers = [o.complete_ns for o in run.read_history() if o.complete_ns is not None]
         faults = [(fault.inject_begin_ns, fault.heal_end_ns or 0) for fault in run.read_faults()]
         outside = min(min(faults)) - min(answers) + max(answers) - max(end for _, end in faults)
@@ -246,12 +258,13 @@ def test_failures_with_other_numbers_are_alike(rows: Rows, runs: dict[str, RunFo
     assert (alike["promise"], alike["runs"], alike["seeds"], alike["folders"]) == ("votes-kept", 0, 48, [])
     of_runs = [row for row in rows["failures"] if row["runs"]]
     assert of_runs
-    assert {tuple(row["folders"]) for row in of_runs} == {(str(runs["hand-made"].path),)}
+    accused = {str(runs[name].path) for name in ("hand-made", "halted-1", "halted-2")}
+    assert {folder for row in of_runs for folder in row["folders"]} == accused
     assert not any(character.isdecimal() for row in of_runs for character in row["signature"])
 
 
 def test_rates_come_with_their_intervals(rows: Rows) -> None:
-    flaky = of(rows["flakes"], scenario="no scenario")
+    flaky = of(rows["flakes"], scenario="no scenario", runtime="process")
     assert (flaky["runs"], flaky["not_valid"], flaky["rate"]) == (1, 1, 1)
     assert flaky["lowest"] == pytest.approx(0.2065, abs=1e-4)
     worse = of(rows["regressions"], scenario="campaign")

@@ -10,8 +10,8 @@ from support.lakes import asked
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
+from upheaval.records.labels import OF_CI, labels_of
 from upheaval_pipeline.arrow_schema import arrow_schema
-from upheaval_pipeline.labels import OF_CI, labels_of
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_file
 from upheaval_pipeline.tables import HISTORY, STORED, batches

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from support.built_runs import good_run
-from support.lakes import asked, killed_at, table_files
+from support.lakes import as_of_another_version, asked, killed_at, table_files
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval_pipeline import upkeep
@@ -102,6 +103,30 @@ def test_a_drop_that_is_killed_leaves_no_half_of_a_run(lake: Path, tmp_path: Pat
     assert open_lake(str(lake)).runs("runs") == ["a", "c"]
     ingest(None, [tmp_path / "b"], str(lake))
     assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 40), ("c", 40))
+
+
+def test_others_read_the_tables_by_their_format(lake: Path) -> None:
+    """Before rows that were replaced are removed, by the batch in `runs`; after that as they are."""
+    runs, history = (DeltaTable(str(lake / table)).to_pandas() for table in ("runs", "history"))
+    last = runs.sort_values("batch").groupby("run").tail(1)
+    assert len(history) == 180
+    assert len(history.merge(last, on=["run", "batch"])) == 140
+    upkeep.optimize(open_lake(str(lake)))
+    assert len(DeltaTable(str(lake / "history")).to_pandas()) == 140
+
+
+def test_only_what_this_judge_has_not_judged_is_judged(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["verify", "--lake", str(lake), "--new"]
+    assert main(words) == 0
+    assert capsys.readouterr().err == f"upheaval: this judge has judged all runs of {lake}\n"
+    as_of_another_version(lake)
+    ingest(None, [lake.parent / "a"], str(lake))
+    assert main([*words, "--json"]) == 3
+    judged = json.loads(capsys.readouterr().out)
+    assert sorted(Path(report["run"]).name for report in judged) == ["b-again", "c"]
+    assert main(words) == 0
+    assert main(["verify", str(lake.parent / "a"), "--new"]) == 2
+    assert "--new is for the runs of a lake: add --lake" in capsys.readouterr().err
 
 
 def test_runs_end_by_their_age(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.built_runs import good_run
 from upheaval_pipeline.packages import files_of_packages, folder_of
-from upheaval_pipeline.version import JUDGE, READER, files_of_version
+from upheaval_pipeline.version import JUDGE, READER, files_of_version, judge_version, reader_version
 
 LOADED = """
 import json, sys
@@ -35,3 +35,11 @@ def test_pages_and_commands_are_not_of_it() -> None:
     assert set((folder_of("upheaval_node") / "protocol").glob("*.json")) <= files
     others = [upheaval / "cli" / "main.py", pipeline / "views.py", pipeline / "question_page.py"]
     assert all(path.is_file() and path not in files for path in others)
+
+
+def test_what_reads_rows_makes_no_verdict_void() -> None:
+    judge, reader = set(files_of_version(JUDGE)), set(files_of_version(READER))
+    pipeline = folder_of("upheaval_pipeline")
+    assert [path for path in judge if path.is_relative_to(pipeline)] == []
+    assert {pipeline / "sources.py", pipeline / "recorded.py"} <= reader
+    assert judge_version() != reader_version()

@@ -63,9 +63,12 @@ def test_a_repository_that_does_not_use_it_pays_nothing(tmp_path: Path, python: 
 @pytest.mark.parametrize("runtime", ["simulated", "process"])
 def test_load_and_faults_end_in_a_verdict(tmp_path: Path, python: Path, runtime: str) -> None:
     (tmp_path / "test_it.py").write_text(WORKLOAD)
-    done = pytest_in(tmp_path, python, "--runtime", runtime, "--keep-runs", "--seed", "3")
+    options = ["--runtime", runtime, "--keep-runs", "--seed", "3", "--label", "branch=topic", "--label", "team=money"]
+    done = pytest_in(tmp_path, python, *options)
     assert done.returncode == 0, done.stdout
     (folder,) = (tmp_path / "runs").iterdir()
+    named = {"branch": "topic", "team": "money", "test": "test_it.py::test_it"}
+    assert named.items() <= json.loads((folder / "labels.json").read_text()).items()
     assert json.loads((folder / "manifest.json").read_text())["seed"] == 3
     require_nothing_running(tmp_path)
 

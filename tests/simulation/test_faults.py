@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, WORKLOAD, all_kinds, fault_of
+from support.fault_cases import BEGUN, BEGUN_ROUNDS, CASES, WORKLOAD, all_kinds, fault_of
 from support.saboteur import Sabotage, Saboteur
 from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
@@ -18,7 +18,7 @@ from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import host_of
-from upheaval.runtimes.simulated.disk import SYNC_LATENCY_MIN_NS, Disk, Inode, Owner
+from upheaval.runtimes.simulated.disk import SYNC_LATENCY_MIN_NS, Disk, Owner
 from upheaval.runtimes.simulated.network import Fabric, StreamEnd
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.sockets import EndReason
@@ -298,6 +298,9 @@ def opened(folder: Path, *, syncs: bool = True) -> SimulatedStage:
     stage = SimulatedStage(LOADED if syncs else UNSYNCED, 1, folder)
     stage.open(print)
     stage.let_pass(2)
+    if not syncs:
+        disks = [member.disk for member in stage.cluster.members]
+        stage.cluster.wait_until(lambda: not any(disk._is_durable for disk in disks), 5, "writes that no disk has")
     return stage
 
 
@@ -402,41 +405,6 @@ def test_what_one_stream_forgets_hides_nothing_that_another_delivers(
     assert not injection.prove().holds
 
 
-BEGUN = (
-    "kill leader",
-    "power-cut leader",
-    "pause follower",
-    "clock-jump follower jump-ms=5000",
-    "disk-full leader",
-    "disk-slow leader latency-ms=40",
-    "die-in-change leader changes=3",
-    "power-lost-in-change follower changes=3",
-    "wrong-bytes follower at-percent=50",
-    "blackhole leader <-> follower",
-    "blackhole leader -> follower channel=log",
-    "blackhole leader <-> clients",
-    "reset leader <-> follower",
-    "slow leader <-> follower latency-ms=30",
-)
-"""As campaigns put them in: looked at while they last, and nothing is tried."""
-OF_EACH_PROBE = (
-    "kill leader",
-    "pause follower",
-    "clock-jump follower jump-ms=5000",
-    "disk-full leader",
-    "blackhole leader <-> follower",
-    "slow leader <-> follower latency-ms=30",
-)
-"""Of those whose probes look at the same, one."""
-BEGUN_ROUNDS = [
-    pytest.param(
-        statement,
-        sabotage,
-        marks=() if sabotage in (Sabotage.NONE, Sabotage.IDLE) or statement in OF_EACH_PROBE else pytest.mark.nightly,
-    )
-    for statement in BEGUN
-    for sabotage in Sabotage
-]
 BEGUN_OR_ORDERLY = (*BEGUN, "stop leader", "restart leader")
 LOADED = parse_scenario(f"title begun\n{WORKLOAD}wait operations 1\n", name="begun", where="begun")
 UNSYNCED = parse_scenario(
@@ -491,7 +459,10 @@ def paused_processes_go_on(patch: pytest.MonkeyPatch) -> None:
 
 
 def disks_keep_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Inode, "power_cut", _nothing)
+    def keep(disk: Disk) -> None:
+        disk.power_losses += disk._is_durable
+
+    patch.setattr(Disk, "power_cut", keep)
 
 
 def clocks_stay_right(patch: pytest.MonkeyPatch) -> None:
@@ -507,7 +478,7 @@ def disks_have_room(patch: pytest.MonkeyPatch) -> None:
 
 
 def disks_are_fast(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Disk, "sync_latency_ns", lambda _: SYNC_LATENCY_MIN_NS)
+    patch.setattr(Disk, "sync_latency_ns", lambda *_: SYNC_LATENCY_MIN_NS)
 
 
 def changes_are_finished(patch: pytest.MonkeyPatch) -> None:

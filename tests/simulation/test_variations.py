@@ -131,15 +131,6 @@ def test_wrong_bytes_are_refused_and_counted_among_the_faults(tmp_path: Path) ->
     assert outcome.faults[WRONG_BYTES] == {Fate.PLANNED: 1, Fate.PROVED: 1}
 
 
-@pytest.mark.parametrize("seed", [53363, 54426])
-def test_bytes_are_not_changed_where_no_start_reads_them(seed: int, tmp_path: Path) -> None:
-    """In the first seed the member had found no leader: it trusts a log that it did not go on with. In the second it is
-    the padding at a term's end, which is not stored.
-    """
-    outcome = SeedRun(draw_swarm(seed), tmp_path / "run").run()
-    assert (outcome.verdict, outcome.detail) == ("valid", "")
-
-
 def test_wrong_bytes_are_drawn_only_where_they_are_promised_to_be_noticed() -> None:
     drawn = [swarm for swarm in map(draw_swarm, range(200)) if swarm.variations.damages]
     assert drawn

@@ -17,7 +17,7 @@ def test_events_run_in_order_of_time_then_of_planning(delays: list[int]) -> None
     assert ran == sorted((START_NS + delay, index) for index, delay in enumerate(delays))
 
 
-def test_streams_of_one_purpose_repeat_and_of_two_purposes_differ() -> None:
+def test_streams_of_one_subject_repeat_and_of_two_subjects_differ() -> None:
     draws = [World(7).stream("network").random(), World(7).stream("network").random()]
     assert draws[0] == draws[1]
     assert draws[0] != World(7).stream("disk").random()

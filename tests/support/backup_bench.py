@@ -112,13 +112,14 @@ class BackupBench(ArchiveWorld):
             replay_start=ReplayStart(replay_start),
             settings=settings or backup_profile_settings("test"),
         )
+        seed = self.random.getrandbits(62)
         ports = MemberPorts(
             network=self.network,
             storage=self.storage,
             counters=self.counters,
             tracer=self.trace,
             errors=self.errors,
-            seed=Random(self.random.random()).getrandbits(62),
+            random=lambda component: Random(f"{seed}/{component}"),
             pid=1,
             now_ms=self.now.epoch_ms,
         )

@@ -101,7 +101,7 @@ CATALOGUE: Final = (
         services.session_ids_reused,
         "a member does not count on from the ids of sessions that it reads",
         "sessions-kept",
-        1,
+        2,
     ),
     PlantedBug(
         sessions.session_lasts_a_quarter, "sessions time out after a quarter of their time", "clients-in-time", 1

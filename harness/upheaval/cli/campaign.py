@@ -20,7 +20,7 @@ from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Verdict, worst
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
-from upheaval.cli.live_campaign import live_campaign
+from upheaval.cli.live_campaign import labelled_seeds, live_campaign
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
@@ -30,6 +30,7 @@ from upheaval.cli.shrink import SUFFIX, report, shrink_into
 from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
+from upheaval.records.labels import labelled
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import OwnCode
@@ -49,6 +50,8 @@ def campaign(options: CampaignOptions) -> int:
         return live_campaign(options, runtime, seeds)
     if options.system is not None:
         cluster_file.check(replace(CLUSTER_OF_THREE, system=options.system), SIMULATED)
+    of_java = replace(CLUSTER_OF_THREE, launcher=options.launcher or "", jvm=options.jvm or "")
+    cluster_file.check(of_java, SIMULATED)
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name
@@ -60,9 +63,10 @@ def campaign(options: CampaignOptions) -> int:
         cluster_file.check(_spec_of(own).made(""), SIMULATED)
         load_maker(own.user, own.source)
     if options.dir is not None:
-        return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
+        with labelled(options.dir, options.labels):
+            return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
     cluster_file.require_room(options.out or runs_folder())
-    with run_folder(options.out, "campaign") as folder:
+    with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
         return _several(options, seeds, planted, own, folder)
 
 

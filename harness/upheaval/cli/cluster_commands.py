@@ -15,6 +15,7 @@ from upheaval.cli.parsing import (
     duration,
     json_option,
     jvm_option,
+    labels_option,
     launcher_option,
     model_option,
     port_number,
@@ -167,6 +168,7 @@ class LoadOptions:
     timeout: float = option("--timeout", type=seconds, default=5.0, help="seconds to wait for an answer (default 5)")
     seed: int = option("--seed", default=1, help="of the users' random numbers (default 1)")
     credentials: str | None = option("--credentials", metavar="FILE", help="credentials for all users, if required")
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option()
 
 

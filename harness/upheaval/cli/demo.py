@@ -28,7 +28,7 @@ def demo(options: DemoOptions) -> int:
     system = completed.system if options.jar is None else _system_of(options.jar, options.system)
     scenario = parse_scenario(text, name=NAME, where=NAME).on_system(system)
     scenario = scenario.launched(completed.launcher, completed.jvm)
-    result = perform(scenario, runtime, options.seed, options.dir)
+    result = perform(scenario, runtime, options.seed, options.dir, labels=options.labels)
     page = f"report: {write_report(Path(result.report.run))}"
     note(page) if options.json else print(page)
     show(result, as_json=options.json)

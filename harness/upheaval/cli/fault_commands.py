@@ -17,6 +17,7 @@ from upheaval.cli.parsing import (
     cluster_option,
     json_option,
     jvm_option,
+    labels_option,
     launcher_option,
     member_argument,
     model_option,
@@ -69,6 +70,7 @@ class DemoOptions:
     operations: int = option(
         "--operations", default=2000, help="acknowledged operations in each of five phases (default 2000)"
     )
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option()
 
 
@@ -88,6 +90,7 @@ class RunOptions:
     model: str | None = model_option()
     schema: str | None = schema_option()
     dir: Path | None = _new_run_folder()
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = _result_as_json()
 
 
@@ -111,12 +114,15 @@ class ReplayOptions:
 class CampaignOptions:
     runtime: str | None = option("--runtime", choices=RUNTIMES, help="where (default simulated)")
     system: str | None = system_option()
+    launcher: str | None = launcher_option()
+    jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
     service: str | None = _service()
     user: str | None = _user()
     model: str | None = model_option()
     schema: str | None = schema_option()
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option("print the summary as JSON")
     out: Path | None = option("--out", metavar="FOLDER", help="write a line of JSON per seed, and the summary")
     dir: Path | None = option("--dir", help="keep the run folder, for a single seed")

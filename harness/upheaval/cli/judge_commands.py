@@ -16,16 +16,19 @@ from upheaval.cli.parsing import (
     LOG_LEVELS,
     NOTATIONS,
     QUESTIONS,
+    TABLE_FORMATS,
     Commands,
     above_zero,
     age,
     alarm,
     cluster_option,
     json_option,
-    label,
+    labels_option,
     moment,
+    objective,
     question,
     run_argument,
+    two_values,
 )
 from upheaval_chaos.options import option
 
@@ -45,6 +48,10 @@ def _engine() -> Any:
         default=LAKE_ENGINES[0],
         help="what reads the lake; auto is DuckDB, with --master Spark (default auto)",
     )
+
+
+def _format() -> Any:
+    return option("--format", choices=TABLE_FORMATS, help="the rows for other programs, with --out in a file")
 
 
 def _members() -> Any:
@@ -195,14 +202,7 @@ class IngestOptions:
         nargs="+", metavar="RUN", help="run folders, and folders or lines (seeds.jsonl) of campaigns"
     )
     lake: str = _lake()
-    labels: tuple[tuple[str, str], ...] = option(
-        "--label",
-        type=label,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what the runs tested, such as commit=4f2a91c; may be repeated (default: CI's own variables)",
-    )
+    labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option()
     engine: str = option(
         "--engine",
@@ -219,6 +219,8 @@ class QueryOptions:
     lake: str = _lake()
     list: bool = option("--list", help="print the tables and views with their columns")
     limit: int = option("--limit", type=above_zero, default=1000, metavar="N", help="print so many rows (default 1000)")
+    format: str | None = _format()
+    out: Path | None = option("-o", "--out", former=["--output"], metavar="FILE", help="the file of --format")
     json: bool = json_option("print one object a line")
     engine: str = _engine()
     master: str | None = _master()
@@ -230,6 +232,21 @@ class AskOptions:
         nargs="*", type=question, metavar="QUESTION", help=f"{', '.join(QUESTIONS)} (default: all of them)"
     )
     lake: str = _lake()
+    slo: float = option(
+        "--slo",
+        type=objective,
+        default=0.999,
+        metavar="PERCENT",
+        help="of the time that clients are to have answers (default 99.9)",
+    )
+    between: tuple[tuple[str, str, str], ...] = option(
+        "--between",
+        type=two_values,
+        action="append",
+        default=[],
+        metavar="LABEL=A..B",
+        help="what `compare` compares (default: the last two commits or versions); may be repeated",
+    )
     fail_if: tuple[str, ...] = option(
         "--fail-if",
         type=alarm,
@@ -238,10 +255,11 @@ class AskOptions:
         metavar="QUESTION",
         help=f"end with 1 if the answer is bad news: {', '.join(ALARMS)}; may be repeated",
     )
+    format: str | None = _format()
     out: Path | None = option(
-        "-o", "--out", former=["--output"], is_exclusive=True, metavar="FILE", help="write an HTML page instead"
+        "-o", "--out", former=["--output"], metavar="FILE", help="write an HTML page instead, or the rows of --format"
     )
-    json: bool = json_option("print one object a line", is_exclusive=True)
+    json: bool = json_option("print one object a line")
     engine: str = _engine()
     master: str | None = _master()
 

@@ -1,8 +1,13 @@
 """`upheaval campaign --runtime process` or `docker`: drawn schedules, each on a live cluster of its own."""
 
 import json
+import os
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 from upheaval.campaign.campaign import SUMMARY_FILE
 from upheaval.campaign.findability import SEEDS_FILE
@@ -17,9 +22,13 @@ from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import write_atomically
+from upheaval.records.labels import labels_of, write_labels
 from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
 from upheaval_chaos.planted.bug import bug_named
+
+SEED_RUNS: Final = "seed-*"
+"""The run folders of a campaign."""
 
 
 def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
@@ -33,10 +42,10 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
     system = options.system or CLUSTER_OF_THREE.system
     if own is not None:
         load_maker(own.user, own.source)
-    with run_folder(options.out, "campaign") as folder:
-        if any(folder.glob("seed-*")) or (folder / SEEDS_FILE).exists():
+    with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
+        if any(folder.glob(SEED_RUNS)) or (folder / SEEDS_FILE).exists():
             raise UsageError(f"{folder} holds runs of a campaign already: give another --out")
-        campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own)
+        campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own, options.launcher, options.jvm)
         cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), runtime)
         cluster_file.require_room(options.out or runs_folder())
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,6 +57,18 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
             write_atomically(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
             print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
     return summary.verdict.exit_status
+
+
+@contextmanager
+def labelled_seeds(folder: Path, named: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Label the runs that a campaign leaves in its folder, however it ends."""
+    before = set(folder.glob(SEED_RUNS))
+    try:
+        yield
+    finally:
+        labels = labels_of(named, os.environ)
+        for run in sorted({*folder.glob(SEED_RUNS)} - before):
+            write_labels(run, labels)
 
 
 def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:

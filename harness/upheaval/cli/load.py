@@ -26,6 +26,7 @@ from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
 from upheaval.records import Outcome, RunFolder
+from upheaval.records.labels import labelled
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
@@ -45,7 +46,11 @@ _HOST: Final = "127.0.0.1"
 def load(options: LoadOptions) -> int:
     """Run the users and judge; the exit status is that of the verdict."""
     options = _checked(_of_project(options))
-    with _page(options) as page, run_folder(options.dir or options.new_dir, "load") as folder:
+    with (
+        _page(options) as page,
+        run_folder(options.dir or options.new_dir, "load") as folder,
+        labelled(folder, options.labels),
+    ):
         is_ours = options.dir is None
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
             if not is_ours:

@@ -31,19 +31,23 @@ EXPORT_FORMATS: Final = ("knossos", "porcupine")
 EXPORT_KINDS: Final = ("register", "list")
 QUESTIONS: Final = (
     "availability",
+    "slo",
     "failovers",
     "latency",
     "catch-ups",
     "flakes",
     "regressions",
     "changes",
+    "compare",
     "trend",
     "coverage",
     "failures",
+    "preceded-by",
     "slow-elections",
 )
-ALARMS: Final = ("regressions", "changes", "failures")
+ALARMS: Final = ("slo", "flakes", "regressions", "changes", "compare", "failures", "preceded-by")
 """The questions whose answers may be bad news."""
+TABLE_FORMATS: Final = ("csv", "json", "parquet")
 LAKE_ENGINES: Final = ("auto", "duckdb", "spark")
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
@@ -170,6 +174,18 @@ class Commands:
     def _list(self, lines: str) -> None:
         if self._lists:
             self._parser.description = f"{self._parser.description or ''}\n{lines}"
+
+
+def labels_option() -> Any:
+    """What a run tested; CI's own variables are labels by themselves."""
+    return option(
+        "--label",
+        type=label,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what is tested, such as commit=4f2a91c; may be repeated (default: CI's own variables)",
+    )
 
 
 def cluster_option() -> Any:
@@ -322,10 +338,33 @@ def _one_of(names: tuple[str, ...], text: str) -> str:
 
 def label(text: str) -> tuple[str, str]:
     """The name and value of a label, from `NAME=VALUE`."""
-    name, equals, value = text.partition("=")
-    if not equals or not value or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as commit=4f2a91c, got {text!r}")
-    return name, value
+    from upheaval.errors import UsageError
+    from upheaval.records.labels import parse_label
+
+    try:
+        return parse_label(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def objective(text: str) -> float:
+    """The share of the time that clients are to have answers, from a number of percent."""
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < 100:
+        raise argparse.ArgumentTypeError(f"expected a number of percent between 0 and 100, such as 99.9, got {text!r}")
+    return value / 100
+
+
+def two_values(text: str) -> tuple[str, str, str]:
+    """A label and two of its values, from `LABEL=A..B`."""
+    name, _, values = text.partition("=")
+    base, _, value = values.partition("..")
+    if not (name and base and value) or base == value:
+        raise argparse.ArgumentTypeError(f"expected LABEL=A..B, such as branch=main..topic, got {text!r}")
+    return name, base, value
 
 
 def moment(text: str) -> float:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from upheaval.cli.fault_commands import RunOptions
@@ -15,6 +15,7 @@ from upheaval.execution.exact_run import run_exact
 from upheaval.execution.run import ScenarioResult, run_scenario
 from upheaval.execution.stage import Stage
 from upheaval.load.own import load_maker, own_code
+from upheaval.records.labels import labelled
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario
@@ -46,7 +47,7 @@ def run(options: RunOptions) -> int:
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
                 "with its own service and system"
             )
-        return run_exact_script(exact, seed, folder, as_json=as_json)
+        return run_exact_script(exact, seed, folder, options.labels, as_json=as_json)
     scenario = load_scenario(options.name)
     settings = read_settings()
     completed = settings.completed(options)
@@ -56,14 +57,16 @@ def run(options: RunOptions) -> int:
     scenario = scenario.on_system(options.system if names_system else completed.system)
     scenario = scenario.launched(completed.launcher, completed.jvm)
     runtime = runtime or settings.runtime_among(scenario.runtimes) or scenario.runtimes[0]
-    result = perform(scenario, runtime, seed, folder, options.planted, own)
+    result = perform(scenario, runtime, seed, folder, options.planted, own, options.labels)
     show(result, as_json=as_json)
     return result.verdict.exit_status
 
 
-def run_exact_script(script: ExactScript, seed: int, folder: Path | None, *, as_json: bool) -> int:
+def run_exact_script(
+    script: ExactScript, seed: int, folder: Path | None, labels: Sequence[tuple[str, str]] = (), *, as_json: bool
+) -> int:
     """Run an exact script, print the messages that it is about, and how it went."""
-    with new_run(folder, script.name) as path:
+    with new_run(folder, script.name) as path, labelled(path, labels):
         progress = Progress()
         progress.say(f"{script.name} on the simulated runtime, seed {seed}, in {path}")
         done = run_exact(script, seed, path, progress.say)
@@ -94,6 +97,7 @@ def perform(
     folder: Path | None,
     planted: str | None = None,
     own: OwnCode | None = None,
+    labels: Sequence[tuple[str, str]] = (),
 ) -> ScenarioResult:
     """Raises `UsageError` before anything is started when the scenario cannot run there."""
     if runtime not in scenario.runtimes:
@@ -103,7 +107,7 @@ def perform(
     scenario = scenario.run_by(own)
     cluster_file.check(scenario.cluster.made(""), runtime)
     make_load = Load if own is None else load_maker(own.user, own.source)
-    with new_run(folder, scenario.name) as path:
+    with new_run(folder, scenario.name) as path, labelled(path, labels):
         progress = Progress()
         progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
         if bug is not None:

@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from random import Random
 from typing import Final
 
 from upheaval_node import __version__
@@ -107,13 +108,14 @@ class ProcessParts:
     def ports(self, counters: Counters, observer: Observer | None) -> MemberPorts:
         """The outside as agents are given it."""
         self.tls.count_in(counters)
+        seed = secrets.randbits(64) if self._seed is None else self._seed
         return MemberPorts(
             network=self.streams,
             storage=self.storage,
             counters=counters,
             tracer=self.tracer,
             errors=self.errors,
-            seed=secrets.randbits(64) if self._seed is None else self._seed,
+            random=lambda component: Random(f"{seed}/{component}"),
             pid=os.getpid(),
             now_ms=self.now().epoch_ms,
             observer=observer,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.bad_runs.bad_run import BadRun
+from support.bad_runs.binding import FIRST_SNAPSHOT
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
@@ -345,8 +346,15 @@ ABSENT = (
     _absent(a_member_is_silent_for_eight_seconds, "member-1/trace.jsonl", "for 8.0 s", "held the member up"),
     _absent(a_member_is_silent_for_a_minute, "member-2/trace.jsonl", "for 60.0 s", "held the member up"),
     _absent(a_member_is_silent_at_its_end, "member-1/trace.jsonl", "for 6.0 s", "held the member up"),
-    _absent(a_member_made_its_snapshots_invalid, "member-2", "invalid snapshot at position 10304", scenario=ORDERED),
-    _absent(the_members_made_their_snapshots_invalid, "member-0", "snapshot at position 10304", scenario=ORDERED),
+    _absent(
+        a_member_made_its_snapshots_invalid,
+        "member-2",
+        f"invalid snapshot at position {FIRST_SNAPSHOT}",
+        scenario=ORDERED,
+    ),
+    _absent(
+        the_members_made_their_snapshots_invalid, "member-0", f"snapshot at position {FIRST_SNAPSHOT}", scenario=ORDERED
+    ),
     _absent(another_member_made_its_snapshots_invalid, "member-0", "invalid snapshot at position", scenario=ORDERED),
     _absent(the_history_lacks_operations_in_the_middle, "history.jsonl does not have operation id=", "and 2 after it"),
     _absent(the_history_lacks_its_beginning, "history.jsonl does not have operation id=0 and 7 after it"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from support.bad_runs.bad_run import BadRun
+from support.bad_runs.binding import FIRST_SNAPSHOT
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import RunFolder, seal
@@ -131,7 +132,7 @@ def _not_bound(damage: Callable[[Path], None], *says: str, verdict: Verdict = Ve
 
 
 ADMIN: tuple[BadRun, ...] = (
-    _not_proved(the_first_snapshot_is_not_written_down, _COMMANDS, "snapshot at position 10304"),
+    _not_proved(the_first_snapshot_is_not_written_down, _COMMANDS, f"snapshot at position {FIRST_SNAPSHOT}"),
     _not_proved(the_resume_is_not_written_down, _COMMANDS, "orders a resume at position"),
     _not_proved(a_second_suspend_is_written_down, _COMMANDS, "suspend", "no entry"),
     _not_proved(a_follower_is_said_to_have_taken_the_snapshot, _COMMANDS, "controls.jsonl:1", "led at no time"),

@@ -9,6 +9,7 @@ import pytest
 
 from upheaval import aeron_jars, shared_classes
 from upheaval.aeron_programs import OPTIONS_VARIABLE, java_line
+from upheaval.errors import UsageError
 from upheaval.shared_classes import sharing_options
 
 DUMPS = """#!/bin/sh
@@ -96,3 +97,12 @@ def test_options_of_the_environment_come_before_those_of_a_program(
     monkeypatch.setenv(OPTIONS_VARIABLE, "-Xmx1g '-Dname=two words'")
     line = java_line([str(library)], "Program", options=["-Xmx2g"])
     assert line[line.index("-Xmx1g") :] == ["-Xmx1g", "-Dname=two words", "-Xmx2g", "-cp", str(library), "Program"]
+
+
+def test_options_that_no_shell_could_split_are_refused(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(program(tmp_path / "bin", DUMPS).parent), prepend=os.pathsep)
+    monkeypatch.setenv(OPTIONS_VARIABLE, "'-Dname=x")
+    with pytest.raises(UsageError, match=r"^UPHEAVAL_JAVA_OPTIONS \"'-Dname=x\": No closing quotation: write it as"):
+        java_line([str(library)], "Program")

@@ -32,7 +32,7 @@ def with_standby(
 @pytest.mark.parametrize("make", [ledger_log, timers_log, workbench_log])
 def test_a_good_standby_keeps_every_promise(make: Callable[[], EventLog], tmp_path: Path) -> None:
     report = verify_run(with_standby(tmp_path, make))
-    for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY, Promise.BACKED_UP):
+    for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY, Promise.BACKED_UP, Promise.STANDBYS_KNOWN):
         assert report.finding(promise).verdict is Verdict.VALID, report.finding(promise)
     assert "of 4 members each" in report.finding(Promise.STATES_AGREE).detail
     assert f"{STANDBY} has" in report.finding(Promise.BACKED_UP).detail

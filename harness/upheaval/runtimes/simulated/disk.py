@@ -175,7 +175,7 @@ class Disk:
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world
-        self._random = world.stream(f"disk/{name}")
+        self._name = name
         self._visible: dict[str, Inode] = {}
         self._durable: dict[str, Inode] = {}
         # Changes of names that are not durable yet, in order: (path, inode or None when the name goes away).
@@ -196,7 +196,9 @@ class Disk:
         self._changed: list[tuple[Inode, int, bytes, bytes]] = []
         self._changes_left = -1
         self._end_process: Callable[[], None] = _nothing
-        world.after(int(self._random.random() * WRITE_BACK_INTERVAL_NS), self._write_back_periodically)
+        world.after(
+            int(world.stream(f"write-back/{name}").random() * WRITE_BACK_INTERVAL_NS), self._write_back_periodically
+        )
 
     def storage(self, owner: Owner) -> "SimulatedStorage":
         """The `ports.Storage` of one process."""
@@ -311,7 +313,7 @@ class Disk:
 
     def torn_length(self, length: int) -> int:
         """How much of a write is done when its process dies in it. No word is torn: kernels copy it in one piece."""
-        torn = self._random.randint(0, length)
+        torn = self._world.stream(f"torn-write/{self._name}").randint(0, length)
         return torn if length > WORD_LENGTH or torn == length else 0
 
     def require_room(self) -> None:
@@ -342,9 +344,10 @@ class Disk:
         else:
             self._durable[path] = inode
 
-    def sync_latency_ns(self) -> int:
-        """How long a sync that begins now takes; a drawn time, longer on a slow disk."""
-        return SYNC_LATENCY_MIN_NS + int(self._random.random() * SYNC_LATENCY_SPREAD_NS) + self.extra_latency_ns
+    def sync_latency_ns(self, path: str) -> int:
+        """How long a sync of this file that begins now takes; a drawn time, longer on a slow disk."""
+        drawn = self._world.stream(f"sync/{self._name}/{path}").random()
+        return SYNC_LATENCY_MIN_NS + int(drawn * SYNC_LATENCY_SPREAD_NS) + self.extra_latency_ns
 
     def write_back(self) -> None:
         """What the kernel does every few seconds: make all that is dirty durable."""
@@ -359,13 +362,14 @@ class Disk:
 
     def power_cut(self) -> None:
         """Keep what is durable, plus a drawn part of what is not."""
-        for path, inode in self._journal[: self._random.randint(0, len(self._journal))]:
+        named = self._world.stream(f"power-cut/{self._name}").randint(0, len(self._journal))
+        for path, inode in self._journal[:named]:
             self._apply(path, inode)
         self._journal = []
         self._visible = dict(self._durable)
         for path in sorted(self._visible):
             if self._visible[path].dirty:
-                self._visible[path].power_cut(self._random)
+                self._visible[path].power_cut(self._world.stream(f"power-cut/{self._name}/{path}"))
         self.power_losses += self._is_durable
 
     @property
@@ -386,8 +390,9 @@ def _clean(path: str) -> str:
 class SimulatedFile:
     """`ports.File` over an inode."""
 
-    def __init__(self, disk: Disk, world: World, owner: Owner, inode: Inode) -> None:
+    def __init__(self, disk: Disk, world: World, owner: Owner, path: str, inode: Inode) -> None:
         self._disk = disk
+        self._path = path
         self._world = world
         self._owner = owner
         self._inode = inode
@@ -444,7 +449,7 @@ class SimulatedFile:
             if self._owner.alive:
                 self._owner.post(lambda: done(None))
 
-        self._world.after(self._disk.sync_latency_ns(), complete)
+        self._world.after(self._disk.sync_latency_ns(self._path), complete)
 
     def _complete(self, closed: _Generation) -> None:
         self._inode.end_sync(closed)
@@ -468,7 +473,7 @@ class SimulatedStorage:
             self._may_die()
             self._disk.require_room()
             self._disk.create(path)
-        return SimulatedFile(self._disk, self._world, self._owner, self._disk.find(path))
+        return SimulatedFile(self._disk, self._world, self._owner, _clean(path), self._disk.find(path))
 
     def exists(self, path: str) -> bool:
         """Whether a file or a folder of this name is visible."""

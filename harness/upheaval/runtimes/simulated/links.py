@@ -3,7 +3,7 @@
 This module knows no connections.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -80,17 +80,24 @@ class Link:
         "cut_since_ns",
         "delivered_bytes",
         "delivered_ns",
+        "draw_chunk",
+        "draw_latency",
         "extra_latency_ns",
         "free_at_ns",
         "jitter_ns",
         "latency_ns",
+        "name",
         "refuses",
         "silence_ns",
         "watches",
         "whole",
     )
 
-    def __init__(self, latency_ns: int, jitter_ns: int, whole: "Link | None" = None) -> None:
+    def __init__(self, world: World, name: str, latency_ns: int, jitter_ns: int, whole: "Link | None" = None) -> None:
+        self.name = name
+        # How long bytes are under way, and how they are cut: the subjects of most draws of a run.
+        self.draw_latency: Callable[[], float] = world.stream(f"latency/{name}").random
+        self.draw_chunk: Callable[[], float] = world.stream(f"chunks/{name}").random
         self.latency_ns = latency_ns
         self.jitter_ns = jitter_ns
         self.whole = whole
@@ -161,27 +168,26 @@ class Links:
         self._profile = profile
         self._links: dict[tuple[str, str], Link] = {}
         self._channels: dict[tuple[str, str, str], Link] = {}
-        self._local = Link(LOCAL_LATENCY_NS, LOCAL_LATENCY_NS)
 
     def link(self, source: str, target: str) -> Link:
         """The link from one host to another."""
-        if source == target:
-            return self._local
         key = (source, target)
         if key not in self._links:
-            draw = self._world.stream(f"link/{source}/{target}")
-            profile = self._profile
-            self._links[key] = Link(
-                draw.randint(profile.latency_min_ns, profile.latency_max_ns), draw.randint(0, profile.jitter_max_ns)
-            )
+            latency_ns, jitter_ns = (LOCAL_LATENCY_NS,) * 2 if source == target else self._draw(source, target)
+            self._links[key] = Link(self._world, f"{source}/{target}", latency_ns, jitter_ns)
         return self._links[key]
+
+    def _draw(self, source: str, target: str) -> tuple[int, int]:
+        draw, profile = self._world.stream(f"link/{source}/{target}"), self._profile
+        latency_ns = draw.randint(profile.latency_min_ns, profile.latency_max_ns)
+        return latency_ns, draw.randint(0, profile.jitter_max_ns)
 
     def channel(self, source: str, target: str, port: str) -> Link:
         """What goes from one host to another on connections that were dialled to this port, by either of them."""
         whole = self.link(source, target)
-        if whole is self._local or not port:
+        if source == target or not port:
             return whole
         key = (source, target, port)
         if key not in self._channels:
-            self._channels[key] = Link(whole.latency_ns, whole.jitter_ns, whole)
+            self._channels[key] = Link(self._world, f"{whole.name}/{port}", whole.latency_ns, whole.jitter_ns, whole)
         return self._channels[key]

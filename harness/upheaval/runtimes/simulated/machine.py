@@ -5,6 +5,7 @@ Made of the node's own agents. Knows neither members nor what runs beside them: 
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 
 from upheaval.errors import UsageError
@@ -102,6 +103,7 @@ class Machine(ABC):
         """What a process of it is built on."""
         tracer = self.tracer()
         errors = ErrorLog(tracer)
+        seed = self._world.stream(f"seed/{process.name}").getrandbits(62)
         self.errors.append(errors)
         return MemberPorts(
             network=self._fabric.network(process),
@@ -109,7 +111,7 @@ class Machine(ABC):
             counters=self.counters,
             tracer=tracer,
             errors=errors,
-            seed=self._world.stream(f"seed/{process.name}").getrandbits(62),
+            random=lambda component: self._world.adopt(f"{process.name}/{component}", Random(f"{seed}/{component}")),
             pid=self.incarnations,
             now_ms=process.now().epoch_ms,
             observer=observer,

@@ -69,14 +69,14 @@ class Pipe:
 
     def push(self, data: bytes) -> None:
         """Put bytes on the way, sometimes in two chunks."""
-        fabric = self._fabric
+        link = self.link
         self.outstanding += len(data)
-        self.link.push(len(data))
-        arrival_ns = fabric.arrival_ns(self.link, len(data), self.last_arrival_ns)
-        if len(data) > 1 and fabric.draw() < SPLIT_PROBABILITY:
-            cut = 1 + int(fabric.draw() * (len(data) - 1))
+        link.push(len(data))
+        arrival_ns = self._fabric.arrival_ns(link, len(data), self.last_arrival_ns)
+        if len(data) > 1 and link.draw_chunk() < SPLIT_PROBABILITY:
+            cut = 1 + int(link.draw_chunk() * (len(data) - 1))
             self._plan(arrival_ns, data[:cut], "")
-            arrival_ns += int(fabric.draw() * self.link.latency_ns)
+            arrival_ns += int(link.draw_chunk() * link.latency_ns)
             data = data[cut:]
         self._plan(arrival_ns, data, "")
 
@@ -162,7 +162,8 @@ class Pipe:
         self.stalled_since_ns = None
         if not self.segments:
             return
-        delay_ns = int(self._fabric.draw() * min(outage_ns, RETRANSMIT_MAX_NS)) + self.link.latency_ns
+        drawn = self._fabric.world.stream(f"retransmission/{self.link.name}").random()
+        delay_ns = int(drawn * min(outage_ns, RETRANSMIT_MAX_NS)) + self.link.latency_ns
         first_ns = self._fabric.world.now_ns + delay_ns
         self.segments = deque((max(ns, first_ns), data, end, sent_ns) for ns, data, end, sent_ns in self.segments)
         self.last_arrival_ns = max(self.last_arrival_ns, first_ns)
@@ -351,8 +352,14 @@ class _Dial:
 class _Host:
     off_since_ns: int | None = None
     boots: int = 1
+    last_port: int = FIRST_EPHEMERAL_PORT
     # Ends that died with the power; a peer that sends to them is answered once the host is back.
     ghosts: list[StreamEnd] = field(default_factory=list)
+
+    def take_port(self) -> str:
+        """One that nothing on this host has had."""
+        self.last_port += 1
+        return str(self.last_port)
 
 
 class Fabric:
@@ -361,12 +368,9 @@ class Fabric:
     def __init__(self, world: World, profile: LinkProfile | None = None) -> None:
         self.world = world
         self._links = Links(world, profile or LinkProfile())
-        self._random = world.stream("network")
-        self.draw = self._random.random
         self._hosts: dict[str, _Host] = {}
         self._listeners: dict[tuple[str, str], _Listener] = {}
         self._ends: dict[StreamEnd, None] = {}
-        self._next_port = FIRST_EPHEMERAL_PORT
 
     def network(self, owner: Owner) -> ProcessNetwork:
         """The `ports.Network` of one process."""
@@ -397,7 +401,7 @@ class Fabric:
             if part.bytes_per_second is not None:
                 start_ns = max(start_ns, part.free_at_ns) + length * S // part.bytes_per_second
                 part.free_at_ns = start_ns
-        latency_ns = link.latency_ns + extra_ns + int(self.draw() * link.jitter_ns)
+        latency_ns = link.latency_ns + extra_ns + int(link.draw_latency() * link.jitter_ns)
         return max(start_ns + latency_ns, not_before_ns)
 
     def cut(self, source: str, target: str, port: str = "") -> None:
@@ -443,8 +447,7 @@ class Fabric:
         if host != owner.host:
             raise NetworkError(f"cannot bind {address}: {owner.host} has no such address")
         if port == "0":
-            self._next_port += 1
-            port = str(self._next_port)
+            port = self._host(host).take_port()
             address = f"{host}:{port}"
         if (host, port) in self._listeners:
             raise NetworkError(f"cannot bind {address}: address in use")
@@ -455,14 +458,14 @@ class Fabric:
     def dial(self, owner: Owner, address: str, handler: ConnectionHandler) -> StreamEnd:
         """Begin a handshake; tried again for a while when nothing answers."""
         host, port = self._split(owner.host, address)
-        self._next_port += 1
+        source = f"{owner.host}:{self._host(owner.host).take_port()}"
         there, back = self._links.channel(owner.host, host, port), self._links.channel(host, owner.host, port)
         outgoing = Pipe(self, there, back)
         incoming = Pipe(self, outgoing.reverse, outgoing.link)
         end = StreamEnd(self, owner, address, outgoing, incoming)
         end.handler = handler
         self._ends[end] = None
-        self._send_syn(_Dial(end, host, port, f"{owner.host}:{self._next_port}"))
+        self._send_syn(_Dial(end, host, port, source))
         return end
 
     @staticmethod
@@ -536,7 +539,8 @@ class Fabric:
         """The process died: its kernel closes its sockets."""
         self._drop_listeners(owner)
         for end in [end for end in self._ends if end.owner is owner]:
-            is_reset = end.has_unread or self.draw() < 0.3
+            drawn = self.world.stream(f"reset/{end.outgoing.link.name}").random()
+            is_reset = end.has_unread or drawn < 0.3
             self.close_end(end, is_silent=is_reset)
             if is_reset:
                 self.reset_peer(end)

@@ -25,13 +25,15 @@ Action = Callable[[], None]
 
 
 class World:
-    """One simulated universe: a seed, a clock, a heap of planned events and the run's source of randomness."""
+    """One simulated universe: a seed, a clock, a heap of planned events, and the run's draws by subject."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.now_ns = START_NS
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
+        self._streams: dict[str, Random] = {}
+        self._epoch = 0
 
     @property
     def epoch_ms(self) -> int:
@@ -43,12 +45,29 @@ class World:
         elapsed_ms, fraction_ns = divmod(self.now_ns - START_NS, MS)
         return START_EPOCH_MS + elapsed_ms, fraction_ns
 
-    def stream(self, purpose: str) -> Random:
-        """A generator of its own for one purpose, so that a draw here never shifts the draws there.
+    def stream(self, subject: str) -> Random:
+        """The draws about one subject, such as the latencies of a link. The n-th of them is a function of seed, subject
+        and n alone: what happens to other subjects, such as a fault that is left out, does not shift it.
 
         Seeded by text, which Random hashes with SHA-512: the same on every machine and under every PYTHONHASHSEED.
         """
-        return Random(f"{self.seed}/{purpose}")
+        stream = self._streams.get(subject)
+        if stream is None:
+            stream = self._streams[subject] = Random(self._key(subject))
+        return stream
+
+    def adopt(self, subject: str, stream: Random) -> Random:
+        """Take a generator that is seeded already for the draws about a subject that has none yet."""
+        return self._streams.setdefault(subject, stream)
+
+    def rekey(self, epoch: int) -> None:
+        """Make all draws from now on those of another epoch; a run begins in epoch 0."""
+        self._epoch = epoch
+        for subject, stream in self._streams.items():
+            stream.seed(self._key(subject))
+
+    def _key(self, subject: str) -> str:
+        return f"{self.seed}/{subject}" if self._epoch == 0 else f"{self.seed}/{subject}/{self._epoch}"
 
     def at(self, time_ns: int, action: Action) -> None:
         """Plan `action` for `time_ns`; a time that has passed means now, after what is already planned for now."""

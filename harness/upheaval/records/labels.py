@@ -1,0 +1,104 @@
+"""Labels: what a run tested, such as its commit and branch, by name.
+
+A run has them in `labels.json`, beside the files that one seed repeats and that a seal covers.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import jsonfields
+from upheaval.records.jsonfields import FieldError
+from upheaval.records.run_folder import RunFolder, write_atomically
+
+LABELS_FILE: Final = "labels.json"
+TEST: Final = "test"
+"""The label with the pytest test that made a run, without its parameters."""
+
+OF_CI: Final = {
+    "commit": ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT", "CIRCLE_SHA1", "BUILD_SOURCEVERSION"),
+    "branch": (
+        "GITHUB_HEAD_REF",
+        "GITHUB_REF_NAME",
+        "CI_COMMIT_REF_NAME",
+        "GIT_BRANCH",
+        "BUILDKITE_BRANCH",
+        "CIRCLE_BRANCH",
+        "BUILD_SOURCEBRANCHNAME",
+    ),
+    "build": (
+        "BUILD_TAG",
+        "GITHUB_RUN_ID",
+        "CI_PIPELINE_ID",
+        "BUILDKITE_BUILD_NUMBER",
+        "CIRCLE_BUILD_NUM",
+        "BUILD_BUILDID",
+    ),
+}
+"""By label the variables of GitHub, GitLab, Jenkins, Buildkite, CircleCI and Azure, the first one that is set."""
+
+
+def parse_label(text: str) -> tuple[str, str]:
+    """The name and value of a label, from `NAME=VALUE`. Raises `UsageError` for anything else."""
+    name, equals, value = text.partition("=")
+    if not equals or not value or not name.isidentifier():
+        raise UsageError(f"expected NAME=VALUE, such as commit=4f2a91c, got {text!r}")
+    return name, value
+
+
+def labels_of(named: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:
+    """Those of CI's own variables, and over them those of the command line."""
+    values = {label: [environment[name] for name in names if environment.get(name)] for label, names in OF_CI.items()}
+    return {label: some[0] for label, some in values.items() if some} | dict(named)
+
+
+@contextmanager
+def labelled(run: Path, named: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Label the run that is made meanwhile, however it ends; nothing where no run was begun."""
+    try:
+        yield
+    finally:
+        if RunFolder(run).manifest_file.is_file():
+            write_labels(run, labels_of(named, os.environ))
+
+
+def write_labels(run: Path, labels: Mapping[str, str]) -> None:
+    """Write `labels.json`, unless there are none. Raises `EnvironmentFault` when that is not possible."""
+    if labels:
+        write_atomically(run / LABELS_FILE, json.dumps(labels, indent=2, sort_keys=True) + "\n")
+
+
+def read_labels(run: Path) -> dict[str, str] | None:
+    """None for a run without the file. Raises `UsageError` for a malformed one."""
+    path = run / LABELS_FILE
+    if not path.is_file():
+        return None
+    try:
+        fields = jsonfields.parse_object(jsonfields.read_text(path))
+        labels = {name: value for name, value in fields.items() if isinstance(value, str)}
+        if len(labels) < len(fields):
+            raise FieldError(f"expected a text for each label, got {fields}")
+        return labels
+    except FieldError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsOfIngest:
+    """What who ingests runs knows of them: `of_ci` for those without labels of their own, `named` over all."""
+
+    of_ci: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, run: Path) -> dict[str, str]:
+        """The labels of a run in the lake. Raises as `read_labels`."""
+        own = read_labels(run)
+        return {**(self.of_ci if own is None else own), **self.named}
+
+
+NO_LABELS: Final = LabelsOfIngest()

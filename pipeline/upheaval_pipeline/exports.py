@@ -1,0 +1,64 @@
+"""Rows of answers as CSV, lines of JSON, or Parquet, for other programs. Nothing here reads a lake."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from upheaval.errors import EnvironmentFault
+from upheaval_pipeline.engine import Answer
+
+
+def as_json(answer: Answer, **more: str) -> str:
+    """An object a row, with these fields more before its own, each on a line."""
+    return "".join(json.dumps(more | fields, default=_plain) + "\n" for fields in _objects(answer))
+
+
+def as_csv(answer: Answer) -> str:
+    """A line with the names of the columns, and one a row; lists and maps are JSON text."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(answer.columns)
+    writer.writerows(
+        [[_as_text(value) if isinstance(value, list | dict) else value for value in row] for row in answer.rows]
+    )
+    return text.getvalue()
+
+
+def write_parquet(answer: Answer, file: Path) -> None:
+    """A file that is there whole or not at all; maps are JSON text. Raises `EnvironmentFault`."""
+    rows = [
+        {name: _as_text(value) if isinstance(value, dict) else _number(value) for name, value in fields.items()}
+        for fields in _objects(answer)
+    ]
+    columns = {name: [row[name] for row in rows] for name in answer.columns}
+    temporary = file.with_name(f"{file.name}.new")
+    try:
+        pq.write_table(pa.table(columns), temporary)
+        temporary.replace(file)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def _objects(answer: Answer) -> Iterator[dict[str, object]]:
+    return (dict(zip(answer.columns, row, strict=True)) for row in answer.rows)
+
+
+def _as_text(value: object) -> str:
+    return json.dumps(value, default=_plain)
+
+
+def _plain(value: object) -> object:
+    return _number(value) if isinstance(value, Decimal) else str(value)
+
+
+def _number(value: object) -> object:
+    """Sums of integers are decimals in Spark, and wider than 64 bits in DuckDB."""
+    if not isinstance(value, Decimal):
+        return value
+    return int(value) if value == value.to_integral_value() else float(value)

@@ -1,0 +1,178 @@
+"""Questions of a reliability team, on rows made by hand: planned halts, objectives, two values of a label, advice on
+tests, and what preceded failures. Without files, lakes and Spark; `test_ask` compares the engines.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from support.run_rows import Rows, RunRows, alarms, answer_to, bad, engine_with, rows_of
+from upheaval.checkers.promises import Promise
+from upheaval_pipeline.query import Asked
+
+
+def every_100_ms(begin: int, end: int, latency: int = 10) -> list[tuple[int, int]]:
+    return [(ms - latency, ms) for ms in range(begin, end + 1, 100)]
+
+
+WITH_A_GAP = [*every_100_ms(100, 1000), *every_100_ms(2000, 3000)]
+"""2.9 seconds, of which one is without answers."""
+HALTS = {
+    "nothing": ([], 0, 1),
+    "a snapshot halts nothing": ([("snapshot", 1100, 1200)], 0, 1),
+    "shutdown": ([("shutdown", 1000, 1100), ("start", 1100, 1200)], 1, 0),
+    "abort": ([("abort", 1000, 1100), ("start", 1100, 1200)], 1, 0),
+    "suspend": ([("suspend", 1000, 1100), ("resume", 1300, 1350)], 1, 0),
+    "silent before it was to be": ([("shutdown", 1400, 1500), ("start", 1500, 1600)], 0.6, 0.4),
+    "one in the other": ([("suspend", 1000, 1010), ("shutdown", 1100, 1200), ("start", 1500, 1600)], 1, 0),
+    "one after the other": (
+        [("suspend", 1000, 1010), ("resume", 1100, 1110), ("shutdown", 1200, 1210), ("start", 1300, 1400)],
+        1,
+        0,
+    ),
+    "never started again": ([("suspend", 1000, 1010)], 2, 0),
+    "already over": ([("suspend", 600, 610), ("resume", 700, 710)], 0.11, 1),
+}
+"""Commands, and how many seconds of that run are planned, and how many of the others without answers."""
+
+
+def test_what_operators_halt_is_no_outage() -> None:
+    runs = [RunRows(name, WITH_A_GAP, controls=controls, scenario=name) for name, (controls, *_) in HALTS.items()]
+    with engine_with(runs) as engine:
+        spent = {row["scenario"]: (row["seconds"], row["silent_s"]) for row in rows_of(engine, "slo")}
+        times = rows_of(engine, "fault_times")
+    assert spent == {
+        name: (pytest.approx(2.9 - planned_s), pytest.approx(silent_s))
+        for name, (_, planned_s, silent_s) in HALTS.items()
+    }
+    for name, (_, planned_s, silent_s) in HALTS.items():
+        assert sum_of(times, name, "none") == (pytest.approx(2.9 - planned_s), pytest.approx(silent_s))
+
+
+def sum_of(times: Rows, run: str, fault: str) -> tuple[float, float]:
+    rows = [row for row in times if (row["run"], row["fault"]) == (run, fault)]
+    return sum(row["length_ms"] for row in rows) / 1000, sum(row["silent_ms"] for row in rows) / 1000
+
+
+def test_a_fault_in_a_halt_is_not_charged_with_it() -> None:
+    controls = [("shutdown", 1400, 1500), ("start", 1500, 1600)]
+    run = RunRows("one", WITH_A_GAP, faults=[("kill", 990, 1500)], controls=controls)
+    of = {row["fault"]: row["silent_s"] for row in answer_to("availability", [run])}
+    assert of == {"kill": pytest.approx(0.4), "planned": pytest.approx(0.6), "none": 0}
+
+
+def test_an_objective_has_a_budget_that_outages_use_up() -> None:
+    runs = [RunRows("quiet", every_100_ms(100, 2100), scenario="quiet"), RunRows("gap", WITH_A_GAP)]
+    with engine_with(runs, Asked(objective=0.5)) as engine:
+        rows = rows_of(engine, "slo")
+    gap, quiet = rows
+    assert (gap["scenario"], gap["objective"], gap["runs"], gap["runs_below"]) == ("bank", 0.5, 1, 0)
+    assert (gap["available"], gap["budget_s"]) == (pytest.approx(1.9 / 2.9), pytest.approx(1.45))
+    assert (gap["spent"], quiet["spent"]) == (pytest.approx(1 / 1.45), 0)
+    assert alarms("slo", rows) == []
+    worse = answer_to("slo", runs, Asked(objective=0.9))
+    assert [(row["scenario"], row["runs_below"]) for row in alarms("slo", worse)] == [("bank", 1)]
+
+
+def on_branch(branch: str, day: int, latency: int, findings: bool = False) -> list[RunRows]:
+    """Four runs, which differ a little."""
+    return [
+        RunRows(
+            f"{branch}-{number}",
+            every_100_ms(1000, 2000, latency + number),
+            findings=[bad()] if findings else [],
+            labels={"commit": f"{day}{branch}", "branch": branch},
+            created=f"2026-11-{day:02}T0{number}:00",
+        )
+        for number in range(4)
+    ]
+
+
+def test_two_values_of_a_label_are_compared_with_an_interval() -> None:
+    runs = [*on_branch("main", 1, 20), *on_branch("slow", 2, 40), *on_branch("broken", 3, 20, findings=True)]
+    pairs = (("branch", "main", "slow"), ("branch", "slow", "main"), ("branch", "main", "broken"))
+    rows = answer_to("compare", runs, Asked(compared=pairs))
+    outcomes = {(row["base_value"], row["value"], row["what"].split(",")[0]): row["outcome"] for row in rows}
+    assert outcomes == {
+        ("main", "slow", "latency without faults"): "worse",
+        ("slow", "main", "latency without faults"): "better",
+        ("main", "broken", "latency without faults"): "not shown",
+        ("main", "slow", "not valid"): "not shown",
+        ("slow", "main", "not valid"): "not shown",
+        ("main", "broken", "not valid"): "worse",
+    }
+    slow = next(row for row in rows if row["outcome"] == "worse" and row["value"] == "slow")
+    assert (slow["base_runs"], slow["runs"], slow["difference"]) == (4, 4, pytest.approx(20))
+    assert slow["lowest"] < 20 < slow["highest"]
+    assert alarms("compare", rows) == [row for row in rows if row["outcome"] == "worse"]
+
+
+def test_without_values_the_last_two_commits_are_compared() -> None:
+    runs = [*on_branch("main", 1, 20), *on_branch("slow", 3, 40), *on_branch("fast", 2, 20)[:1]]
+    rows = answer_to("compare", runs)
+    assert {(row["label"], row["base_value"], row["value"]) for row in rows} == {("commit", "2fast", "3slow")}
+    # One run has no spread, and so its times have no interval.
+    latency = next(row for row in rows if row["what"] != "not valid")
+    assert (latency["base_runs"], latency["lowest"], latency["outcome"]) == (1, None, "too few runs")
+    versions = [replace(run, labels={}, version=run.labels["commit"]) for run in runs]
+    assert {row["value"] for row in answer_to("compare", versions)} == {"3slow"}
+
+
+def of_test(name: str, failed: int, of: int, **more: str) -> list[RunRows]:
+    return [
+        RunRows(f"{name}-{more}-{number}", findings=[bad()] if number < failed else [], scenario=name, **more)
+        for number in range(of)
+    ]
+
+
+def test_a_test_gets_advice() -> None:
+    runs = [
+        *of_test("good", 0, 3),
+        *of_test("same code gives both", 2, 6),
+        *of_test("once in many", 1, 60),
+        *of_test("always", 3, 3),
+        *of_test("since a version", 0, 3, version="1"),
+        *of_test("since a version", 3, 3, version="2"),
+        *of_test("a seed decides", 1, 6, runtime="simulated"),
+    ]
+    rows = answer_to("flakes", runs)
+    assert {row["scenario"]: row["advice"] for row in rows} == {
+        "good": "keep",
+        "same code gives both": "quarantine",
+        "once in many": "observe",
+        "always": "fix",
+        "since a version": "fix",
+        "a seed decides": "fix",
+    }
+    assert [row["scenario"] for row in alarms("flakes", rows)] == ["same code gives both"]
+
+
+def test_a_run_of_a_test_has_its_name_for_a_scenario() -> None:
+    runs = [
+        RunRows("one", scenario=None, labels={"test": "tests/test_it.py::test_it"}),
+        RunRows("two", labels={"test": "another"}),
+    ]
+    assert {row["scenario"] for row in answer_to("flakes", runs)} == {"tests/test_it.py::test_it", "bank"}
+
+
+def test_failures_that_nothing_preceded_come_first() -> None:
+    answers = every_100_ms(100, 2000)
+    faults, controls = [("kill", 500, 600), ("pause", 700, 800)], [("snapshot", 1500, 1600)]
+    runs = [
+        RunRows("before", answers, faults, controls, [bad(operation=2)]),
+        RunRows("after", answers, faults, controls, [bad(operation=6), bad(Promise.LINEARIZABLE, position=9)]),
+        RunRows("commanded", answers, faults, controls, [bad(operation=18)]),
+        RunRows("at no moment", answers, faults, [], [bad()]),
+        RunRows("without faults", answers, findings=[bad()]),
+        RunRows("valid", answers, faults),
+    ]
+    rows = answer_to("preceded-by", runs)
+    assert rows[0]["act"] == "none"
+    assert {(row["act"], row["kind"], row["promise"]): (row["failures"], row["after_ms"]) for row in rows} == {
+        ("none", None, "logs-equal"): (2, None),
+        ("pause", "fault", "logs-equal"): (2, 0),
+        ("pause", "fault", "linearizable"): (1, 300),
+        ("snapshot", "command", "logs-equal"): (1, 400),
+    }
+    assert alarms("preceded-by", rows) == rows[:1]
+    assert rows[0]["folders"] == ["/runs/before", "/runs/without faults"]

@@ -1,0 +1,65 @@
+"""Labels of runs: written beside what a seed repeats, and read again when runs are ingested."""
+
+from pathlib import Path
+
+import pytest
+
+from upheaval.cli.live_campaign import labelled_seeds
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval.records import RunFolder
+from upheaval.records.labels import LABELS_FILE, OF_CI, LabelsOfIngest, read_labels, write_labels
+
+
+@pytest.fixture
+def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in {name for names in OF_CI.values() for name in names}:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("no_ci")
+def test_a_run_keeps_its_labels_beside_what_its_seed_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CI_COMMIT_SHA", "4f2a91c")
+    command = ["run", "leader-killed", "--runtime", "simulated", "--seed", "5", "--dir", str(tmp_path / "run")]
+    assert main([*command, "--label", "branch=topic"]) == 0
+    capsys.readouterr()
+    assert read_labels(tmp_path / "run") == {"commit": "4f2a91c", "branch": "topic"}
+    assert LABELS_FILE not in RunFolder(tmp_path / "run").seal_file.read_text()
+
+
+@pytest.mark.usefixtures("no_ci")
+def test_the_runs_that_a_campaign_leaves_are_labelled_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "seed-1").mkdir()
+    with labelled_seeds(tmp_path, [("commit", "12")]):
+        (tmp_path / "seed-2").mkdir()
+        (tmp_path / "other").mkdir()
+    assert [path.parent.name for path in tmp_path.glob(f"*/{LABELS_FILE}")] == ["seed-2"]
+    assert read_labels(tmp_path / "seed-2") == {"commit": "12"}
+    assert read_labels(tmp_path / "seed-1") is None
+
+
+@pytest.mark.usefixtures("no_ci")
+def test_a_run_that_did_not_begin_leaves_no_labels(tmp_path: Path) -> None:
+    words = ["run", "service-restarted", "--runtime", "simulated", "--dir", str(tmp_path / "run"), "--label", "a=b"]
+    assert main(words) == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_of_the_run_come_before_those_of_the_place_that_ingests_it(tmp_path: Path) -> None:
+    ingest = LabelsOfIngest({"commit": "nightly", "build": "9"}, {"team": "money"})
+    assert ingest.of(tmp_path) == {"commit": "nightly", "build": "9", "team": "money"}
+    write_labels(tmp_path, {"commit": "12", "team": "other"})
+    assert ingest.of(tmp_path) == {"commit": "12", "team": "money"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("[]", "object"), ('{"a": 3}', "expected a text for each label, got {'a': 3}"), ("{", "JSON")]
+)
+def test_malformed_labels_are_refused_in_one_line(text: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / LABELS_FILE).write_text(text)
+    with pytest.raises(UsageError, match=reason) as refused:
+        read_labels(tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path / LABELS_FILE}: ")
+    assert "\n" not in str(refused.value)
