@@ -164,7 +164,7 @@ def fields_of(left: Left) -> dict[str, Json]:
     if left.text is not None:
         text = left.text
         fields["scenario"] = {
-            "text": text.text,
+            "text": marked(text),
             "command": left.command,
             "runs": text.runs,
             "is_over": text.is_over,
