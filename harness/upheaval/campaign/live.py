@@ -38,11 +38,13 @@ class LiveCampaign:
     folder: Path
     planted: str | None = None
     own: OwnCode | None = None
+    launcher: str | None = None
+    jvm: str | None = None
 
     def scenario(self, seed: int) -> Scenario:
         """What happens to the cluster of a seed."""
         drawn = draw_schedule(seed, self.system, has_streams=system_named(self.system).has_streams)
-        return drawn.run_by(self.own)
+        return drawn.run_by(self.own).launched(self.launcher, self.jvm)
 
     def line(self, outcome: "LiveOutcome") -> dict[str, Json]:
         """What came of a seed, and on what."""

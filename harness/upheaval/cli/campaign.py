@@ -50,6 +50,8 @@ def campaign(options: CampaignOptions) -> int:
         return live_campaign(options, runtime, seeds)
     if options.system is not None:
         cluster_file.check(replace(CLUSTER_OF_THREE, system=options.system), SIMULATED)
+    of_java = replace(CLUSTER_OF_THREE, launcher=options.launcher or "", jvm=options.jvm or "")
+    cluster_file.check(of_java, SIMULATED)
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name

@@ -114,6 +114,8 @@ class ReplayOptions:
 class CampaignOptions:
     runtime: str | None = option("--runtime", choices=RUNTIMES, help="where (default simulated)")
     system: str | None = system_option()
+    launcher: str | None = launcher_option()
+    jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
     service: str | None = _service()

@@ -45,7 +45,7 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
     with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
         if any(folder.glob(SEED_RUNS)) or (folder / SEEDS_FILE).exists():
             raise UsageError(f"{folder} holds runs of a campaign already: give another --out")
-        campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own)
+        campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own, options.launcher, options.jvm)
         cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), runtime)
         cluster_file.require_room(options.out or runs_folder())
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,9 @@ from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
 from upheaval.system import system_named
+from upheaval.system.under_test import require_jump
 from upheaval.workload import Load, LoadCounts, LoadMaker
+from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
 
 
@@ -41,6 +43,9 @@ class LiveStage:
         self._means = next((fault.means for fault in scenario.link_faults), None)
         self._system = system_named(self._spec.system)
         require_link_faults(self._system, scenario.link_faults)
+        for fault in scenario.host_faults:
+            if fault.kind is HostFaultKind.CLOCK_JUMP:
+                require_jump(self._system, fault.amount)
         self._machine_kinds = {fault.kind for fault in scenario.host_faults}
         self._cluster: AnyCluster | None = None
         self._load: ProcessLoad | None = None

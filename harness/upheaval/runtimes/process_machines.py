@@ -20,6 +20,7 @@ from upheaval.records import write_atomically
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.volumes import Volume, require_volumes
 from upheaval.system.process_table import boot_id
+from upheaval.system.under_test import require_jump
 from upheaval.waits import wait_until
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.target import DiskWork, Link
@@ -73,6 +74,7 @@ class ProcessMachines:
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
         """By the offset that the member's clock has."""
+        require_jump(self._cluster.system, milliseconds)
         self._offsets_ms[member_id] += milliseconds
         write_atomically(self._clock_file(member_id), f"{self._offsets_ms[member_id] / 1000:+.3f}\n")
 

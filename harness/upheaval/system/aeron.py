@@ -110,6 +110,8 @@ class AeronSystem(AnswersAsJson):
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST), ENDED_BY_SIGTERM)
     configuration_file = PROPERTIES_FILE
     has_streams = False
+    # The driver's clients take its keepalive from the wall clock, and end when it is 10 s old.
+    longest_clock_jump_ms = 9000
 
     def __init__(self, version: str = "") -> None:
         versions = versions_of(version)

@@ -23,6 +23,7 @@ from upheaval.system.companions import Companions, NodeCompanions
 from upheaval.system.member_control import ControlStatus, read_control
 from upheaval.system.member_status import read_member_status
 from upheaval.system.status import MemberStatus
+from upheaval_chaos.host_faults import LONGEST_JUMP_MS
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.planted.bug import bug_named
 from upheaval_chaos.target import CHANNELS, INGRESS, DatagramFaultKind, LinkFaultKind
@@ -96,6 +97,10 @@ class SystemUnderTest(Protocol):
     @property
     def has_streams(self) -> bool:
         """Whether its members speak byte streams, as our proxies and clients do."""
+
+    @property
+    def longest_clock_jump_ms(self) -> int:
+        """By how much the wall clock of a member may jump, ahead or back, without an end of the member."""
 
     @property
     def companions(self) -> Companions:
@@ -274,6 +279,7 @@ class UpheavalNode(AnswersAsJson):
     split_runtimes = LIVE_RUNTIMES
     configuration_file = "config.json"
     has_streams = True
+    longest_clock_jump_ms = LONGEST_JUMP_MS
     companions: Companions = NodeCompanions()
     image = f"upheaval/node:{__version__}"
     image_labels: Mapping[str, str] = MappingProxyType({})
@@ -444,6 +450,14 @@ def require_streams(system: SystemUnderTest, what: str) -> None:
     """Raises `UsageError` where `what` speaks to members by streams, and they do not."""
     if not system.has_streams:
         raise UsageError(f"system {system.text} speaks datagrams: {what} cannot be used with it")
+
+
+def require_jump(system: SystemUnderTest, milliseconds: int) -> None:
+    """Raises `UsageError` for a jump of the clock that members of the system do not survive."""
+    most = system.longest_clock_jump_ms
+    if abs(milliseconds) > most:
+        text = f"clock-jump: members of {system.text} end by a jump of more than {most} ms"
+        raise UsageError(f"{text}: use jump-ms of less")
 
 
 def require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFaultKind) -> None:

@@ -1,5 +1,6 @@
 """Aeron as a system under test: what is refused, how a member is configured, and what its files say without it."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from upheaval.repository import Repository
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_hosts import ProcessHosts
 from upheaval.runtimes.renewal import Renewal
-from upheaval.scenario import load_scenario
+from upheaval.scenario import load_scenario, parse_scenario
 from upheaval.system import (
     ClusterSpec,
     ControlStatus,
@@ -230,6 +231,19 @@ def test_what_ends_connections_is_refused_before_anything_is_started(name: str, 
     scenario = load_scenario(name).on_system("aeron")
     with pytest.raises(UsageError, match=f"datagrams: the fault {kind}, which ends connections, cannot be used with"):
         LiveStage(scenario, "process", 1, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("jump_ms", "is_refused"), [(9000, False), (-9000, False), (9001, True), (-20000, True)])
+def test_a_jump_of_the_clock_that_ends_members_is_refused_before_anything_is_started(
+    jump_ms: int, is_refused: bool, tmp_path: Path
+) -> None:
+    text = f"title t\nworkload rate=1\nwait operations 1\ninject wrong clock-jump follower jump-ms={jump_ms}\n"
+    scenario = parse_scenario(text, name="t", where="t")
+    LiveStage(scenario, "process", 1, tmp_path)
+    says = "^clock-jump: members of aeron:1.51.0 end by a jump of more than 9000 ms: use jump-ms of less$"
+    with pytest.raises(UsageError, match=says) if is_refused else contextlib.nullcontext():
+        LiveStage(scenario.on_system("aeron"), "process", 1, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
