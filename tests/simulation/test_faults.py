@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, WORKLOAD, all_kinds, fault_of
+from support.fault_cases import BEGUN, BEGUN_ROUNDS, CASES, WORKLOAD, all_kinds, fault_of
 from support.saboteur import Sabotage, Saboteur
 from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
@@ -369,41 +369,6 @@ def test_what_one_stream_forgets_hides_nothing_that_another_delivers(
     assert not injection.prove().holds
 
 
-BEGUN = (
-    "kill leader",
-    "power-cut leader",
-    "pause follower",
-    "clock-jump follower jump-ms=5000",
-    "disk-full leader",
-    "disk-slow leader latency-ms=40",
-    "die-in-change leader changes=3",
-    "power-lost-in-change follower changes=3",
-    "wrong-bytes follower at-percent=50",
-    "blackhole leader <-> follower",
-    "blackhole leader -> follower channel=log",
-    "blackhole leader <-> clients",
-    "reset leader <-> follower",
-    "slow leader <-> follower latency-ms=30",
-)
-"""As campaigns put them in: looked at while they last, and nothing is tried."""
-OF_EACH_PROBE = (
-    "kill leader",
-    "pause follower",
-    "clock-jump follower jump-ms=5000",
-    "disk-full leader",
-    "blackhole leader <-> follower",
-    "slow leader <-> follower latency-ms=30",
-)
-"""Of those whose probes look at the same, one."""
-BEGUN_ROUNDS = [
-    pytest.param(
-        statement,
-        sabotage,
-        marks=() if sabotage in (Sabotage.NONE, Sabotage.IDLE) or statement in OF_EACH_PROBE else pytest.mark.nightly,
-    )
-    for statement in BEGUN
-    for sabotage in Sabotage
-]
 BEGUN_OR_ORDERLY = (*BEGUN, "stop leader", "restart leader")
 LOADED = parse_scenario(f"title begun\n{WORKLOAD}wait operations 1\n", name="begun", where="begun")
 UNSYNCED = parse_scenario(
