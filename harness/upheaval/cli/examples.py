@@ -28,6 +28,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "fixed": ("fixed timers-kept --before runs/may runs/june runs/july",),
     "scenarios": ("scenarios",),
     "planted": ("planted",),
+    "zoo": ("zoo vote-not-persisted", "zoo --budget 60 --jobs 2 --out runs/zoo"),
     "track-record": ("track-record 1601 --tries 5 --out track-record.md",),
     "kill": ("kill --dir shop 0",),
     "verify": ("verify", "verify runs/7 --all", "verify runs/* --json"),

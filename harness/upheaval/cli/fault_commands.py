@@ -139,6 +139,29 @@ class CampaignOptions:
 
 
 @dataclass(frozen=True)
+class ZooOptions:
+    names: tuple[str, ...] = option(nargs="*", type=bug, metavar="BUG", help="planted bugs (default: all)")
+    budget: float = option(
+        "--budget",
+        type=seconds,
+        default=300.0,
+        metavar="S",
+        help="processor seconds in which a search must find its bug (default 300)",
+    )
+    repeats: int = option(
+        "--repeats", type=above_zero, default=1, metavar="N", help="searches for each bug (default 1)"
+    )
+    first_seed: int = option(
+        "--first-seed", type=above_zero, default=1, metavar="SEED", help="of the first search (default 1)"
+    )
+    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    out: Path | None = option(
+        "--out", metavar="FOLDER", help="keep the searches here, and go on with those that are there"
+    )
+    json: bool = json_option("print the rows as JSON")
+
+
+@dataclass(frozen=True)
 class ShrinkOptions:
     run: Path = option(
         nargs="?",
@@ -248,6 +271,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add("scenarios", "list the built-in scenarios", JsonOptions, "scenarios:scenarios")
     commands.add("planted", "list the bugs that a test build can have", JsonOptions, "planted:planted")
+    commands.add("zoo", "search for planted bugs, and say which ones campaigns find", ZooOptions, "zoo:zoo")
     commands.add(
         "track-record",
         "run known bugs of Aeron, on a version that has each and on versions that have not",
