@@ -144,23 +144,6 @@ def test_a_power_cut_after_which_the_disk_kept_everything_is_not_proved(statemen
     assert not record.inject_proof.holds
 
 
-def test_a_clock_that_jumped_is_not_told_wrong_by_a_power_cut(tmp_path: Path) -> None:
-    for delay_ms in range(0, 2000, 250):
-        stage = SimulatedStage(LOADED, 1, tmp_path / str(delay_ms))
-        stage.open(print)
-        stage.let_pass(2)
-        records: list[FaultRecord] = []
-        driver = FaultDriver(stage, records.append)
-        driver.begin("clock", fault_of("clock-jump member-1 jump-ms=5000"))
-        stage.let_pass(delay_ms / 1000)
-        driver.begin("power", fault_of("power-cut member-1"))
-        driver.end("clock")
-        stage.let_pass(1)
-        driver.end("power")
-        driver.heal_all()
-        assert all(record.is_proved or record.was_unseen for record in records), records
-
-
 def test_a_clock_jumps_again_only_when_it_was_seen_to_be_right(tmp_path: Path) -> None:
     """The last time that the member wrote down may be one of the first jump."""
     stage = opened(tmp_path)
@@ -192,25 +175,6 @@ def test_what_was_begun_and_shows_nowhere_is_on_record(tmp_path: Path) -> None:
     assert record.members == (1,)
     stage.close()
     assert faults_proved(records, stage.cluster.run.read_manifest()).verdict is Verdict.VALID
-
-
-@pytest.mark.parametrize("order", [("bytes", "death"), ("death", "bytes")])
-@pytest.mark.parametrize("kind", ["power-lost-in-change", "die-in-change"])
-def test_a_member_that_dies_before_it_reads_its_log_does_not_contradict_wrong_bytes(
-    kind: str, order: tuple[str, str], tmp_path: Path
-) -> None:
-    for changes in (1, 5, 20):
-        stage = opened(tmp_path / str(changes))
-        records: list[FaultRecord] = []
-        driver = FaultDriver(stage, records.append)
-        driver.begin("death", fault_of(f"{kind} member-1 changes={changes}"))
-        driver.begin("bytes", fault_of("wrong-bytes member-1 at-percent=50"))
-        stage.let_pass(1)
-        for name in order:
-            driver.end(name)
-        driver.heal_all()
-        (of_bytes,) = (record for record in records if record.name == "bytes")
-        assert of_bytes.was_unseen or of_bytes.is_proved, of_bytes
 
 
 def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 """The commands that break clusters, and their options: `demo`, `run`, `replay`, `track-record`, `campaign`, `shrink`,
-`fixed`, `kill`, and two lists.
+`when`, `fixed`, `kill`, and two lists.
 """
 
 from dataclasses import dataclass
@@ -178,6 +178,21 @@ class ShrinkOptions:
 
 
 @dataclass(frozen=True)
+class WhenOptions:
+    run: Path = option(
+        nargs="?",
+        type=recorded_run,
+        metavar="RUN",
+        fallback=newest_recorded_run,
+        help="the folder of a simulated run that is invalid (default: the newest run in ./runs)",
+    )
+    points: int | None = option("--points", type=above_zero, metavar="N", help="moments of the run (default 16)")
+    timings: int | None = option("--timings", type=above_zero, metavar="N", help="runs from each moment (default 32)")
+    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    json: bool = json_option("print promise and shares as JSON")
+
+
+@dataclass(frozen=True)
 class FixedOptions:
     promise: str = option(metavar="PROMISE", help="the id of the promise that was broken")
     since: tuple[Path, ...] = option(
@@ -241,6 +256,12 @@ def add_commands(commands: Commands) -> None:
         "make a failed seed simpler as long as it fails alike: its cluster, load, faults and settings",
         ShrinkOptions,
         "shrink:shrink",
+    )
+    commands.add(
+        "when",
+        "draw other timings from moments of a failed run on: from when was the failure inevitable?",
+        WhenOptions,
+        "when:when",
     )
     commands.add(
         "fixed",
