@@ -52,7 +52,8 @@ def test_containers_are_started_loaded_broken_healed_and_ended(server: PageServe
     run_id = cluster_file.load(run.path).run_id
     act("live/shop/load-start", users=2, rate=10)
     wait_for_requests(20)
-    act("live/shop/inject", statement="kill leader")
+    # By its id: on a busy machine there may be no leader at this moment.
+    act("live/shop/inject", statement="kill member-0")
     assert state()["faults"][0]["evidence"].startswith("gone: ")
     wait_for_requests(20)
     act("live/shop/heal-all")
@@ -60,7 +61,7 @@ def test_containers_are_started_loaded_broken_healed_and_ended(server: PageServe
     assert {link[:4] for link in state()["faults"][1]["links"]} == {"0->1"}
     act("live/shop/heal-all")
     act("live/shop/load-stop")
-    assert "inject kill-1 kill leader" in act("live/shop/scenario")["text"].splitlines()
+    assert "inject kill-1 kill " in act("live/shop/scenario")["text"]
     act("live/shop/end")
     assert left_of(engine, run_id) == []
     assert all(fault.heal_end_ns is not None for fault in run.read_faults())

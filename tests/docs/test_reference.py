@@ -7,12 +7,13 @@ from typing import Final
 
 import pytest
 
+import zoo_table
 from support.pages import ROOT
 from upheaval import pytest_plugin
 from upheaval.records.run_folder import ControlRecord, Manifest
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
-from upheaval_chaos.planted.bug import CATALOGUE
+from upheaval_chaos.planted.catalogue import CATALOGUE, bug_named
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
 
@@ -83,10 +84,14 @@ def test_every_option_of_the_marker_and_of_the_plugin_has_its_row() -> None:
     assert set(options) == set(pytest_plugin._OPTIONS)
 
 
-def test_every_planted_bug_has_its_row_with_promise_and_seed() -> None:
-    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \| (\d+) \|$", section("planted.md", "Planted bugs"), re.MULTILINE)
-    assert [(name, int(seed)) for name, _, seed in rows] == [(bug.name, bug.seed) for bug in CATALOGUE]
-    for name, finder, _ in rows:
-        assert finder.startswith("invariant: ") or finder.strip("`") in {
-            b.caught_by for b in CATALOGUE if b.name == name
-        }
+def test_the_table_of_the_zoo_has_every_planted_bug_and_who_finds_it() -> None:
+    rows = zoo_table.read_rows()
+    text = zoo_table.PAGE.read_text(encoding="utf-8")
+    assert zoo_table.page_with_table(text, rows) == text
+    names = re.findall(r"^\| [\w -]+ \| `([\w-]+)` \|", text, re.MULTILINE)
+    assert sorted(names) == [bug.name for bug in CATALOGUE]
+    assert len(rows) == len({row["bug"] for row in rows})
+    for row in rows:
+        bug = bug_named(row["bug"])
+        assert all(map(bug.is_found_by, row["promises"])), row
+        assert bug.is_rare or row["seeds"] is not None, row

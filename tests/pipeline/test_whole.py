@@ -131,7 +131,7 @@ def test_runs_and_lakes_may_have_any_name(tmp_path: Path, spark: Any) -> None:
     assert judge_each(spark, folders) == expected
     figures = [measure_run(RunFolder(folder)) for folder in folders]
     assert list(measure(spark, folders)) == figures
-    where = str(tmp_path / "lake [1]{l,m}*?%20\u2028\n" / "lake")
+    where = str(tmp_path / "lake [1]{l,m}*?\u2028" / "lake")
     ingest(spark, folders, where)
     lake = open_lake(where)
     assert judged_in_lake(spark, lake, list(ODD_NAMES)) == expected

@@ -12,7 +12,8 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
-from upheaval_chaos.planted.bug import SHOWN_BY_SCENARIOS, PlantedBug
+from upheaval_chaos.planted.bug import PlantedBug
+from upheaval_chaos.planted.catalogue import SHOWN_BY_SCENARIOS
 
 BUGS = pytest.mark.parametrize("bug", SHOWN_BY_SCENARIOS, ids=[bug.name for bug in SHOWN_BY_SCENARIOS])
 
@@ -21,7 +22,7 @@ BUGS = pytest.mark.parametrize("bug", SHOWN_BY_SCENARIOS, ids=[bug.name for bug 
 def test_simulated(bug: PlantedBug, tmp_path: Path) -> None:
     assert run(bug, "simulated", tmp_path / "before", planted=False) == 0
     assert run(bug, "simulated", tmp_path / "wrong", planted=True) == 1
-    assert broken(tmp_path / "wrong") == sorted([bug.caught_by, *bug.breaks_too])
+    assert broken(tmp_path / "wrong") == sorted([bug.caught_by[0], *bug.breaks_too])
     assert named_bugs(tmp_path / "wrong") == {bug.name}
     # The bug went with its run: the next one in this process is the same execution as the one before.
     assert run(bug, "simulated", tmp_path / "after", planted=False) == 0
@@ -54,7 +55,7 @@ def test_processes(bug: PlantedBug, planted: bool, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     status = run(bug, "process", folder, planted=planted)
     end_without_trace(ProcessCluster.open(folder))
-    assert (status, broken(folder)) == ((1, sorted([bug.caught_by, *bug.breaks_too])) if planted else (0, []))
+    assert (status, broken(folder)) == ((1, sorted([bug.caught_by[0], *bug.breaks_too])) if planted else (0, []))
     assert named_bugs(folder) == {bug.name if planted else None}
     assert says_so(folder, bug) is planted
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, WORKLOAD, all_kinds, fault_of
+from support.fault_cases import BEGUN, BEGUN_ROUNDS, CASES, WORKLOAD, all_kinds, fault_of
 from support.saboteur import Sabotage, Saboteur
 from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
@@ -144,23 +144,6 @@ def test_a_power_cut_after_which_the_disk_kept_everything_is_not_proved(statemen
     assert not record.inject_proof.holds
 
 
-def test_a_clock_that_jumped_is_not_told_wrong_by_a_power_cut(tmp_path: Path) -> None:
-    for delay_ms in range(0, 2000, 250):
-        stage = SimulatedStage(LOADED, 1, tmp_path / str(delay_ms))
-        stage.open(print)
-        stage.let_pass(2)
-        records: list[FaultRecord] = []
-        driver = FaultDriver(stage, records.append)
-        driver.begin("clock", fault_of("clock-jump member-1 jump-ms=5000"))
-        stage.let_pass(delay_ms / 1000)
-        driver.begin("power", fault_of("power-cut member-1"))
-        driver.end("clock")
-        stage.let_pass(1)
-        driver.end("power")
-        driver.heal_all()
-        assert all(record.is_proved or record.was_unseen for record in records), records
-
-
 def test_a_clock_jumps_again_only_when_it_was_seen_to_be_right(tmp_path: Path) -> None:
     """The last time that the member wrote down may be one of the first jump."""
     stage = opened(tmp_path)
@@ -192,25 +175,6 @@ def test_what_was_begun_and_shows_nowhere_is_on_record(tmp_path: Path) -> None:
     assert record.members == (1,)
     stage.close()
     assert faults_proved(records, stage.cluster.run.read_manifest()).verdict is Verdict.VALID
-
-
-@pytest.mark.parametrize("order", [("bytes", "death"), ("death", "bytes")])
-@pytest.mark.parametrize("kind", ["power-lost-in-change", "die-in-change"])
-def test_a_member_that_dies_before_it_reads_its_log_does_not_contradict_wrong_bytes(
-    kind: str, order: tuple[str, str], tmp_path: Path
-) -> None:
-    for changes in (1, 5, 20):
-        stage = opened(tmp_path / str(changes))
-        records: list[FaultRecord] = []
-        driver = FaultDriver(stage, records.append)
-        driver.begin("death", fault_of(f"{kind} member-1 changes={changes}"))
-        driver.begin("bytes", fault_of("wrong-bytes member-1 at-percent=50"))
-        stage.let_pass(1)
-        for name in order:
-            driver.end(name)
-        driver.heal_all()
-        (of_bytes,) = (record for record in records if record.name == "bytes")
-        assert of_bytes.was_unseen or of_bytes.is_proved, of_bytes
 
 
 def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,41 +369,6 @@ def test_what_one_stream_forgets_hides_nothing_that_another_delivers(
     assert not injection.prove().holds
 
 
-BEGUN = (
-    "kill leader",
-    "power-cut leader",
-    "pause follower",
-    "clock-jump follower jump-ms=5000",
-    "disk-full leader",
-    "disk-slow leader latency-ms=40",
-    "die-in-change leader changes=3",
-    "power-lost-in-change follower changes=3",
-    "wrong-bytes follower at-percent=50",
-    "blackhole leader <-> follower",
-    "blackhole leader -> follower channel=log",
-    "blackhole leader <-> clients",
-    "reset leader <-> follower",
-    "slow leader <-> follower latency-ms=30",
-)
-"""As campaigns put them in: looked at while they last, and nothing is tried."""
-OF_EACH_PROBE = (
-    "kill leader",
-    "pause follower",
-    "clock-jump follower jump-ms=5000",
-    "disk-full leader",
-    "blackhole leader <-> follower",
-    "slow leader <-> follower latency-ms=30",
-)
-"""Of those whose probes look at the same, one."""
-BEGUN_ROUNDS = [
-    pytest.param(
-        statement,
-        sabotage,
-        marks=() if sabotage in (Sabotage.NONE, Sabotage.IDLE) or statement in OF_EACH_PROBE else pytest.mark.nightly,
-    )
-    for statement in BEGUN
-    for sabotage in Sabotage
-]
 BEGUN_OR_ORDERLY = (*BEGUN, "stop leader", "restart leader")
 LOADED = parse_scenario(f"title begun\n{WORKLOAD}wait operations 1\n", name="begun", where="begun")
 UNSYNCED = parse_scenario(

@@ -122,3 +122,39 @@ def test_no_bytes_are_changed_of_padding_at_the_end_of_a_term(tmp_path: Path) ->
     begin = padding.start - base
     assert changed
     assert changed.isdisjoint(range(begin, begin + 2 * FRAME_HEADER_LENGTH))
+
+
+def test_a_clock_that_jumped_is_not_told_wrong_by_a_power_cut(tmp_path: Path) -> None:
+    for delay_ms in range(0, 2000, 250):
+        stage = SimulatedStage(LOADED, 1, tmp_path / str(delay_ms))
+        stage.open(print)
+        stage.let_pass(2)
+        records: list[FaultRecord] = []
+        driver = FaultDriver(stage, records.append)
+        driver.begin("clock", fault_of("clock-jump member-1 jump-ms=5000"))
+        stage.let_pass(delay_ms / 1000)
+        driver.begin("power", fault_of("power-cut member-1"))
+        driver.end("clock")
+        stage.let_pass(1)
+        driver.end("power")
+        driver.heal_all()
+        assert all(record.is_proved or record.was_unseen for record in records), records
+
+
+@pytest.mark.parametrize("order", [("bytes", "death"), ("death", "bytes")])
+@pytest.mark.parametrize("kind", ["power-lost-in-change", "die-in-change"])
+def test_a_member_that_dies_before_it_reads_its_log_does_not_contradict_wrong_bytes(
+    kind: str, order: tuple[str, str], tmp_path: Path
+) -> None:
+    for changes in (1, 5, 20):
+        stage = opened(tmp_path / str(changes))
+        records: list[FaultRecord] = []
+        driver = FaultDriver(stage, records.append)
+        driver.begin("death", fault_of(f"{kind} member-1 changes={changes}"))
+        driver.begin("bytes", fault_of("wrong-bytes member-1 at-percent=50"))
+        stage.let_pass(1)
+        for name in order:
+            driver.end(name)
+        driver.heal_all()
+        (of_bytes,) = (record for record in records if record.name == "bytes")
+        assert of_bytes.was_unseen or of_bytes.is_proved, of_bytes

@@ -111,6 +111,41 @@ LIVE_ROUNDS: Final = tuple(
     if not _is_of_hosts(round_[0]) and not is_of_datagrams(round_[0])
 )
 """The same for real members, which take seconds a round: all of them once a night, of each kind one every time."""
+BEGUN: Final = (
+    "kill leader",
+    "power-cut leader",
+    "pause follower",
+    "clock-jump follower jump-ms=5000",
+    "disk-full leader",
+    "disk-slow leader latency-ms=40",
+    "die-in-change leader changes=3",
+    "power-lost-in-change follower changes=3",
+    "wrong-bytes follower at-percent=50",
+    "blackhole leader <-> follower",
+    "blackhole leader -> follower channel=log",
+    "blackhole leader <-> clients",
+    "reset leader <-> follower",
+    "slow leader <-> follower latency-ms=30",
+)
+"""As campaigns put them in: looked at while they last, and nothing is tried."""
+_OF_EACH_PROBE: Final = (
+    "kill leader",
+    "pause follower",
+    "clock-jump follower jump-ms=5000",
+    "disk-full leader",
+    "blackhole leader <-> follower",
+    "slow leader <-> follower latency-ms=30",
+)
+"""Of those whose probes look at the same, one."""
+BEGUN_ROUNDS: Final = tuple(
+    pytest.param(
+        statement,
+        sabotage,
+        marks=() if sabotage in (Sabotage.NONE, Sabotage.IDLE) or statement in _OF_EACH_PROBE else pytest.mark.nightly,
+    )
+    for statement in BEGUN
+    for sabotage in Sabotage
+)
 WORKLOAD: Final = "workload rate=60\n"
 SETTLED_S: Final = 40.0
 

@@ -9,7 +9,8 @@ import pytest
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import RunFolder
-from upheaval_chaos.planted.bug import SHOWN_BY_SCENARIOS, PlantedBug
+from upheaval_chaos.planted.bug import PlantedBug
+from upheaval_chaos.planted.catalogue import SHOWN_BY_SCENARIOS
 
 LIVE_BUGS: Final = tuple(
     pytest.param(bug, id=bug.name, marks=pytest.mark.nightly if number else ())

@@ -1,5 +1,6 @@
 """Who gets into the pages of `upheaval ui`: the token, the host's name, the origin, and what reads only."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from upheaval.ui.server import PageServer
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     with serving(PageServer(tmp_path_factory.mktemp("runs"), is_read_only=True)) as server:
         yield server
+
+
+def test_a_client_that_is_earlier_than_the_server_waits_for_it(tmp_path: Path) -> None:
+    early = PageServer(tmp_path)
+    with socket.create_connection(("127.0.0.1", early.port)) as connection:
+        connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{early.port}\r\nConnection: close\r\n\r\n".encode())
+        with serving(early):
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 403 ")
 
 
 def test_without_the_token_nothing_is_served(server: PageServer) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ import pytest
 
 from support.browser import Browser
 from support.built_runs import good_run, lost_operation
-from support.campaign_lines import some, written
 from support.page_servers import ask, serving
+from upheaval.campaign.seed import Fate, SeedOutcome
+from upheaval.campaign.swarm import draw_swarm
+from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
-from upheaval.records import RunFolder
+from upheaval.records import Json, RunFolder
 from upheaval.ui.server import PageServer
 from upheaval.waits import wait_until
 
@@ -115,11 +118,24 @@ def test_a_browser_judges_what_it_shows_filters_and_runs_no_script_of_a_run(serv
         assert browser.complaints == []
 
 
+def seed_line(seed: int, verdict: Verdict = Verdict.VALID) -> dict[str, Json]:
+    """As a campaign writes it of a seed that shows enough to be counted."""
+    outcome = SeedOutcome(draw_swarm(1), verdict.text, seconds=70.5, operations=600, elections=2)
+    outcome.faults = {"kill-leader": Counter({Fate.PLANNED: 4, Fate.PROVED: 3, Fate.UNSEEN: 1})}
+    outcome.moves = Counter({"CANVASS>NOMINATE": 5})
+    return {**outcome.to_fields(), "seed": seed}
+
+
+def written(folder: Path, lines: list[dict[str, Json]]) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "seeds.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+
+
 def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_it(
     server: PageServer, runs: Path
 ) -> None:
     folder = runs / "swept"
-    lines = some("1.0", 4, 1)
+    lines = [seed_line(0), seed_line(1), seed_line(2), seed_line(3, Verdict.INVALID)]
     lines[3] |= {"folder": str(runs / "good"), "findings": [f"invalid, {EVIL}"]}
     lines[0]["inconclusive"] = True
     lines[1] |= {"seen_variations": {"small-mtu": {"holds": True}, "checksums": {"holds": False}}}

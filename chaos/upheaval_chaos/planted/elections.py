@@ -1,32 +1,23 @@
-"""Planted bugs of votes, commit positions and recordings. Knows the consensus module and the archive."""
+"""Planted bugs of elections: canvass, votes, and when a member takes its leader or its followers for lost."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from typing import Final
 
-from upheaval_node.archive.archive import Archive
+from upheaval_chaos.planted.bug import INVARIANTS, Area
+from upheaval_chaos.planted.changes import change_elections, replace_method
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.election import Election
+from upheaval_node.cluster.election_states import ElectionState, Role
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.message import with_values
-from upheaval_node.types import LOG_START, NULL_TERM_ID, MemberId, Now, Position, TermId
+from upheaval_node.types import LOG_START, NULL_TERM_ID, Now, Position, TermId
 
-FAR_AHEAD = 1 << 40
-
-
-def vote_not_persisted(module: ConsensusModule) -> None:
-    """The term of a vote is kept in memory only."""
-    state = module.node_state
-
-    def keep(term: TermId, log_position: Position, timestamp_ms: int) -> None:
-        state._candidate_term_id = term
-        state._log_position = log_position
-        state._timestamp = timestamp_ms
-
-    state._store = keep  # type: ignore[method-assign]
+AREA: Final = Area("elections")
+FAR_AHEAD: Final = 1 << 40
 
 
+@AREA.bug(INVARIANTS, "votes-kept", "commits-kept")
 def shorter_log_elected(module: ConsensusModule) -> None:
-    """Logs are not compared: a member is a candidate whatever the others have, and votes for the first that asks."""
+    """Members stand for election and vote without comparing logs."""
 
     def generous(election: Election) -> None:
         judge, hear = election.on_request_vote, election.on_canvass_position
@@ -37,34 +28,118 @@ def shorter_log_elected(module: ConsensusModule) -> None:
         def on_canvass_position(now: Now, message: cm.CanvassPosition) -> None:
             hear(now, with_values(message, log_leadership_term_id=NULL_TERM_ID, log_position=LOG_START))
 
-        election.on_request_vote = on_request_vote  # type: ignore[method-assign]
-        election.on_canvass_position = on_canvass_position  # type: ignore[method-assign]
+        replace_method(election, "on_request_vote", on_request_vote)
+        replace_method(election, "on_canvass_position", on_canvass_position)
 
-    _change_elections(module, generous)
+    change_elections(module, generous)
 
 
-def commit_position_goes_back(module: ConsensusModule) -> None:
-    """A new leader begins at what it knows to be recorded by all, and not at what it has committed."""
+@AREA.bug(INVARIANTS, "votes-kept", "commits-kept", "logs-equal", is_rare=True)
+def votes_compare_positions_alone(module: ConsensusModule) -> None:
+    """Candidates and voters compare the positions of logs, and not their terms."""
+
+    def compare(election: Election) -> None:
+        judge, hear = election.on_request_vote, election.on_canvass_position
+
+        def on_request_vote(now: Now, message: cm.RequestVote) -> None:
+            judge(now, with_values(message, log_leadership_term_id=election.named_term_id))
+
+        def on_canvass_position(now: Now, message: cm.CanvassPosition) -> None:
+            is_asked = election.role is not Role.LEADER
+            term = election.log_leadership_term_id if is_asked else message.log_leadership_term_id
+            hear(now, with_values(message, log_leadership_term_id=term))
+
+        replace_method(election, "on_request_vote", on_request_vote)
+        replace_method(election, "on_canvass_position", on_canvass_position)
+
+    change_elections(module, compare)
+
+
+@AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term")
+def second_vote_in_a_term(module: ConsensusModule) -> None:
+    """A member that voted in a term grants its vote to the next candidate of that term too."""
+
+    def generous(election: Election) -> None:
+        judge = election.on_request_vote
+
+        def on_request_vote(now: Now, message: cm.RequestVote) -> None:
+            is_same_term = message.candidate_term_id == election.candidate_term_id
+            if is_same_term and election.state is not ElectionState.INIT:
+                election._send_vote(now, message, granted=True)
+            else:
+                judge(now, message)
+
+        replace_method(election, "on_request_vote", on_request_vote)
+
+    change_elections(module, generous)
+
+
+@AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term", is_rare=True)
+def refused_vote_counts(module: ConsensusModule) -> None:
+    """A candidate counts each answer of a member as a granted vote."""
+
+    def deaf(election: Election) -> None:
+        count = election.on_vote
+        replace_method(election, "on_vote", lambda now, message: count(now, with_values(message, vote=True)))
+
+    change_elections(module, deaf)
+
+
+@AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term")
+def silence_counts_as_a_vote(module: ConsensusModule) -> None:
+    """A candidate counts members that do not answer as votes for it."""
+
+    def hasty(election: Election) -> None:
+        turn = election.do_work
+
+        def do_work(now: Now) -> int:
+            if election.state is ElectionState.CANDIDATE_BALLOT:
+                for member in election._membership.all:
+                    if member.vote is None:
+                        member.vote, member.candidate_term_id = True, election.candidate_term_id
+            return turn(now)
+
+        replace_method(election, "do_work", do_work)
+
+    change_elections(module, hasty)
+
+
+@AREA.bug(INVARIANTS, "votes-kept", "commits-kept", is_rare=True)
+def vote_does_not_bind(module: ConsensusModule) -> None:
+    """A member that voted in a term follows the leader of an earlier one."""
 
     def forgetful(election: Election) -> None:
-        election.log_position = Position(max(election.log_position - 4096, 0))
+        hear = election.on_new_leadership_term
 
-    _change_elections(module, forgetful)
+        def on_new_leadership_term(now: Now, message: cm.NewLeadershipTerm) -> None:
+            election._promised_term_id = NULL_TERM_ID
+            hear(now, message)
+
+        replace_method(election, "on_new_leadership_term", on_new_leadership_term)
+
+    change_elections(module, forgetful)
 
 
-def ack_before_the_write(archive: Archive) -> None:
-    """The archive says that it has recorded what no disk has."""
-    context = archive._recorder._context
-    archive._recorder._context = replace(context, settings=replace(context.settings, file_sync_level=0))
+@AREA.bug("members-join")
+def canvass_not_answered(module: ConsensusModule) -> None:
+    """A leader does not name its term to a member that canvasses."""
+    replace_method(module._messages, "_answer_canvass", lambda now, follower_id, term_id, position: None)  # noqa: ARG005
 
 
-def _change_elections(module: ConsensusModule, change: Callable[[Election], None]) -> None:
-    elections = module._elections
-    start = elections.start
+@AREA.bug("bounds-kept", "leader-found", "progress", is_rare=True)
+def leader_ignores_lost_quorum(module: ConsensusModule) -> None:
+    """A leader that hears of no quorum stays the leader."""
+    replace_method(module.membership, "has_active_quorum", lambda now: True)  # noqa: ARG005
 
-    def start_election(now: Now, *, is_node_startup: bool, absent_leader_id: MemberId, reason: str) -> None:
-        start(now, is_node_startup=is_node_startup, absent_leader_id=absent_leader_id, reason=reason)
-        assert module.election is not None
-        change(module.election)
 
-    elections.start = start_election  # type: ignore[method-assign]
+@AREA.bug("bounds-kept", "leader-found", is_rare=True)
+def leader_missed_ten_times_too_late(module: ConsensusModule) -> None:
+    """A follower waits for ten heartbeat time-outs before it gives up its leader."""
+    heard = module._leader.heard
+    patience_ns = 9 * module._context.settings.timeouts.leader_heartbeat_ns
+
+    def hear(now: Now) -> None:
+        heard(now)
+        module._leader.heard_ns += patience_ns
+
+    replace_method(module._leader, "heard", hear)

@@ -14,7 +14,8 @@ from typing import Final, ParamSpec
 
 from upheaval_chaos.errors import UsageError
 from upheaval_chaos.options import option, parse_known
-from upheaval_chaos.planted.bug import PlantedBug, bug_named
+from upheaval_chaos.planted.bug import PlantedBug
+from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node.member import MemberAgent
 from upheaval_node.runtime import main as node, process
 from upheaval_node.runtime.exit_status import ExitStatus

@@ -11,11 +11,12 @@ from typing import Final
 
 from upheaval.campaign.campaign import run_campaign
 from upheaval.campaign.seed import SeedOutcome
-from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
+from upheaval_chaos.planted.bug import PlantedBug
+from upheaval_chaos.planted.catalogue import CATALOGUE
 
 SEEDS_MAX: Final = 100
 """So many seeds have to show the bug."""
-_EASY: Final = tuple(bug for bug in CATALOGUE if bug.seed <= SEEDS_MAX // 5)
+_EASY: Final = tuple(bug for bug in CATALOGUE if not bug.is_rare)
 """Bugs that a fifth of these show, so that one that is not found means something."""
 
 
@@ -34,9 +35,14 @@ class Canary:
         return f"{what} was found by seed {self.found.swarm.seed}, {self.found.promise}: {self.found.detail}"
 
 
+def canary_of(seeds: Sequence[int]) -> PlantedBug:
+    """The bug that these seeds draw."""
+    return Random(f"canary {seeds[0]}").choice(_EASY)
+
+
 def run_canary(seeds: Sequence[int], workers: int = 1) -> Canary:
     """Run the seeds with a planted bug until one finds it."""
-    bug = Random(f"canary {seeds[0]}").choice(_EASY)
+    bug = canary_of(seeds)
     tried = seeds[:SEEDS_MAX]
     summary = run_campaign(tried, workers=workers, planted=bug.name, until=lambda outcome: not outcome.is_valid)
     return Canary(bug, summary.seeds, summary.failed[0] if summary.failed else None)

@@ -45,7 +45,7 @@ from upheaval.records import (
 )
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.errors import PromiseBroken
-from upheaval.runtimes.simulated.world import START_NS
+from upheaval.runtimes.simulated.world import START_NS, FreshTiming
 from upheaval.scenario import OwnCode
 from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
@@ -425,11 +425,13 @@ def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
     return try_origin(SeedOrigin(seed, planted), scratch, None)
 
 
-def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None) -> SeedOutcome:
+def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None, fresh: FreshTiming | None = None) -> SeedOutcome:
     """As `try_seed`; the run folder of one that failed goes into `keep`, unless there are enough already."""
     folder = scratch / f"seed-{origin.seed}"
     try:
         run = SeedRun(origin.swarm(), folder, origin.planted)
+        if fresh is not None:
+            run.cluster.world.plan(fresh)
         outcome = run.run()
         if keep is not None and not outcome.is_valid and len(list(keep.glob("seed-*"))) < KEPT_MAX:
             _write_origin(origin, run)

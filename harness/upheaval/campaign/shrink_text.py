@@ -21,11 +21,12 @@ from upheaval.execution.simulated import SimulatedStage
 from upheaval.load.own import load_maker
 from upheaval.records import Outcome, owned_folder
 from upheaval.runtime_names import SIMULATED
+from upheaval.runtimes.simulated.world import START_NS, FreshTiming
 from upheaval.scenario import OwnCode, parse_scenario
 from upheaval.workload import Load
 from upheaval_node.types import MS
 
-FRESH_SEEDS: Final = 8
+FRESH_SEEDS: Final = 20
 """That show whether the text fails whatever the timing is."""
 SEEDS_A_TEXT: Final = 4
 _REFUSED: Final = Try(())
@@ -42,7 +43,7 @@ class TextOrigin:
     own: OwnCode | None = None
 
 
-def try_text(origin: TextOrigin, text: str, scratch: Path) -> Try:
+def try_text(origin: TextOrigin, text: str, scratch: Path, fresh: FreshTiming | None = None) -> Try:
     """Run and judge it below `scratch`, and leave nothing there. A text with an error shows nothing."""
     folder = scratch / f"{origin.name}-{os.getpid()}"
     try:
@@ -54,6 +55,8 @@ def try_text(origin: TextOrigin, text: str, scratch: Path) -> Try:
         stage = SimulatedStage(
             scenario, origin.seed, folder, origin.planted, traces_protocol=False, make_load=make_load
         )
+        if fresh is not None:
+            stage.cluster.world.plan(fresh)
         result = run_scenario(
             scenario, stage, runtime=SIMULATED, seed=origin.seed, say=lambda _: None, planted=origin.planted, own=own
         )
@@ -67,7 +70,7 @@ def try_text(origin: TextOrigin, text: str, scratch: Path) -> Try:
         if finding.verdict is not Verdict.VALID
     ]
     acknowledged = sum(operation.outcome is Outcome.OK for operation in stage.cluster.history)
-    return Try(tuple(dict.fromkeys(shown)), stage.cluster.world.now_ns // MS, acknowledged)
+    return Try(tuple(dict.fromkeys(shown)), (stage.cluster.world.now_ns - START_NS) // MS, acknowledged)
 
 
 def try_text_tape(origin: TextOrigin, tape: Fields, scratch: Path) -> Try:
@@ -110,9 +113,17 @@ def shrink_text(
     ):
         searched = Shrinking(tape, wanted, shown, read_text_tape, run, log, budget, jobs, without_faults, say)
         smallest = text_of_tape(searched.shrink())
-        others = [replace(origin, seed=origin.seed + number) for number in range(1, FRESH_SEEDS + 1)]
-        fresh = sum(wanted in try_text(other, smallest, scratch).fingerprints for other in others)
+    seeds = range(origin.seed + 1, origin.seed + 1 + FRESH_SEEDS)
+    with (
+        owned_folder("campaign") as scratch,
+        some_at_a_time(partial(_try_seed, origin, smallest, scratch), jobs) as run_seeds,
+    ):
+        fresh = sum(wanted in tried.fingerprints for tried in run_seeds(seeds))
     return SmallestText(smallest, origin, searched.shown, len(log), searched.is_over, log.others(wanted), fresh)
+
+
+def _try_seed(origin: TextOrigin, text: str, scratch: Path, seed: int) -> Try:
+    return try_text(replace(origin, seed=seed), text, scratch)
 
 
 def state_seed(

@@ -35,7 +35,7 @@ from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import OwnCode
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
-from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.planted.catalogue import bug_named
 
 WIDTH = 40
 

@@ -1,5 +1,5 @@
 """The commands that break clusters, and their options: `demo`, `run`, `replay`, `track-record`, `campaign`, `shrink`,
-`fixed`, `kill`, and two lists.
+`when`, `fixed`, `kill`, and two lists.
 """
 
 from dataclasses import dataclass
@@ -139,6 +139,29 @@ class CampaignOptions:
 
 
 @dataclass(frozen=True)
+class ZooOptions:
+    names: tuple[str, ...] = option(nargs="*", type=bug, metavar="BUG", help="planted bugs (default: all)")
+    budget: float = option(
+        "--budget",
+        type=seconds,
+        default=300.0,
+        metavar="S",
+        help="processor seconds in which a search must find its bug (default 300)",
+    )
+    repeats: int = option(
+        "--repeats", type=above_zero, default=1, metavar="N", help="searches for each bug (default 1)"
+    )
+    first_seed: int = option(
+        "--first-seed", type=above_zero, default=1, metavar="SEED", help="of the first search (default 1)"
+    )
+    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    out: Path | None = option(
+        "--out", metavar="FOLDER", help="keep the searches here, and go on with those that are there"
+    )
+    json: bool = json_option("print the rows as JSON")
+
+
+@dataclass(frozen=True)
 class ShrinkOptions:
     run: Path = option(
         nargs="?",
@@ -152,6 +175,21 @@ class ShrinkOptions:
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option("--out", metavar="FOLDER", help="where the smallest run goes (default: RUN-smallest)")
     json: bool = json_option("print what is left as JSON")
+
+
+@dataclass(frozen=True)
+class WhenOptions:
+    run: Path = option(
+        nargs="?",
+        type=recorded_run,
+        metavar="RUN",
+        fallback=newest_recorded_run,
+        help="the folder of a simulated run that is invalid (default: the newest run in ./runs)",
+    )
+    points: int | None = option("--points", type=above_zero, metavar="N", help="moments of the run (default 16)")
+    timings: int | None = option("--timings", type=above_zero, metavar="N", help="runs from each moment (default 32)")
+    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    json: bool = json_option("print promise and shares as JSON")
 
 
 @dataclass(frozen=True)
@@ -220,6 +258,12 @@ def add_commands(commands: Commands) -> None:
         "shrink:shrink",
     )
     commands.add(
+        "when",
+        "draw other timings from moments of a failed run on: from when was the failure inevitable?",
+        WhenOptions,
+        "when:when",
+    )
+    commands.add(
         "fixed",
         "say whether the seeds of campaigns are enough to show that a failure is gone",
         FixedOptions,
@@ -227,6 +271,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add("scenarios", "list the built-in scenarios", JsonOptions, "scenarios:scenarios")
     commands.add("planted", "list the bugs that a test build can have", JsonOptions, "planted:planted")
+    commands.add("zoo", "search for planted bugs, and say which ones campaigns find", ZooOptions, "zoo:zoo")
     commands.add(
         "track-record",
         "run known bugs of Aeron, on a version that has each and on versions that have not",

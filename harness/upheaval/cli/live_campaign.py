@@ -25,7 +25,7 @@ from upheaval.records import write_atomically
 from upheaval.records.labels import labels_of, write_labels
 from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
-from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.planted.catalogue import bug_named
 
 SEED_RUNS: Final = "seed-*"
 """The run folders of a campaign."""

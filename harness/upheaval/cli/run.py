@@ -21,7 +21,7 @@ from upheaval.runtimes import cluster_file
 from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario
 from upheaval.system import CLUSTER_OF_THREE
 from upheaval.workload import Load, LoadMaker
-from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.planted.catalogue import bug_named
 
 
 class Progress:

@@ -36,6 +36,7 @@ from upheaval_chaos.exit_status import CommandStatus
 SUFFIX: Final = "-smallest"
 """Of the folder beside the run."""
 SCENARIO_FILE: Final = "smallest.scenario"
+MORE: Final = "# The budget ended the search: this fails alike, and may not be the simplest that does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _shrink_scenario(run: Path, out: Path, budget: Budget, jobs: int) -> Left:
         failed = _failing(try_text(origin, scenario.text, scratch), run)
     wanted = failed.fingerprints[0]
     text = shrink_text(origin, scenario.text, wanted, failed, out / TEXT_TRIES_FILE, budget, jobs, note)
-    write_atomically(out / SCENARIO_FILE, text.text)
+    write_atomically(out / SCENARIO_FILE, marked(text))
     return Left(out, wanted, text.others, text=text)
 
 
@@ -127,7 +128,7 @@ def shrink_into(origin: SeedOrigin, failed: Try, out: Path, budget: Budget, jobs
         if entry.name not in (TRIES_FILE, TEXT_TRIES_FILE):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     keep_seed(smallest.origin, out)
-    text = None if smallest.is_over else _state(smallest, out, budget, jobs)
+    text = _state(smallest, out, budget, jobs)
     return Left(out, smallest.wanted, smallest.others, smallest, text)
 
 
@@ -138,11 +139,19 @@ def _state(smallest: Smallest, out: Path, budget: Budget, jobs: int) -> Smallest
     if stated is None:
         return None
     made, text, shown = stated
-    rest = replace(budget, runs=max(budget.runs - smallest.runs, 0))
+    rest = replace(budget, runs=0 if smallest.is_over else max(budget.runs - smallest.runs, 0))
     tries = out / TEXT_TRIES_FILE
     left = shrink_text(made, text, wanted, shown, tries, rest, jobs, note)
-    write_atomically(out / SCENARIO_FILE, left.text)
+    if smallest.is_over:
+        # The next start goes on with the plan, and may come to another text.
+        tries.unlink()
+    write_atomically(out / SCENARIO_FILE, marked(left))
     return left
+
+
+def marked(text: SmallestText) -> str:
+    """The text for a file: a comment says where more runs may leave less of it."""
+    return f"{MORE}\n{text.text}" if text.is_over else text.text
 
 
 def fields_of(left: Left) -> dict[str, Json]:
@@ -155,7 +164,7 @@ def fields_of(left: Left) -> dict[str, Json]:
     if left.text is not None:
         text = left.text
         fields["scenario"] = {
-            "text": text.text,
+            "text": marked(text),
             "command": left.command,
             "runs": text.runs,
             "is_over": text.is_over,
@@ -179,7 +188,7 @@ def as_text(left: Left) -> str:
         lines += [
             f"as a scenario, after {text.runs} runs: {text.shown.operations} operations acknowledged in "
             f"{text.shown.virtual_ms / 1000:g} virtual seconds; {text.fresh} of {FRESH_SEEDS} other seeds fail alike",
-            *(f"  {line}" for line in text.text.splitlines()),
+            *(f"  {line}" for line in marked(text).splitlines()),
             f"again: {left.command}",
         ]
     elif left.plan is not None and not left.plan.is_over:

@@ -25,7 +25,7 @@ from upheaval.system.member_status import read_member_status
 from upheaval.system.status import MemberStatus
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
-from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_chaos.target import CHANNELS, INGRESS, DatagramFaultKind, LinkFaultKind
 from upheaval_node import __version__
 from upheaval_node.client.driving import ClientOptions

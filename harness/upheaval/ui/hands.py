@@ -17,7 +17,7 @@ from upheaval.records import AdminCommand
 from upheaval.runtimes.live import AnyCluster
 from upheaval.scenario.by_hand import fault_in
 from upheaval_chaos.driver import FaultDriver
-from upheaval_chaos.faults import MemberFault, MemberFaultKind
+from upheaval_chaos.faults import Fault, MemberFault, MemberFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import S
 
@@ -64,19 +64,28 @@ class Hands:
         fault = fault_in(statement, self._cluster.config)
         with self._asked(statement):
             name = f"{statement.split()[0]}-{len(list(self._cluster.run.read_faults())) + 1}"
-            if isinstance(fault, MemberFault):
-                self._cluster.inject(fault, name)
-            else:
-                proof = self._driver.inject(name, fault)
-                self._cluster.run.add_fault(_of_hands(self._driver.record_of(name)))
-                if not proof.holds:
-                    raise UnknownOutcome(f"{statement}, {proof}")
-            if for_s is not None:
-                self.heals_at[name] = time.monotonic_ns() + int(for_s * S)
-                timer = self._timers[name] = threading.Timer(for_s, self._heal_later, (name,))
-                timer.daemon = True
-                timer.start()
+            try:
+                self._inject(name, statement, fault)
+            finally:
+                # One that was not proved may be there all the same.
+                if for_s is not None and any(known.name == name for known in self.open_faults()):
+                    self._heal_after(name, for_s)
         return name
+
+    def _inject(self, name: str, statement: str, fault: Fault) -> None:
+        if isinstance(fault, MemberFault):
+            self._cluster.inject(fault, name)
+            return
+        proof = self._driver.inject(name, fault)
+        self._cluster.run.add_fault(_of_hands(self._driver.record_of(name)))
+        if not proof.holds:
+            raise UnknownOutcome(f"{statement}, {proof}")
+
+    def _heal_after(self, name: str, seconds: float) -> None:
+        self.heals_at[name] = time.monotonic_ns() + int(seconds * S)
+        timer = self._timers[name] = threading.Timer(seconds, self._heal_later, (name,))
+        timer.daemon = True
+        timer.start()
 
     def heal(self, name: str) -> None:
         """Take a fault away. Raises `UsageError` when there is none of that name, `UnknownOutcome` without a proof."""

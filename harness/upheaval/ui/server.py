@@ -31,6 +31,8 @@ class PageServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((HOST, port))
+            # From here on clients wait for the server: the address may be printed before it runs.
+            self._socket.listen()
         except OSError as error:
             self._socket.close()
             raise EnvironmentFault(f"cannot listen on port {port}: {error.strerror}: use another --port") from error

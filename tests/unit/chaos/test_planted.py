@@ -17,7 +17,7 @@ from upheaval.scenario import scenario_names
 from upheaval.system import ClusterSpec
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted import program as test_build
-from upheaval_chaos.planted.bug import CATALOGUE, bug_named
+from upheaval_chaos.planted.catalogue import CATALOGUE, bug_named
 from upheaval_node.types import S
 
 BUG = "commit-without-a-quorum"
@@ -28,7 +28,9 @@ def test_the_catalogue_names_promises_and_scenarios_that_there_are(capsys: pytes
     assert main(["planted", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == [bug.name for bug in CATALOGUE] == sorted({bug.name for bug in CATALOGUE})
-    assert {row["caught_by"] for row in rows} <= set(Promise)
+    assert {promise for row in rows for promise in row["caught_by"]} <= set(Promise)
+    assert all(row["caught_by"] and row["breaks"].endswith(".") for row in rows)
+    assert len(rows) >= 45
     assert {row["scenario"] for row in rows} <= {*scenario_names(), None}
     assert main(["planted"]) == 0
     assert BUG in capsys.readouterr().out

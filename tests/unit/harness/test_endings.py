@@ -16,10 +16,12 @@ from upheaval.records import (
     RunFolder,
 )
 from upheaval_chaos.record import FaultRecord, Proof
+from upheaval_node.types import S
 
 SERVICES = 2
 TERM = 1
 RECORD, POSITION = 64, 24
+ACK = "TerminationAck"
 
 
 class Ended:
@@ -148,9 +150,66 @@ def _seen_to_fail(ended: Ended) -> None:
     ended.seen["1"]["exit_statuses"] = [0, 9]
 
 
+def add_message(ended: Ended, owner: int, kind: str, message: str, ns: int, **fields: object) -> None:
+    """A line before the end of a member about a message of its term."""
+    line = {"ts": ns, "event": kind, "message": message, "leadership_term_id": TERM, "log_position": ended.position}
+    ended.traces[owner].insert(0, {**line, **fields})
+
+
+def ends_by_the_word_of_member_0(ended: Ended, *, waits_ns: int = 1) -> None:
+    """All acknowledgements are sent and received; the leader takes so long until it ends."""
+    ended.is_ordered = False
+    event(ended, 0, "cluster-end")["ts"] = 2 + waits_ns
+    event(ended, 0, "process-end")["ts"] = 2 + waits_ns
+    for member_id in (1, 2):
+        add_message(ended, 0, "receive", ACK, 2, member_id=member_id)
+        add_message(ended, member_id, "send", ACK, 1, member_id=member_id, to=0)
+    for member_id in (1, 2):
+        add_message(ended, 0, "send", "TerminationPosition", 1, to=member_id)
+
+
+def drop(ended: Ended, member_id: int, message: str) -> None:
+    ended.traces[member_id] = [fields for fields in ended.traces[member_id] if fields.get("message") != message]
+
+
+def test_a_leader_that_has_all_acknowledgements_ends_at_once(tmp_path: Path) -> None:
+    assert Ended().write(tmp_path, ends_by_the_word_of_member_0).verdict is Verdict.VALID
+
+
+def test_a_leader_without_acknowledgements_ends_after_its_time_out(tmp_path: Path) -> None:
+    """One was sent, and did not arrive."""
+
+    def change(ended: Ended) -> None:
+        ends_by_the_word_of_member_0(ended, waits_ns=60 * S)
+        drop(ended, 0, ACK)
+
+    assert Ended().write(tmp_path, change).verdict is Verdict.VALID
+
+
+def _impatient(ended: Ended) -> None:
+    ends_by_the_word_of_member_0(ended)
+    drop(ended, 0, ACK)
+
+
+def _ends_without_a_word(ended: Ended) -> None:
+    ends_by_the_word_of_member_0(ended, waits_ns=60 * S)
+    drop(ended, 0, ACK)
+    drop(ended, 2, ACK)
+
+
+def _announced_elsewhere(ended: Ended) -> None:
+    ends_by_the_word_of_member_0(ended)
+    for fields in ended.traces[0]:
+        if fields.get("message") == "TerminationPosition":
+            fields["log_position"] = ended.position + 32
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
+        (_impatient, "did not wait for the acknowledgement of member 1"),
+        (_ends_without_a_word, "did not acknowledge that to its leader"),
+        (_announced_elsewhere, "announced the end at"),
         (_elsewhere, "in term 1 member 0 ended at"),
         (_told_twice, "notified service 0 of its end 2 times"),
         (_not_told, "notified service 1 of its end 0 times"),

@@ -17,7 +17,7 @@ import pytest
 import build_compiled
 import compiled_modules
 from upheaval_chaos.errors import UsageError
-from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node import compiled
 from upheaval_node.compiled import INDEX, VARIABLE, CompiledModules, Form, digest, read_index
 

@@ -13,7 +13,9 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
+from upheaval.checkers.evidence.troubles import timeouts_of
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol.ending_acks import Ended, EndingAcks, problems
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import (
     ENDINGS,
@@ -26,8 +28,9 @@ from upheaval.records import (
 )
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NULL_POSITION, S
+from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, S
 
+_MESSAGES: Final = frozenset((TraceKind.SEND, TraceKind.RECEIVE))
 _TURN_NS: Final = S
 """A line has the time at which the turn of its process began: that may be before the command that it took."""
 
@@ -55,6 +58,7 @@ class Life:
     ended_ns: int = -1
     next_ns: int | None = None
     next_append: int | None = None
+    acks: EndingAcks = field(default_factory=EndingAcks)
 
     @property
     def has_ended(self) -> bool:
@@ -91,6 +95,8 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
         groups = _by_term(lives)
         _require_one_position(groups)
         faults = list(run.read_faults())
+        if manifest.system == OWN_SYSTEM:
+            _require_acks(groups, manifest, faults)
         for life in lives:
             _require_orderly(life, is_killed=any(_kills(fault, life) for fault in faults))
             _require_recorded(run, life, is_latest=id(life) in latest)
@@ -127,6 +133,8 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
             lives[-2].next_append = _number(event, "append_position")
         elif event.event == TraceKind.SERVICE_TERMINATE:
             lives[-1].ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
+        elif event.event in _MESSAGES:
+            lives[-1].acks.look_at(event)
         elif event.event == TraceKind.CLUSTER_END:
             _end(lives[-1], event)
         elif event.event == TraceKind.PROCESS_END:
@@ -166,6 +174,20 @@ def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
                 )
                 both = (first.member_id, life.member_id)
                 raise Broken(Verdict.INVALID, detail, members=both, position=life.position)
+
+
+def _require_acks(groups: Iterable[Sequence[Life]], manifest: Manifest, faults: Sequence[FaultRecord]) -> None:
+    timeout_ns = timeouts_of(manifest).termination_ns
+    for group in groups:
+        ended = {
+            life.member_id: Ended(
+                life.member_id, life.position, life.ended_ns, life.term_id, life.requested_term_id, life.acks
+            )
+            for life in group
+        }
+        disturbed = ((fault.inject_begin_ns, fault.heal_end_ns or NEVER_NS) for fault in faults)
+        for member_id, what in problems(ended, manifest.members, timeout_ns, disturbed):
+            raise next(life for life in group if life.member_id == member_id).broken(what)
 
 
 def _kills(fault: FaultRecord, life: Life) -> bool:

@@ -62,7 +62,7 @@ from upheaval.system import (
 )
 from upheaval.system.service_logging import TraceHandler
 from upheaval.workload import ClientLoad, Load, LoadMaker, WorkloadSettings
-from upheaval_chaos.planted.bug import build_with
+from upheaval_chaos.planted.catalogue import build_with
 from upheaval_chaos.record import FaultRecord
 from upheaval_node import __version__
 from upheaval_node.client.session import ClusterClient

@@ -15,6 +15,7 @@ from upheaval.runtimes.simulated.collect import write_files, write_trace
 from upheaval.runtimes.simulated.machine import STOP_TIMEOUT_S, Machine
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.system import companion_from_counters
+from upheaval_chaos.planted.catalogue import plant
 from upheaval_node.backup.config import BackupConfig, BackupEndpoints, ReplayStart, SourceType
 from upheaval_node.backup.node import build_backup
 from upheaval_node.credentials import CredentialsSupplier
@@ -102,6 +103,7 @@ class SimulatedCompanion(Machine):
 
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         self.agents = self._build_agents(self, self.ports(process))
+        plant(self._cluster.planted, self.agents)
         return self.agents
 
     def _close_agents(self, now: Now) -> None:  # noqa: ARG002 - no agent of these needs it

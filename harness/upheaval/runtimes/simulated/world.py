@@ -5,6 +5,8 @@ execution. This module knows nothing of networks, disks or nodes, and reads no r
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from random import Random
 from typing import Final
@@ -22,6 +24,14 @@ MAX_EVENTS_AT_ONE_INSTANT: Final = 200_000
 CONDITION_INTERVAL_NS: Final = 500 * US
 
 Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FreshTiming:
+    """Another epoch of draws, from a moment on."""
+
+    from_ns: int
+    epoch: int
 
 
 class World:
@@ -65,6 +75,10 @@ class World:
         self._epoch = epoch
         for subject, stream in self._streams.items():
             stream.seed(self._key(subject))
+
+    def plan(self, fresh: FreshTiming) -> None:
+        """Begin that epoch at its moment, before what is planned for the same one later."""
+        self.at(fresh.from_ns, partial(self.rekey, fresh.epoch))
 
     def _key(self, subject: str) -> str:
         return f"{self.seed}/{subject}" if self._epoch == 0 else f"{self.seed}/{subject}/{self._epoch}"

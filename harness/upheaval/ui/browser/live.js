@@ -7,6 +7,7 @@ const WINDOW_NS = 120e9;
 const LANE = 26;
 const CHART = 70;
 const GAP = 14;
+const FAULT_LANE = 18;
 const LEFT = 80;
 const seen = [];
 let refusal = "";
@@ -106,6 +107,17 @@ function chart(top, across, series, written) {
   return [...lines, ...axis];
 }
 
+/** A lane for each fault: the first one in which no other one is at the same time. */
+function faultLanes(faults) {
+  const ends = [];
+  return new Map(faults.map((fault) => {
+    const free = ends.findIndex((ns) => ns <= fault.begin_ns);
+    const lane = free < 0 ? ends.length : free;
+    ends[lane] = fault.end_ns ?? Infinity;
+    return [fault, lane];
+  }));
+}
+
 function milliseconds(ns) {
   return ns === null ? "-" : `${ns === 0 ? 0 : (ns / 1e6).toPrecision(3)} ms`;
 }
@@ -117,7 +129,6 @@ function draw() {
   const across = (ns) => LEFT + ((ns - begin) / Math.max(end - begin, 1e9)) * (1000 - LEFT);
   const lanesEnd = members * LANE;
   const chartsEnd = lanesEnd + 2 * (CHART + GAP);
-  const height = chartsEnd + 14;
   const drawn = [];
   for (let member = 0; member < members; member += 1) {
     const top = member * LANE;
@@ -135,15 +146,19 @@ function draw() {
   const delayTop = rateTop + CHART + GAP;
   drawn.push(...chart(rateTop, across, ["rate"], (value) => `${number(value)}/s`));
   drawn.push(...chart(delayTop, across, ["p99", "p50"], milliseconds));
-  for (const fault of seen[seen.length - 1].faults) {
-    const to = fault.end_ns ?? end;
-    if (to < begin) continue;
+  const visible = seen[seen.length - 1].faults.filter((fault) => (fault.end_ns ?? end) >= begin);
+  const lanes = faultLanes(visible);
+  for (const fault of visible) {
     const x = across(Math.max(fault.begin_ns, begin));
-    drawn.push(shape("rect", { x, y: 0, width: Math.max(across(to) - x, 2), height: chartsEnd, class: "band" }));
+    const width = Math.max(across(fault.end_ns ?? end) - x, 2);
+    const top = chartsEnd + lanes.get(fault) * FAULT_LANE;
+    drawn.push(shape("rect", { x, y: 0, width, height: chartsEnd, class: "band" }));
+    drawn.push(shape("rect", { x, y: top, width, height: 3, class: "fault-lane" }));
     const isAtEnd = x > 700;
-    drawn.push(shape("text", { x: isAtEnd ? 1000 : x, y: height - 2, class: "fault-name", "text-anchor": isAtEnd ? "end" : "start" },
+    drawn.push(shape("text", { x: isAtEnd ? 1000 : x, y: top + 14, class: "fault-name", "text-anchor": isAtEnd ? "end" : "start" },
       fault.statement));
   }
+  const height = chartsEnd + Math.max(new Set(lanes.values()).size, 1) * FAULT_LANE;
   svg.setAttribute("viewBox", `0 0 1000 ${height}`);
   svg.replaceChildren(...drawn);
 }

@@ -1,0 +1,56 @@
+"""Planted bugs of access: who opens a session, and who may ask for what."""
+
+from typing import Any, Final
+
+from upheaval_chaos.planted.bug import Area
+from upheaval_node.cluster.authentication import SessionProxy
+from upheaval_node.cluster.consensus_module import ConsensusModule
+from upheaval_node.cluster.credentials_authenticator import CredentialsAuthenticator
+from upheaval_node.types import Now
+
+AREA: Final = Area("access")
+
+
+@AREA.bug("only-credentials")
+def any_proof_accepted(module: ConsensusModule) -> None:
+    """The answer to a challenge need not prove that a client has the secret."""
+    for owner in (module._state.sessions, module._backups):
+        owner._authenticator = _AnyProof(owner._authenticator)
+
+
+@AREA.bug("only-credentials")
+def no_challenge(module: ConsensusModule) -> None:
+    """A client is who it says it is."""
+    for owner in (module._state.sessions, module._backups):
+        owner._authenticator = _NoChallenge(owner._authenticator)
+
+
+class _Changed:
+    """An authenticator, changed where it has credentials."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+class _AnyProof(_Changed):
+    def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
+        own = self._own
+        claim = own._claims.get(proxy.session_id) if isinstance(own, CredentialsAuthenticator) else None
+        if claim is None or claim.answer is None:
+            own.on_challenged_session(now, proxy)
+        else:
+            del own._claims[proxy.session_id]
+            proxy.authenticate(claim.principal)
+
+
+class _NoChallenge(_Changed):
+    def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:
+        own = self._own
+        claim = own._claims.pop(proxy.session_id, None) if isinstance(own, CredentialsAuthenticator) else None
+        if claim is None:
+            own.on_connected_session(now, proxy)
+        else:
+            proxy.authenticate(claim.principal)

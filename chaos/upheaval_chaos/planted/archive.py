@@ -1,0 +1,44 @@
+"""Planted bugs of the archive: where recordings end, and what replays send."""
+
+from dataclasses import replace
+from typing import Final
+
+from upheaval_chaos.planted.bug import INVARIANTS, Area
+from upheaval_chaos.planted.changes import replace_method
+from upheaval_node.archive.archive import Archive
+from upheaval_node.archive.catalog import RecordingEntry
+from upheaval_node.archive.replayer import ReplayParams
+from upheaval_node.archive.responses import Requester
+from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE
+
+AREA: Final = Area("archive")
+
+
+@AREA.bug("backed-up", is_rare=True)
+def bounded_replay_sends_everything(archive: Archive) -> None:
+    """A replay that a commit position bounds sends what is not committed too."""
+    replayer = archive._replayer
+    start = replayer.start
+
+    def start_unbounded(requester: Requester, params: ReplayParams) -> int:
+        return start(requester, replace(params, limit_counter_id=NULL_VALUE))
+
+    replace_method(replayer, "start", start_unbounded)
+
+
+@AREA.bug(INVARIANTS, "commits-kept", "no-unexplained-end", "logs-complete", "acknowledged-not-lost")
+def recording_stops_a_frame_early(archive: Archive) -> None:
+    """The catalog says that a stopped recording ends 32 bytes before its end."""
+    catalog = archive._context.catalog
+    record_stopped = catalog.record_stopped
+
+    def record_less(entry: RecordingEntry, position: int, timestamp: int) -> None:
+        record_stopped(entry, max(position - FRAME_ALIGNMENT, entry.start_position), timestamp)
+
+    replace_method(catalog, "record_stopped", record_less)
+
+
+@AREA.bug("no-unexplained-end", "logs-equal", "states-agree", INVARIANTS, is_rare=True)
+def checksums_not_compared(archive: Archive) -> None:
+    """A replay sends bytes that do not fit their checksum."""
+    archive._replayer._checksum = None

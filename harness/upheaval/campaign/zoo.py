@@ -1,0 +1,160 @@
+"""The zoo: campaigns look for each planted bug until a promise that must find it is broken, or a budget is spent.
+
+A search is one bug from one first seed on. Its file in the folder of the zoo is written after every seed, so that a zoo
+that is ended goes on where it was. A bug is caught if the median of its searches is: one that ran out of its budget
+counts as longer than any other.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median_high
+from typing import Final
+
+from upheaval.campaign.pool import some_at_a_time
+from upheaval.campaign.seed import SeedOutcome, try_seed
+from upheaval.errors import UsageError
+from upheaval.records import Json, jsonfields, owned_folder, write_atomically
+from upheaval_chaos.planted.bug import PlantedBug
+from upheaval_chaos.planted.catalogue import bug_named
+from upheaval_node import __version__
+
+BUDGET_S: Final = 300.0
+"""Of processor time, for one search."""
+SEEDS_APART: Final = 10_000
+"""Between the first seeds of two searches for one bug."""
+
+TrySeed = Callable[[int, str | None, Path], SeedOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for a bug and how far it is. `promise` is what the last seed broke, empty while the bug is not found."""
+
+    bug: str
+    repeat: int
+    first_seed: int
+    version: str = __version__
+    promise: str = ""
+    seeds: int = 0
+    processor_ms: int = 0
+    others: tuple[str, ...] = ()
+    """Promises that need not find the bug and were broken, and promises that were unknown."""
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether a promise that must find the bug was broken."""
+        return bool(self.promise)
+
+    def after(self, outcome: SeedOutcome) -> "Search":
+        """With one seed more."""
+        bug = bug_named(self.bug)
+        broken = [one.promise for one in outcome.fingerprints if one.is_broken and bug.is_found_by(one.promise)]
+        met = () if broken else (str(one.promise) for one in outcome.fingerprints)
+        return replace(
+            self,
+            promise=broken[0] if broken else "",
+            seeds=self.seeds + 1,
+            processor_ms=self.processor_ms + round(1000 * outcome.processor_seconds),
+            others=tuple(dict.fromkeys((*self.others, *met))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of a bug. Seeds and processor seconds are medians; None where most searches did not find it."""
+
+    bug: str
+    area: str
+    breaks: str
+    promises: tuple[str, ...]
+    """That found it, the most frequent one first."""
+    caught: int
+    searches: int
+    seeds: int | None
+    processor_seconds: float | None
+    others: tuple[str, ...] = ()
+    """What the searches that did not find it met."""
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether most searches found it."""
+        return self.seeds is not None
+
+    def to_fields(self) -> dict[str, Json]:
+        """As JSON has it."""
+        return {**asdict(self), "promises": list(self.promises), "others": list(self.others)}
+
+
+def row_of(bug: PlantedBug, searches: Sequence[Search]) -> Row:
+    """All searches for one bug together."""
+    caught = [search for search in searches if search.is_caught]
+    seeds = median_high([search.seeds if search.is_caught else float("inf") for search in searches])
+    ms = median_high([search.processor_ms if search.is_caught else float("inf") for search in searches])
+    is_caught = seeds != float("inf")
+    others = Counter[str]()
+    for search in searches:
+        others.update(() if search.is_caught else search.others)
+    return Row(
+        bug.name,
+        bug.area,
+        bug.breaks,
+        tuple(promise for promise, _ in Counter(search.promise for search in caught).most_common()),
+        len(caught),
+        len(searches),
+        int(seeds) if is_caught else None,
+        round(ms / 1000, 1) if is_caught else None,
+        tuple(promise for promise, _ in others.most_common()),
+    )
+
+
+def run_zoo(
+    bugs: Iterable[PlantedBug],
+    folder: Path,
+    *,
+    first_seed: int = 1,
+    budget_s: float = BUDGET_S,
+    repeats: int = 1,
+    jobs: int = 1,
+) -> Iterator[Row]:
+    """A row for each bug, as soon as its searches are over. Raises `UsageError` for a folder of another version."""
+    wanted = list(bugs)
+    searches = [
+        Search(bug.name, repeat, first_seed + repeat * SEEDS_APART) for bug in wanted for repeat in range(repeats)
+    ]
+    for search in searches:
+        _read(search, folder)
+    with owned_folder("zoo") as scratch:
+        work = partial(run_search, folder=folder, scratch=scratch, budget_s=budget_s)
+        with some_at_a_time(work, jobs) as run:
+            over = run(searches)
+            for bug in wanted:
+                yield row_of(bug, [next(over) for _ in range(repeats)])
+
+
+def run_search(search: Search, folder: Path, scratch: Path, budget_s: float, try_one: TrySeed = try_seed) -> Search:
+    """Go on with a search until it has found its bug or spent its budget."""
+    folder.mkdir(parents=True, exist_ok=True)
+    current = _read(search, folder)
+    while not current.is_caught and current.processor_ms < 1000 * budget_s:
+        place = scratch / f"{current.bug}-{current.repeat}"
+        current = current.after(try_one(current.first_seed + current.seeds, current.bug, place))
+        write_atomically(_file(current, folder), jsonfields.to_json(asdict(current)) + "\n")
+    return current
+
+
+def _file(search: Search, folder: Path) -> Path:
+    return folder / f"{search.bug}-{search.repeat}.json"
+
+
+def _read(search: Search, folder: Path) -> Search:
+    """How far a search is."""
+    file = _file(search, folder)
+    if not file.is_file():
+        return search
+    known = jsonfields.read_file(Search, file)
+    if (known.first_seed, known.version) != (search.first_seed, search.version):
+        raise UsageError(f"{file} is of another first seed or version: give another --out")
+    return known

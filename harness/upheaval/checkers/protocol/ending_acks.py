@@ -1,0 +1,86 @@
+"""The end that a leader announces to its followers, and their acknowledgements, by their traces.
+
+The leader ends last: when all others have acknowledged their end, or the time-out of the termination has passed. A
+follower acknowledges once, before it ends. Knows no files.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.records import TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+
+_POSITION: Final = "TerminationPosition"
+_ACK: Final = "TerminationAck"
+_TERM: Final = "leadership_term_id"
+
+
+@dataclass(slots=True)
+class EndingAcks:
+    """Of one start of a member. `announced` is the end that it last named to the others, in `term`; -1 for none."""
+
+    announced: int = -1
+    announced_ns: int = -1
+    term: int = -1
+    acknowledged_by: set[int] = field(default_factory=set)
+    """Members from which it received an acknowledgement after that."""
+    has_acknowledged: bool = False
+    """Whether it sent one."""
+
+    def look_at(self, event: TraceEvent) -> None:
+        """Note a message of the trace."""
+        fields = event.fields
+        message = fields.get("message")
+        if message == _POSITION and event.event == TraceKind.SEND:
+            if fields.get(_TERM) != self.term:
+                self.acknowledged_by.clear()
+                self.announced_ns = event.ns
+            self.announced, self.term = _number(fields, "log_position"), _number(fields, _TERM)
+        elif message == _ACK and event.event == TraceKind.SEND:
+            self.has_acknowledged = True
+        elif message == _ACK and event.event == TraceKind.RECEIVE and fields.get(_TERM) == self.term:
+            self.acknowledged_by.add(_number(fields, "member_id"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A member that came to the end of its cluster: where, when, in which term, and by the word of which leader."""
+
+    member_id: int
+    position: int
+    ended_ns: int
+    term_id: int
+    requested_term_id: int
+    acks: EndingAcks
+
+
+def problems(
+    ended: Mapping[int, Ended], members: int, timeout_ns: int, disturbed: Iterator[tuple[int, int]]
+) -> Iterator[tuple[int, str]]:
+    """Members that ended by the word of one leader, and what is wrong with that; `members` is how many there are.
+
+    `disturbed` is from when to when something was done to the cluster: an acknowledgement may have got lost then.
+    """
+    leader = next((each for each in ended.values() if each.acks.term == each.requested_term_id >= 0), None)
+    if leader is None:
+        return
+    acks = leader.acks
+    if acks.announced != leader.position:
+        yield leader.member_id, f"announced the end at {acks.announced}"
+    missing = sorted(set(range(members)) - {leader.member_id} - acks.acknowledged_by)
+    if missing and leader.ended_ns < acks.announced_ns + timeout_ns:
+        yield leader.member_id, f"did not wait for the acknowledgement of member {missing[0]}"
+    elif not any(begin <= leader.ended_ns and acks.announced_ns <= end for begin, end in disturbed):
+        # One that came to its end late may have had no leader left to answer.
+        early_ns = acks.announced_ns + timeout_ns // 2
+        for member_id in missing:
+            follower = ended.get(member_id)
+            is_in_time = follower is not None and follower.ended_ns < early_ns and follower.term_id == leader.term_id
+            if is_in_time and follower is not None and not follower.acks.has_acknowledged:
+                yield member_id, "did not acknowledge that to its leader"
+
+
+def _number(fields: Mapping[str, object], name: str) -> int:
+    value = fields.get(name)
+    return value if type(value) is int else -1
