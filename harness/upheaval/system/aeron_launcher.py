@@ -7,6 +7,7 @@ sets the system properties of the member and makes its insides visible; see docs
 import os
 import shlex
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,8 @@ from upheaval_chaos.programs import run_program
 JAR_PLACE: Final = "{aeron}"
 """In a launcher: the path of the jar of the system's version."""
 TOOL_OPTIONS: Final = "JAVA_TOOL_OPTIONS"
-_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path")
+_JAVA_LIMIT_S: Final = 60.0
+"""For Java to print its version."""
 
 
 def launch_line(spec: ClusterSpec, version: str, configuration: Path) -> list[str]:
@@ -85,7 +87,11 @@ def _quoted(option: str) -> str:
 
 
 def _require_java_takes(text: str, options: Sequence[str]) -> None:
-    done = run_program(["java", *options, "-version"])
+    try:
+        done = run_program(["java", *options, "-version"], limit_s=_JAVA_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        limit = f"within {_JAVA_LIMIT_S:g} s"
+        raise UsageError(f"jvm {text!r}: java -version did not end {limit}: leave out what makes it wait") from None
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line and not _is_note(line)]
         raise UsageError(f"jvm {text!r}: {lines[0] if lines else 'java does not take it'}")

@@ -457,7 +457,7 @@ def require_jump(system: SystemUnderTest, milliseconds: int) -> None:
     most = system.longest_clock_jump_ms
     if abs(milliseconds) > most:
         text = f"clock-jump: members of {system.text} end by a jump of more than {most} ms"
-        raise UsageError(f"{text}: use jump-ms of less")
+        raise UsageError(f"{text}: use a jump-ms from -{most} to {most}")
 
 
 def require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFaultKind) -> None:

@@ -40,17 +40,17 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 @dataclass(slots=True)
 class Reading:
-    """What was made of a file, in numbers."""
+    """Counts of what was read from a file."""
 
     events: int = 0
-    """None of them in a file of operations."""
+    """0 for a file of operations."""
     operations: int = 0
     failed: int = 0
-    """Operations that did not happen, of these."""
+    """How many of the operations did not happen."""
     passed_over: Counter[str] = field(default_factory=Counter)
-    """Events of which no operation was made, by what they are."""
+    """Events that became no operation, by their kind."""
     changed_values: int = 0
-    """Completions with another value than their invocation, of operations that return none."""
+    """Completions whose value differs from that of the invocation, for operations that return no value."""
 
     def __str__(self) -> str:
         failed = f", {self.failed} of them failed" if self.failed else ""
@@ -62,7 +62,7 @@ class Reading:
         return "; ".join(parts)
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The fields for JSON."""
         return {
             "events": self.events,
             "operations": self.operations,
@@ -78,7 +78,7 @@ def _counted(count: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ForeignHistory:
-    """Operations whose times are nanoseconds (`has_times`), or else the numbers of the events, from 1 on."""
+    """Operations of a foreign history. Times are nanoseconds if `has_times`, otherwise event numbers from 1."""
 
     operations: tuple[Operation, ...]
     has_times: bool
@@ -92,7 +92,7 @@ class _Refused(Exception):
 
 
 def read_foreign(path: Path, model: SequentialModel) -> ForeignHistory:
-    """The operations of a file. Raises `UsageError` with file, line and reason."""
+    """Read the operations of a file. Raises `UsageError` with file, line and reason."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder: expected the file of a history")
     text = read_text(path).removeprefix(_BYTE_ORDER_MARK)
@@ -107,7 +107,7 @@ def read_foreign(path: Path, model: SequentialModel) -> ForeignHistory:
 
 
 def read_value(text: str) -> Json:
-    """One value as JSON or EDN. Raises `FieldError` with the reason."""
+    """Parse one value as JSON or EDN. Raises `FieldError` with the reason."""
     try:
         values = [value for _, value in read_json_values(f"[{text}\n]")]
     except JsonTextError:
@@ -143,7 +143,7 @@ def _of_operations(values: Iterable[tuple[int, Json]], model: SequentialModel) -
 
 
 def _operation(value: Json, names: Mapping[str, Function]) -> Operation:
-    """Operations of a file may have the names that the model has for them."""
+    """Parse an operation. It may use the model's names for functions."""
     if not isinstance(value, dict):
         raise FieldError("expected an object with the fields of an operation")
     name = value.get("f")
@@ -161,7 +161,7 @@ class _Event:
     kind: str
     function: Function
     key: Json
-    """None for an event without `:key`."""
+    """None if the event has no `:key`."""
     value: Json
     has_value: bool
     time: int | None
@@ -176,7 +176,7 @@ def _of_events(values: Iterable[tuple[int, Json]], model: SequentialModel, *, is
         if event is not None:
             events.append(event)
     times = [each.time for each in events]
-    # What counts is the order of the events. Times that do not tell each from the next give way to it.
+    # The order of the events counts. Times are used only if each is later than the one before.
     has_times = all(a is not None and b is not None and a < b for a, b in pairwise(times)) and times[:1] != [None]
     operations = _Pairing(events, model, has_times, reading).operations()
     reading.operations = len(operations)
@@ -185,7 +185,7 @@ def _of_events(values: Iterable[tuple[int, Json]], model: SequentialModel, *, is
 
 
 def _event(line: int, form: Json, model: SequentialModel, reading: Reading, *, is_json: bool) -> _Event | None:
-    """None for one that is passed over."""
+    """Parse an event. None if it is skipped."""
     colon = "" if is_json else ":"
     if not isinstance(form, dict):
         wanted = ", ".join(f"{colon}{each}" for each in ("process", "type", "f"))
@@ -224,12 +224,12 @@ def _event(line: int, form: Json, model: SequentialModel, reading: Reading, *, i
 
 
 def _name(value: Json) -> str:
-    """A keyword, or a text, without the colon; empty for what is neither."""
+    """The text of a keyword or string, without the colon; empty for any other value."""
     return str(value).removeprefix(":") if isinstance(value, str) else ""
 
 
 class _Pairing:
-    """Makes operations of events. The number of its invocation is the id of an operation."""
+    """Makes operations from events. The id of an operation is the number of its invocation."""
 
     def __init__(self, events: list[_Event], model: SequentialModel, has_times: bool, reading: Reading) -> None:
         self._events = events
@@ -241,7 +241,7 @@ class _Pairing:
         self._found: dict[int, tuple[_Event, Operation]] = {}
 
     def operations(self) -> tuple[Operation, ...]:
-        """In the order of their invocations."""
+        """The operations in the order of their invocations."""
         pending: dict[int, int] = {}
         for number, event in enumerate(self._events, start=1):
             moment = event.time if self._has_times and event.time is not None else number
@@ -304,7 +304,9 @@ class _Pairing:
 
 
 def _is_keyed(events: list[_Event]) -> bool:
-    """Whether all values have the form of jepsen.independent, a compare-and-set's pair inside the pair of its key."""
+    """Whether all values have the form of jepsen.independent: `[key value]`, where the value of a compare-and-set is a
+    list.
+    """
     invoked = [each for each in events if each.kind == _INVOKE]
     return bool(invoked) and all(
         each.key is None
@@ -316,7 +318,7 @@ def _is_keyed(events: list[_Event]) -> bool:
 
 
 def _key_texts(keys: Iterable[Json]) -> Mapping[Frozen, str]:
-    """How keys are called: a text as it is, unless another key would be called the same, and others as EDN."""
+    """The name of each key: strings as they are, quoted if another key has that name; other keys as EDN."""
     distinct = {frozen(key): key for key in keys}
     others = {value: "" if key is None else edn_text(key) for value, key in distinct.items() if type(key) is not str}
     ambiguous = set(others.values())

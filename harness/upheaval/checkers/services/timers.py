@@ -28,13 +28,13 @@ from upheaval.records import OWN_SYSTEM, TIMERS, Function, Json, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 
 CROSSING_MS: Final = 100
-"""How long a cancellation may take from a service to its consensus module after the client had its answer."""
+"""Milliseconds that a cancellation may take from service to consensus module after the client received the answer."""
 
 LATE_MS: Final = 500
-"""How long the log may go on after a timer's deadline before it fires."""
+"""Milliseconds that the log may go on after a timer's deadline before the timer fires."""
 
 WHEEL_MS: Final = 128 * 8
-"""A turn of Aeron's wheel of timers, by default (Aeron Cluster: ticksPerWheel, wheelTickResolution)."""
+"""Milliseconds of one turn of Aeron's timer wheel, by default (Aeron Cluster: ticksPerWheel, wheelTickResolution)."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Timer:
     deadline: int
     group: str
     cancelled_by: int | None = None
-    """The operation that did it."""
+    """The id of the operation that cancelled the timer."""
     fired_at: int = -1
     fired_position: int = -1
 
@@ -55,9 +55,9 @@ def judge_timers(
     time_unit: int = 0,
     elections: Iterable[TermTimes] = (),
 ) -> list[Result]:
-    """One result. Requests and events are in log order.
+    """Judge the timers. Requests and events are in log order.
 
-    `elections` are the terms of a system whose new leaders let a turn of their wheel pass before what was due fires.
+    `elections` are the terms of a system whose new leaders delay due timers by a turn of the wheel.
     """
     judge = _Judge(operations, time_unit, sorted(times.earliest for times in elections))
     return judge_in_log_order(Promise.TIMERS_KEPT, judge, requests, fired, time_unit)
@@ -71,7 +71,7 @@ class _Judge:
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
-        # Of the answered entries so far: how late the latest was invoked, rising, and itself.
+        # For answered entries with ever later invocations: the invocation times, and the entries.
         self._invoked: list[int] = []
         self._entered: list[LogEntry] = []
         self._missed: list[Broken] = []
@@ -89,7 +89,7 @@ class _Judge:
         require_answer(operation, expected, entry.position)
 
     def _apply(self, entry: LogEntry) -> Json:
-        """What the service answers; None when it refuses."""
+        """Apply a request. Returns the expected answer; None for a refusal."""
         if entry.f is Function.FIRED:
             return [
                 [timer_id, timer.deadline, timer.fired_at, 1]
@@ -161,9 +161,9 @@ class _Judge:
         self._missed.append(Broken(Verdict.INVALID, detail, position=position, operation=timer_id, late_ms=late_ms))
 
     def _look_whether_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
-        """Pauses of the log count little: the cluster may have had no leader.
+        """Check that the timer fired in time, counted from when its request was certainly applied.
 
-        Nothing counts before the request was surely applied.
+        Pauses of the log count little: the cluster may have had no leader.
         """
         known = self._known_at(timer_id)
         ms = 0 if known is None else clock.ms_between(known.position - 1, timer.deadline, timer.fired_position)
@@ -175,7 +175,7 @@ class _Judge:
             self._miss(detail, timer.fired_position, timer_id, ms - LATE_MS - self._turn_ms(timer))
 
     def _turn_ms(self, timer: _Timer) -> int:
-        """What a turn of the wheel adds for each later leader that was elected when a timer was due."""
+        """The extra milliseconds allowed: one turn of the wheel for each leader elected while the timer was due."""
         due = timer.deadline - LATE_MS * self._clock.unit
         return WHEEL_MS * sum(
             time >= due and position > timer.position and (timer.fired_at < 0 or position < timer.fired_position)
@@ -194,7 +194,7 @@ class _Judge:
 
 
 def _broken(event: TimerFired, detail: str, late_ms: int = 0) -> Broken:
-    """A timer has the id of the operation that scheduled it."""
+    """Make a `Broken` about a timer, whose id is that of the operation that scheduled it."""
     return Broken(Verdict.INVALID, detail, position=event.position, operation=event.timer_id, late_ms=late_ms)
 
 
@@ -203,7 +203,7 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     elections = () if evidence.manifest.system == OWN_SYSTEM else events.times.values()
     fired: Sequence[TimerFired] = events.timers
     if not are_shipped(services_of(evidence.manifest)):
-        # Of all others a service of the user's own may have scheduled them.
+        # A user's service may have scheduled all other timers.
         scheduled = {entry.id for entry in log.entries.those((Function.SCHEDULE,))}
         fired = [each for each in fired if each.timer_id in scheduled]
     found = judge_timers(evidence.operations, log.entries.those(TIMERS), fired, events.time_unit, elections)
