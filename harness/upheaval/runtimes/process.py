@@ -139,7 +139,8 @@ class ProcessMember(LiveMember[ProcessNode]):
     def progress(self) -> object:
         """The member's status, and which of its mark files and recording log exist."""
         marks = (layout.ARCHIVE_MARK, layout.CLUSTER_MARK, layout.RECORDING_LOG)
-        return self.status(), [(self.folder / mark).exists() for mark in marks]
+        # `Path.exists` raises for a folder that may not be read; the member itself reports that.
+        return self.status(), [os.access(self.folder / mark, os.F_OK) for mark in marks]
 
     def exit_status(self, incarnation: str) -> int | None:
         """The exit status as reported by the kernel or by the process's own trace."""
