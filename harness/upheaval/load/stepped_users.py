@@ -49,7 +49,7 @@ class SteppedClient:
         self.invoke_ns = 0
         self.on_unasked: Callable[[Buffer], None] | None = None
         self.deadline_ns = 0
-        """When its user goes on in any case."""
+        """When its user continues in any case."""
         self._open_session = open_session
         self._clock_ns = clock_ns
         self._timeout_ns = timeout_ns
@@ -281,7 +281,7 @@ class UserLoad:
         try:
             code()
         except StopUser:
-            """It was asked to end in the middle of a task."""
+            """The user was asked to end in the middle of a task."""
         except Exception as error:  # noqa: BLE001 - whatever a user's code raises
             text = text_of(error)
             if text not in self.raised and len(self.raised) < TEXTS_MAX:
