@@ -107,7 +107,7 @@ def test_a_launcher_that_starts_no_member_is_refused_in_one_line(
     cluster = ProcessCluster.create(tmp_path / "run", spec_of(launcher, tmp_path))
     made.append(cluster)
     with pytest.raises(EnvironmentFault, match=f"member 0 {says}"):
-        cluster.up(timeout_s=10)
+        cluster.up(timeout_s=20)
     assert not processes_of(cluster.config.run_id)
 
 
