@@ -115,7 +115,7 @@ class ConsensusModule:
         authorisation: AuthorisationService | None = None,
     ) -> None:
         self.ingress_extension: IngressExtension | None = None
-        """Set before the first turn: takes what clients send in messages of another schema."""
+        """Takes the clients' messages of other schemas. To be set before the first turn."""
         self.bell: Bell | None = None
         self._context = context
         self.members: Final = context.members
@@ -532,7 +532,7 @@ class ConsensusModule:
             if is_lost or self._standing.reads_log:
                 self._on_log_ended(now, recording.stop_position)
 
-    # --- what the log and the services say ---
+    # --- log and services ---
 
     def _on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
         """Pass the term of a replayed entry to the election."""

@@ -42,7 +42,7 @@ class CredentialsFile:
     """A credentials file and where it comes from."""
 
     def __init__(self, source: str, read: Callable[[str], str]) -> None:
-        """Raises `UsageError` for a bad credentials file."""
+        """Read the file. Raises `UsageError` for a bad credentials file."""
         self._source = source
         self._read = read
         self.credentials = Credentials(read(source), source)

@@ -43,7 +43,7 @@ class BallotStates(ElectionBase):
                 return 0
             if append_position != NULL_POSITION:
                 self.append_position = append_position
-        # An abandoned replay leaves the term at the point that it had reached.
+        # An abandoned replay has set the log term to the term that it had reached.
         self.log_leadership_term_id = self.named_term_id
         self.notified_commit_position = LOG_START
         self.candidate_term_id = max(self._context.node_state.candidate_term_id, self.leadership_term_id)

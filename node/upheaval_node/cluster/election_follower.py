@@ -85,8 +85,8 @@ class FollowerStates(ElectionBase):
         """Name the term, report the recorded position, then replay what is committed.
 
         The report comes first because the leader may need it for its quorum before it can name a commit position, and
-        the term is named before the report. A commit position below the end of the leader's old log may cover entries
-        that are still replaced, so nothing is consumed before the leader gets there.
+        the term is named before the report. Nothing is replayed while the leader's commit position is below the base of
+        its term, because the log up to there may still be replaced.
         """
         is_recorded = self._log.recording_id != NULL_VALUE
         if is_recorded and self.log_leadership_term_id < self.leadership_term_id:
@@ -113,8 +113,8 @@ class FollowerStates(ElectionBase):
         return work
 
     def _canvass_again(self, now: Now, reason: str) -> None:
-        """Return to CANVASS. The replay may have reached only an earlier term; the log goes on to the last term it
-        names.
+        """Return to CANVASS with the last term that the recording log names. The replay may have reached only an
+        earlier term.
         """
         # Differs from Aeron (docs/protocol.md, E11): Aeron takes the term of the last entry read.
         self.log_leadership_term_id = self.named_term_id

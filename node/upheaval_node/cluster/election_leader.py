@@ -65,7 +65,7 @@ class LeaderStates(ElectionBase):
         return work
 
     def _check_not_passed(self, now: Now) -> None:
-        """Start a new election when there is no quorum in time and a later term was seen.
+        """Raise `TimeoutExpired` when there is no quorum in time and a later term was seen, for a new election.
 
         Members that voted in a later term do not follow this one.
         """

@@ -9,10 +9,12 @@ class LeaderContact:
     def __init__(self) -> None:
         self.heard_ns = 0
         self.commit_position = LOG_START
-        """The commit position by a leader, a snapshot or the last election, whichever is highest."""
+        """The highest commit position of a leader's messages, a snapshot and the last election."""
 
         self.disconnected_ns = NEVER_NS
-        """Since when the leader's log has had no connection, without a message since; `NEVER_NS` while it has one."""
+        """Since when the leader's log has no connection and no message has come; `NEVER_NS` while it has a
+        connection.
+        """
 
     def heard(self, now: Now) -> None:
         """Note a sign that there may still be a leader."""

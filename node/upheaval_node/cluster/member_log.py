@@ -127,7 +127,7 @@ class MemberLog:
     # --- leaving a term ---
 
     def leave_term(self, now: Now, log_position: Position) -> Position | None:
-        """Leave the term. A join or truncation in progress is abandoned, whoever began it."""
+        """Leave the term. A join or truncation in progress is abandoned, no matter which caller began it."""
         if self._leaving is None:
             for steps in (self._joining, self._truncating):
                 if steps is not None:

@@ -39,8 +39,8 @@ if not even the RESUME before the snapshot was committed.
 """
 
 READS_LOG: Final = frozenset({M.ACTIVE, M.SUSPENDED})
-"""The states in which entries are read. From SNAPSHOT on, entries wait until the services have finished what
-precedes.
+"""The states in which entries are read. From SNAPSHOT on, entries wait until the services have finished with the
+previous ones.
 """
 
 TAKES_REQUESTS: Final = frozenset({M.ACTIVE, M.SUSPENDED, M.SNAPSHOT})

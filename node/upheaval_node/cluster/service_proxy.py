@@ -28,7 +28,7 @@ class ServiceProxy:
     """The sending side, and the wait for the services to join a log.
 
     At most one JoinLog is in flight. An abandoned JoinLog must be answered before the next is sent, because their acks
-    could not be told apart. Until then its stream must stay open.
+    could not be distinguished. Until then its stream must stay open.
     """
 
     def __init__(self, context: ModuleContext, acks: ServiceAcks, *, is_standby: bool = False) -> None:

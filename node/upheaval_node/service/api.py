@@ -1,7 +1,7 @@
-"""What an application implements to be run by the cluster, and what it can ask of the cluster.
+"""The interface that an application implements, and the interface of the cluster that it uses.
 
 A service is a deterministic state machine. Every member runs a copy of it and feeds it the same log in the same order,
-so that every copy holds the same state. That only works if the state depends on nothing but the callbacks and their
+so that every copy holds the same state. That works only if the state depends on nothing but the callbacks and their
 arguments. A service must not read a clock (use `Cluster.time`), draw random numbers, read files, or iterate over a
 set, whose order differs between processes.
 
@@ -16,12 +16,12 @@ A minimal service:
             if session is not None:
                 session.respond(str(self.total).encode())
 
-It is named as `package.module:Counter` where the cluster asks for a service.
+The cluster's settings name it as `package.module:Counter`.
 
-An exception out of a callback is reported, the entry counts as delivered, and the service goes on with the next one:
+An exception of a callback is reported, the entry counts as delivered, and the service continues with the next entry:
 deterministic code fails in the same way on every member. A failed `assert` ends the member instead.
 
-The names and the meaning follow Aeron Cluster's ClusteredService, Cluster and ClientSession. This module knows nothing
+Names and meaning follow Aeron Cluster's ClusteredService, Cluster and ClientSession. This module knows nothing
 of how a container does it.
 """
 

@@ -1,18 +1,19 @@
-"""Reads histories that no run folder belongs to: `history.jsonl` alone, and events as Jepsen writes them, EDN or JSON.
+"""Reads histories without a run folder: a single `history.jsonl`, or events as Jepsen writes them, in EDN or JSON.
 
 An event is one map: `{:process 0, :type :invoke, :f :write, :value 3, :time 42}`, in JSON the same without the colons.
-They are on a line each or in one vector (array), in the order in which they happened. What they mean is what Knossos
-makes of them (`knossos.history/complete`):
+Events are one per line, or all in one vector (array), in the order in which they happened. They have the meaning that
+Knossos gives them (`knossos.history/complete`), with one exception:
 
-- The `:value` of an `:ok` is that of the operation: a read is invoked with nil and completed with what it read, and a
-  write that was completed with another value than it was invoked with wrote that one. An `:ok` without `:value` leaves
-  it.
-- `:fail` means that the operation did not happen, so it says nothing.
-- After `:info`, or without a completion, it may have happened, or may happen later, with the value of its invocation.
-- A read that was completed with nil found nil, where Knossos takes any value for possible.
+- The `:value` of an `:ok` is that of the operation: a read is invoked with nil and completes with what it read, and a
+  write that completes with another value than it was invoked with wrote the value of its completion. An `:ok` without
+  `:value` keeps the value of the invocation.
+- `:fail` means that the operation did not happen, so it proves nothing.
+- After `:info`, or without a completion, the operation may have happened, or may happen later, with the value of its
+  invocation.
+- The exception: a read that completes with nil found nil, where Knossos accepts any value.
 
-Events of `:nemesis` are passed over and counted; any other process has a number. Keys are those of `:key`, or of
-jepsen.independent: each value is a vector `[key value]`.
+Events of `:nemesis` are skipped and counted; the `:process` of any other event is a number. The key is in `:key`, or in
+the value as jepsen.independent writes it: each value is a vector `[key value]`.
 """
 
 import json

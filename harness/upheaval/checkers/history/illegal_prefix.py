@@ -1,15 +1,17 @@
-"""Why a key's history has no order: its shortest illegal prefix, and what would have had to be returned instead.
+"""Why a key's history has no order: its shortest illegal prefix, and the results that would have been legal.
 
-The prefix of a history at its nth answer: the operations that were invoked until then, of which those whose answers
-come later count as unanswered. What is illegal stays illegal when more of the history is known, so the shortest
-illegal prefix is found by doubling steps and then by halving, from the answer on that the search of the whole history
-never got past. The operation that it ends with is the first whose answer nothing can explain; others of the prefix may
-be the wrong ones all the same, so each is asked: with all other answers as they are, which result of this one would
-have made the prefix legal? A search that found no order has visited all configurations in which this operation may
-come next; from there on another result is tried. Whether a configuration leads to an order does not depend on the
-results before it, so none is explored twice, whichever operation is asked.
+The prefix of a history at its nth answer has the operations that were invoked until then; those that were answered
+later count as unanswered. A prefix that is illegal stays illegal when more of the history is known. So the shortest
+illegal prefix is found by doubling steps and then by bisection, from the answer that the search of the whole history
+never got past.
 
-All of it together visits no more than twice the configurations that the verdict took, or `LEAST_BUDGET`.
+The last operation of the prefix is the first one whose answer nothing explains, but another operation may be the wrong
+one. So for each operation: if all other answers stay, which result would have made the prefix legal? The search that
+found no order has visited all configurations in which the operation may come next; other results are tried from there.
+Whether a configuration leads to an order does not depend on earlier results, so each is explored at most once for all
+operations.
+
+Altogether this visits at most twice as many configurations as the verdict took, or `LEAST_BUDGET` if that is more.
 """
 
 import json
@@ -41,7 +43,7 @@ class Shown:
     """An operation of the prefix, with the results that would have been legal."""
 
     operation: Operation
-    """Unanswered if its answer came after the prefix."""
+    """The operation, without its answer if that came after the prefix."""
     possible: tuple[Json, ...]
     """Results that would have made the prefix legal, at most `POSSIBLE_MAX`. Empty if the operation returns no result,
     or if no result was found.

@@ -1,28 +1,28 @@
-"""Linearizability by search, for histories without a log to witness their order.
+"""Linearizability by search, for histories without a log that shows their order.
 
-Wing and Gong's search with Lowe's memory of visited configurations, one key at a time: linearizability is local, so
-a history is linearizable exactly when its part on each key is (Herlihy and Wing). An operation may be chosen next when
-it was invoked before any operation that is not chosen yet has completed. An order is found when all answered
-operations are chosen; an unanswered one may be chosen at any time after it was invoked, or never.
+Wing and Gong's search with Lowe's memory of visited configurations, one key at a time. Linearizability is local: a
+history is linearizable exactly if its part on each key is (Herlihy and Wing). An operation may be chosen next if it was
+invoked before the first completion among the operations that are not chosen yet. An order is found when all answered
+operations are chosen. An unanswered operation may be chosen at any time after its invocation, or never.
 
-Before any search, an answer with a value that no operation could have put there by then is illegal by itself
-(`origins`; the models say so). Four prunings keep unanswered operations from doubling the work one by one. Each leaves
-some order where there is one:
+Before any search, an answer with a value that no operation can have put there by then is illegal by itself (`origins`;
+the models find it). Four prunings keep each unanswered operation from doubling the work. If there is an order, at least
+one remains after each pruning:
 
-- `idle`: an unanswered operation is not chosen in a state that it would leave as it is (a read never is). Take it out
-  of an order: all states stay the same, its result was compared with nothing, and no operation has to come after it,
-  because it never completed. What is left is an order, and shorter.
-- `equal`: of unanswered operations of equal function and value, only the one that was invoked first is a candidate.
+- `idle`: an unanswered operation is not chosen in a state that it would not change (so a read is never chosen). Remove
+  it from an order: all states stay the same, its result was compared with nothing, and no operation has to come after
+  it, because it never completed. The result is a shorter order.
+- `equal`: of unanswered operations with equal function and value, only the one that was invoked first is a candidate.
   Take an order that has a later one, B, where the first, A, is not chosen yet, and exchange the two (or put A in B's
-  place if A is not in the order). A may stand there: whatever had completed before A was invoked had completed before
-  B was. B may stand where A was, because that is later than where B could stand. Nothing has to come after either of
-  them, and the states are the same, because the effects are.
-- `fewest`: a configuration is left out when one with the same answered operations and the same state, and with no
-  unanswered operation that this one has not, was visited. Whatever completes this one completes the other.
-- `soonest`: candidates are tried in the order of their completion, unanswered ones last. All of them are tried.
+  place if A is not in the order). A fits there: whatever had completed before A was invoked had completed before B
+  was. B fits where A was, because that is later than its own place was. Nothing has to come after either of them, and
+  the states are the same, because the effects are.
+- `fewest`: a configuration is skipped if another one was visited that has the same answered operations, the same state,
+  and a subset of its unanswered operations. Whatever completes the skipped one completes the other.
+- `soonest`: candidates are tried in the order of their completion, unanswered ones last. None is left out.
 
-Keys are searched in rounds, each with ten times the limit of the one before, so that an illegal key is found though
-another one is hard.
+Keys are searched in rounds. Each round has ten times the limit of the one before, so that an illegal key is found even
+if another key is hard.
 
 This module knows nothing of logs.
 """

@@ -186,7 +186,7 @@ class CommitRules:
         terms = member.highest.setdefault(follower, {})
         terms[term] = max(terms.get(term, _NONE), position)
 
-    # --- what a leader calls committed ---
+    # --- commit positions of leaders ---
 
     def _on_commit_sent(self, member: _Member, event: MemberEvent, term: int, position: int) -> None:
         key = event.member_id, term
@@ -274,8 +274,8 @@ class CommitRules:
             self._terms.begin(event, member.led_term_id, member.base)
 
     def _on_term(self, member: _Member, event: MemberEvent) -> None:
-        """In an election, a member's term begins at its commit position. In the log, the entry names the begin of the
-        term.
+        """Note a new term. In an election it begins for a member at its commit position; its base counts from the
+        leader or log.
         """
         term, base = event.integer("leadership_term_id"), event.integer("term_base_log_position")
         is_elected = event.fields.get("source") == "election"

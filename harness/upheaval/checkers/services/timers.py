@@ -1,12 +1,14 @@
 """The promise about timers: each fires once, not before its time, and not after it was cancelled.
 
-Judged by the log alone: what was scheduled and cancelled by requests to the service `timers`, what expired by the
-timer events. What the service answered is then compared with what these give. An expiry may be on its way into the log
-when the cancellation is applied: it does not count as fired, and breaks nothing. It is on its way no more when an entry
-precedes it that a client sent only after the cancellation had been answered. This module knows nothing of files.
+Judged by the log alone: requests to the service `timers` schedule and cancel timers, timer events are expiries. The
+answers of the service are then compared with what these give. An expiry may be on its way into the log when the
+cancellation is applied: then the timer does not count as fired, and the promise is kept. The expiry cannot be on its
+way any more once the log has an entry that a client sent after the answer to the cancellation. This module knows
+nothing of files.
 
-A new leader of Aeron Cluster sets its wheel of timers to the time of its election, past the ticks of what was due then
-(ConsensusModuleAgent.electionComplete, DeadlineTimerWheel.currentTickTime): that fires when the wheel comes round.
+A new leader of Aeron Cluster sets its timer wheel to the time of its election and skips the ticks of timers that were
+due by then (ConsensusModuleAgent.electionComplete, DeadlineTimerWheel.currentTickTime). Such a timer fires only when
+the wheel comes round.
 """
 
 from bisect import bisect_right

@@ -1,15 +1,15 @@
-"""The bytes of requests and responses of the services that come with the node.
+"""The bytes of requests and responses of the shipped services.
 
-One encoding for all of them, little-endian, with one form for each value, so that equal requests have equal bytes:
+All of them share one little-endian encoding with one form per value, so that equal requests have equal bytes:
 
     request   int64 operation id | uint8 operation | uint8 version | uint16 key length | int32 value length |
               int32 expected length | key (UTF-8) | value | expected
     response  int64 operation id | int64 log position | uint8 operation | uint8 status | uint8 version | uint8 shape |
               uint32 count | count times (uint32 length, bytes)
 
-A length of -1 says that the value is absent, which is not the same as empty. The operation id is chosen by the client
-and must be unique in a history: checkers find an operation in the recorded log by it. This module knows nothing of
-what the operations do.
+A length of -1 means that the value is absent, which differs from an empty value. The client chooses the operation id,
+which must be unique in a history: checkers use it to find an operation in the recorded log. This module knows nothing
+of what the operations do.
 """
 
 import struct
