@@ -229,7 +229,7 @@ def test_a_killed_leader_loses_nothing_and_a_cluster_that_was_ended_stays_down(p
     wait_until(lambda: is_ordered(order), timeout_s=240, describe=lambda: "no member takes the shutdown")
     wait_until(
         lambda: {state_of(member) for member in members} == {"exited 0 0"},
-        timeout_s=30,
+        timeout_s=240,
         describe=lambda: str([state_of(member) for member in members]),
     )
     for member in members:

@@ -73,7 +73,7 @@ def test_a_killed_component_ends_its_member_and_the_cluster_goes_on(split: Docke
         assert not victim.incarnation(component)
         wait_until(
             lambda: not victim.is_running(),  # noqa: B023 - called in this turn only
-            timeout_s=20,
+            timeout_s=240,
             describe=lambda: "the rest of the member does not end",
         )
         split.wait_until_leader(other_than=leader if is_of_leader else None)

@@ -335,8 +335,8 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
         """Start what is not running and wait for a serving leader. Returns its member id.
 
-        The run continues, so final positions from an earlier end are removed. On a failure, everything that was started
-        here is ended.
+        The wait lasts up to four times as long while members make progress. The run continues, so final positions from
+        an earlier end are removed. On a failure, everything that was started here is ended.
         """
         self.run.write_manifest(replace(self.run.read_manifest(), converge=None))
         self.note_policy()

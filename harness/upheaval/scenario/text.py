@@ -331,7 +331,7 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """One of the library or of a known bug by its name, or any by the path of its file."""
+    """A scenario of the library or of a known bug by its name, or any scenario by the path of its file."""
     path = Path(name) if name.endswith(SUFFIX) else LIBRARY / f"{name}{SUFFIX}"
     if not name.endswith(SUFFIX) and not path.is_file():
         path = OTHERS / path.name
