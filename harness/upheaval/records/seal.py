@@ -76,8 +76,8 @@ def add_failure(run: RunFolder, failure: Failure) -> None:
 def seal_of(run: RunFolder) -> Seal:
     """The seal that the run would get in its present state. Raises `OSError` for a file that cannot be read."""
     fields = jsonfields.parse_object(jsonfields.read_text(run.manifest_file))
-    told = {name: value for name, value in fields.items() if name != "sealed"}
-    manifest = digest_of_text(json.dumps(told, sort_keys=True))
+    unsealed = {name: value for name, value in fields.items() if name != "sealed"}
+    manifest = digest_of_text(json.dumps(unsealed, sort_keys=True))
     files = _sealed_files(run)
     # Folders without the field were sealed without these files.
     written = fields.get("written")
