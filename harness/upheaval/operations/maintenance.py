@@ -1,7 +1,7 @@
 """Maintenance of a cluster that keeps serving: a new version member by member, a new host for a dead member.
 
-The work on a member is recorded as a fault of the run, with its proof, and healed when the member has caught up. This
-module knows no runtime: `Hosts` is what each runtime implements.
+The stop of a member is recorded as a fault of the run, with its proof, and its start as the healing. Then the member
+has to catch up. This module knows no runtime: `Hosts` is what each runtime implements.
 """
 
 import shutil
