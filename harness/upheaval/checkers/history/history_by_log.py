@@ -1,10 +1,10 @@
 """The promises about a history that its log decides.
 
-Nothing acknowledged is lost, nothing is applied twice, every client entry in the log is in the history, and the order
+No acknowledged operation is lost, none is applied twice, every client entry in the log is in the history, and the order
 of the log explains the answers.
 
-Operations of shipped services are known in the log by their ids, calls of a user's service by their payloads; what is
-found out about either is one finding a promise, the worse one.
+Operations of shipped services are found in the log by their ids, calls of a user's service by their payloads. Each
+promise gets one finding on both, the worse one.
 """
 
 from collections.abc import Callable, Iterable

@@ -43,7 +43,7 @@ class Shown:
     """An operation of the prefix, with the results that would have been legal."""
 
     operation: Operation
-    """Unanswered if its answer came after the prefix."""
+    """The operation, without its answer if that came after the prefix."""
     possible: tuple[Json, ...]
     """Results that would have made the prefix legal, at most `POSSIBLE_MAX`. Empty if the operation returns no result,
     or if no result was found.

@@ -52,7 +52,7 @@ class Difference:
     other: str
 
 
-# --- where ---
+# --- places for snapshots ---
 
 
 def choose_cuts(entries: Sequence[Entry], effects: Sequence[Effects], most: int = CUTS) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def _shape(payload: bytes) -> object:
     return begin[:_BINARY_HEADER]
 
 
-# --- what ---
+# --- differences ---
 
 
 def first_difference(

@@ -108,7 +108,7 @@ class _Replays:
             return Explanation((Cause.ROLE,), as_members=as_members)
         return self._outside(usual, changed_state)
 
-    # --- what replays have otherwise ---
+    # --- changed conditions ---
 
     def _of_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
         """The conditions with an effect. Every change moves objects, so if addresses have an effect, no other cause can
@@ -140,7 +140,7 @@ class _Replays:
         causes = tuple(by_cause)
         return self._located(Explanation(causes), usual, by_cause[causes[0]], replace(self._order, changed=causes[:1]))
 
-    # --- what members did ---
+    # --- conditions of members ---
 
     @property
     def _are_divided(self) -> bool:
@@ -191,7 +191,7 @@ class _Replays:
             difference=state_difference(other.messages, state, (other.owner, "the replays"), self._payloads),
         )
 
-    # --- where ---
+    # --- place of the difference ---
 
     def _located(
         self, explanation: Explanation, usual: dict[str, Any], other: dict[str, Any], order: Order

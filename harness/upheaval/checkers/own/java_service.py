@@ -90,7 +90,7 @@ class JavaEgress:
     is_steady: bool
     """Whether a copy under changed conditions sends the same."""
     terms: Sequence[tuple[int, int]]
-    """The begin and the leader of each term."""
+    """The start position and the leader of each term."""
 
 
 def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaReplay:
@@ -131,7 +131,7 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
 
 
 def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
-    """Check that an exception of a copy also occurred on a member. Raises `_CannotDrive`."""
+    """Check that a service raised on a member, too, if it did in a copy. Raises `_CannotDrive`."""
     if not raised:
         return
     members = map(run.member, range(manifest.members))

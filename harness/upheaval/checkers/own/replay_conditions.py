@@ -44,7 +44,7 @@ _OTHER_NODE: Final = 0x02_00_00_00_00_01
 _MORE_PROCESSORS: Final = 3
 
 
-# --- for who starts the process ---
+# --- start of the process ---
 
 _SAME_ADDRESSES: Final = """
 import os, sys
@@ -84,7 +84,7 @@ def directory(changed: Collection[Cause]) -> Iterator[Path]:
         yield Path(empty)
 
 
-# --- in the process ---
+# --- changes in the process ---
 
 
 def enter(changed: Collection[Cause]) -> list[bytes]:

@@ -277,7 +277,7 @@ class _Copies:
             )
         return ""
 
-    # --- the entry after which states differ ---
+    # --- the first entry with different states ---
 
     def _located(self, cut: int, state: ExpectedState) -> str:
         """The first entry after which the snapshots of both differ, and where they differ; empty if there is none."""
@@ -342,7 +342,7 @@ class _Copies:
             return ""
         return "; a copy that leads asks for all of it: cluster.role or on_role_change?"
 
-    # --- for people ---
+    # --- descriptions ---
 
     def _parted(self, difference: Difference | None) -> str:
         if difference is None:

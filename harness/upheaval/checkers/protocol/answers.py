@@ -63,7 +63,7 @@ def judge_answers(
 ) -> Result:
     """Report the first of `answers` that breaks the promise. `traces` has all members.
 
-    `deaths` maps members to the begin and end of each fault that killed the consensus module and was seen to do so.
+    `deaths` maps members to the start and end of each fault that killed the consensus module and was seen to do so.
     `incomplete` maps members whose traces may lack lines to the reason.
     """
     judge = _Judge(traces, deaths)

@@ -186,7 +186,7 @@ class CommitRules:
         terms = member.highest.setdefault(follower, {})
         terms[term] = max(terms.get(term, _NONE), position)
 
-    # --- what a leader calls committed ---
+    # --- commit positions of leaders ---
 
     def _on_commit_sent(self, member: _Member, event: MemberEvent, term: int, position: int) -> None:
         key = event.member_id, term

@@ -19,7 +19,7 @@ class Mark:
 
 
 class TermLogs:
-    """The begin of each term, and the highest position committed in it.
+    """The base position of each term, and the highest position committed in it.
 
     `is_forgetful`: some member may have lost what it had reported.
     """

@@ -2,7 +2,7 @@
 
 `send` is a message that a member sent; the order holds only for each receiver. `receive` is a message that may have
 arrived; no record says whether it was read. So the rules use no times and never assume that a member received a
-message, only that it cannot have received one. The trace of a member adds only its commit position at the begin and end
+message, only that it cannot have received one. The trace of a member adds only its commit position at the start and end
 of elections. Knows nothing of files.
 """
 
@@ -262,7 +262,7 @@ class SeenCommits:
             )
 
     def _reaches(self, reports: Mapping[int, int], led: tuple[int, int], position: int) -> bool:
-        """Whether a follower has the leader's log up to `position`. Past the begin of another term, its log is a
+        """Whether a follower has the leader's log up to `position`. Past the start of another term, its log is a
         different one. `led` is the term and its leader.
         """
         return any(

@@ -17,7 +17,7 @@ from upheaval.records import Json, Operation
 
 
 class Event(Protocol):
-    """A log entry that no client request is."""
+    """A log entry other than a client request."""
 
     @property
     def position(self) -> int:

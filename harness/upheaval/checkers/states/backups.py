@@ -300,7 +300,7 @@ def _require_start(copy: _Copy, snapshots: set[tuple[int, int]]) -> None:
         raise Broken(Verdict.INVALID, detail, position=copy.start)
 
 
-# --- when it had what ---
+# --- positions over time ---
 
 
 @dataclass(frozen=True, slots=True)

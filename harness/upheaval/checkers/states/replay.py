@@ -87,7 +87,7 @@ _OF_PROBES: Final = 1 << 48
 
 @dataclass(slots=True)
 class _Record:
-    """What a service did since the begin of the last entry."""
+    """What a service did since the start of the last entry."""
 
     egress: list[tuple[int, bytes]] = field(default_factory=list)
     offers: list[bytes] = field(default_factory=list)

@@ -60,7 +60,7 @@ class ServiceSnapshot:
 
     @property
     def hash(self) -> str:
-        """The state hash: SHA-256 of the messages of the state."""
+        """The state hash: the SHA-256 of the messages of the state."""
         return state_hash(self.state)
 
 

@@ -101,7 +101,7 @@ def require_whole(name: str, member_id: int, records: Iterable[SnapshotRecord], 
     """Check that each module snapshot comes with those of all its services. Returns how many there are. Raises
     `Broken`.
 
-    The module's is recorded last, so that a process that dies between two leaves no incomplete set with one.
+    The module's snapshot is recorded last. So if a process dies in between, its incomplete set has no module snapshot.
     """
     ids: dict[int, set[int]] = {}
     valid: set[int] = set()
