@@ -52,22 +52,34 @@ class LoadHand:
         """In good order: each user finishes its operation."""
         with self._lock:
             self._is_ended = True
-            if self._input is not None:
-                self._input.close()
+            self._let_go()
 
     def set_rate(self, rate: float) -> None:
         """Operations a second of each user from now on; 0 for no limit. A load that has ended has none."""
         with self._lock, contextlib.suppress(BrokenPipeError):
-            if self._input is not None and not self._is_ended:
+            if self._input is not None:
                 self._input.write(json.dumps({RATE: rate}) + "\n")
                 self._input.flush()
 
-    def hold(self, stream: IO[str]) -> None:
-        """The standard input of the users' process."""
+    @contextlib.contextmanager
+    def holding(self, stream: IO[str]) -> Iterator[None]:
+        """Have the standard input of the users' process in the block, and close it afterwards."""
         with self._lock:
             self._input = stream
             if self._is_ended:
-                stream.close()
+                self._let_go()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Of a process that is gone, closing tries in vain to write what it did not read."""
+        if self._input is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._input.close()
+            self._input = None
 
 
 def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadHand | None = None) -> Statistics:
@@ -77,9 +89,7 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadH
     at once. Raises `EnvironmentFault` with the last line that they printed when they fail.
     """
     hand = hand or LoadHand()
-    with _process(settings, log) as process:
-        assert process.stdin is not None
-        hand.hold(process.stdin)
+    with _process(settings, log) as process, hand.holding(_input_of(process)):
         messages = _listen(process)
         try:
             statistics = _follow(messages, listener, hand, _end_timeout_s(settings))
@@ -123,6 +133,11 @@ def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
         process.kill()
 
 
+def _input_of(process: _Process) -> IO[str]:
+    assert process.stdin is not None
+    return process.stdin
+
+
 def _listen(process: _Process) -> _Messages:
     """Messages, then None. Read by a thread, so that a signal never cuts one."""
     messages: _Messages = queue.SimpleQueue()
@@ -132,8 +147,10 @@ def _listen(process: _Process) -> _Messages:
 
 
 def _read(stream: IO[str], messages: _Messages) -> None:
-    for line in stream:
-        messages.put(json.loads(line))
+    # The last line of a process that was killed is cut.
+    with contextlib.suppress(ValueError):
+        for line in stream:
+            messages.put(json.loads(line))
     messages.put(None)
 
 
