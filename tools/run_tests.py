@@ -105,9 +105,11 @@ def compile_sources() -> None:
 
     Suites that begin together would each compile all of it. And two replays of a service have their objects at the same
     addresses only where none of them has a module to compile.
+
+    What does not compile is left to the suites, which show it with its place.
     """
     folders = [str(ROOT / name) for name in SOURCES]
-    subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=True)
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=False)
 
 
 def pytest_command(folder: str, *, nightly: bool) -> list[str]:

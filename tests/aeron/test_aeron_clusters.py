@@ -138,7 +138,7 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
             assert main(["start", *place, str(victim)]) == 0
             wait_until(
                 lambda: cluster.member(victim).status().election_state == "CLOSED",
-                timeout_s=60,
+                timeout_s=240,
                 describe=lambda: f"not caught up: {cluster.status()}",
             )
             for command in ("snapshot", "suspend", "resume"):

@@ -140,7 +140,7 @@ def test_aerons_archive_starts_where_a_killed_member_ended(copy_of: CopyOf) -> N
     # Aeron takes an archive for running until its mark file has been left alone for a while.
     wait_until(
         lambda: _silent_for_ms(member) > LIVENESS_TIMEOUT_MS,
-        timeout_s=20,
+        timeout_s=240,
         describe=lambda: f"its archive showed itself {_silent_for_ms(member)} ms ago",
     )
     started = java(

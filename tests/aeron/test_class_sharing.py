@@ -17,7 +17,7 @@ def test_classes_of_the_jar_come_from_the_archive(tmp_path: Path) -> None:
         java_line([str(JAR)], CLUSTER_TOOL, str(tmp_path), "pid", options=options),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     (line,) = (line for line in log.read_text(encoding="utf-8").splitlines() if f" {MEMBERS_LOAD} " in line)

@@ -16,6 +16,7 @@ from upheaval.records import MemberFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec, MemberPlan, system_named
 from upheaval.system.process_table import processes_of
+from upheaval.waits import wait_until
 
 EXAMPLE: Final = "java-launcher"
 SERVICE: Final = "target/classes:desk.DeskService"
@@ -59,11 +60,18 @@ def test_a_member_of_a_launcher_is_seen_as_any_other(desk: Path, tmp_path: Path,
     cluster = ProcessCluster.create(tmp_path / "run", spec_of(LAUNCHER, desk, service=SERVICE))
     made.append(cluster)
     assert cluster.up() == 0
+    trace = MemberFolder(cluster.member(0).folder, 0)
+    # The service hears of its leader's role after the module has it.
+    wait_until(
+        lambda: any(event.event == "service-role" for event in trace.read_trace()),
+        timeout_s=TIMEOUT_S,
+        describe=lambda: "the service has no role",
+    )
     cluster.member(0).stop()
-    events = list(MemberFolder(cluster.member(0).folder, 0).read_trace())
+    events = list(trace.read_trace())
     kinds = [event.event for event in events]
     assert kinds[0] == "process-start"
-    assert {"role", "election_state", "leadership_term", "service-role"} <= set(kinds)
+    assert {"role", "election_state", "leadership_term"} <= set(kinds)
     (end,) = (event for event in events if event.event == "process-end")
     assert (end.fields["status"], end.fields["reason"]) == (0, "SIGTERM")
     assert not processes_of(cluster.config.run_id)
@@ -99,7 +107,7 @@ def test_a_launcher_that_starts_no_member_is_refused_in_one_line(
     cluster = ProcessCluster.create(tmp_path / "run", spec_of(launcher, tmp_path))
     made.append(cluster)
     with pytest.raises(EnvironmentFault, match=f"member 0 {says}"):
-        cluster.up(timeout_s=10)
+        cluster.up(timeout_s=20)
     assert not processes_of(cluster.config.run_id)
 
 

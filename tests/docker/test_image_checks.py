@@ -226,7 +226,7 @@ def test_builds_of_one_image_wait_for_each_other(tmp_path: Path, node_image: str
         line = other.stderr.readline()
         assert line == f"waiting for another process that makes {node_image}\n"
         assert other.poll() is None
-    assert other.communicate(timeout=60)[1] == f"{node_image} is built from these sources\n"
+    assert other.communicate(timeout=240)[1] == f"{node_image} is built from these sources\n"
     assert (other.returncode, said) == (0, [])
 
 

@@ -115,7 +115,7 @@ def test_packet_filters_work_in_the_network_of_a_member(engine: Client, node_ima
             init=True,
         ) as helper,
     ):
-        wait_until(lambda: member.exec_run(dial).exit_code == 0, timeout_s=20, describe=lambda: "no member")
+        wait_until(lambda: member.exec_run(dial).exit_code == 0, timeout_s=240, describe=lambda: "no member")
         rule = ["INPUT", "-p", "tcp", "--dport", "9001", "-j", "DROP"]
         assert helper.exec_run([tables, "-A", *rule]).output == b""
         assert b"TimeoutError" in member.exec_run(dial).output
@@ -127,7 +127,7 @@ def test_the_test_build_without_a_bug_is_the_node(engine: Client) -> None:
     tag = require(engine, images.NODE_TEST)
     with running(engine, tag, network_mode="none", environment={"UPHEAVAL_CONFIG": ONE_MEMBER}) as member:
         health = ["python3", "-m", "upheaval_node.runtime.health"]
-        wait_until(lambda: member.exec_run(health).exit_code == 0, timeout_s=20, describe=lambda: str(member.logs()))
+        wait_until(lambda: member.exec_run(health).exit_code == 0, timeout_s=240, describe=lambda: str(member.logs()))
 
 
 def test_the_test_build_refuses_a_bug_that_nobody_planted(engine: Client) -> None:

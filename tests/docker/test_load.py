@@ -57,10 +57,10 @@ def test_a_running_cluster_is_judged_and_goes_on_running(load: LoadCommands, nod
 
 @pytest.mark.nightly
 def test_ctrl_c_leaves_nothing(load: LoadCommands) -> None:
-    process = load.start("--runtime", "docker", "--users", "2", "--duration", "60s", "--members", "1")
+    process = load.start("--runtime", "docker", "--users", "2", "--duration", "600s", "--members", "1")
     load.wait_until_loaded(process)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=240)
     assert (process.returncode, output) == (130, "")
     assert "nothing was left running" in errors
     assert load.users() == []

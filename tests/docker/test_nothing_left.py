@@ -26,7 +26,7 @@ def running_demo(folder: Path, engine: Client) -> Iterator["tuple[subprocess.Pop
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             run = RunFolder(folder)
-            wait_until(run.manifest_file.exists, timeout_s=30, describe=lambda: "the demo does not begin")
+            wait_until(run.manifest_file.exists, timeout_s=240, describe=lambda: "the demo does not begin")
             run_id = run.read_manifest().run_id
             wait_for_members(engine, run_id)
             yield process, run_id
@@ -95,7 +95,7 @@ def test_clean_removes_what_is_abandoned_and_nothing_else(
 
     try:
         make(lives)
-        wait_until(is_told_and_removed, timeout_s=60, describe=lambda: "it is always removed by somebody else")
+        wait_until(is_told_and_removed, timeout_s=240, describe=lambda: "it is always removed by somebody else")
         assert left_of(engine, lives)
     finally:
         for run_id in (gone, lives):

@@ -87,10 +87,10 @@ def test_ryuk_removes_what_a_killed_harness_left(tmp_path: Path, ryuk: str, engi
     with process:
         try:
             run = RunFolder(folder)
-            wait_until(run.manifest_file.exists, timeout_s=30, describe=lambda: "the demo does not begin")
+            wait_until(run.manifest_file.exists, timeout_s=240, describe=lambda: "the demo does not begin")
             run_id = run.read_manifest().run_id
             wait_for_members(engine, run_id)
         finally:
             process.kill()
-    wait_until(lambda: not left_of(engine, run_id), timeout_s=60, describe=lambda: "Ryuk leaves something")
+    wait_until(lambda: not left_of(engine, run_id), timeout_s=240, describe=lambda: "Ryuk leaves something")
     assert "containers: cleaned by Ryuk" in log.read_text(encoding="utf-8")

@@ -76,7 +76,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, node_image: str, link
     arguments = command("run", "one-way-partition", "--runtime", "docker", "--dir", str(folder), "--json")
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         run = RunFolder(folder)
-        wait_until(run.manifest_file.exists, timeout_s=60, describe=lambda: "the run does not begin")
+        wait_until(run.manifest_file.exists, timeout_s=240, describe=lambda: "the run does not begin")
         run_id = run.read_manifest().run_id
         # Three members with a volume each, four Toxiproxies, three networks.
         wait_until(lambda: len(left_of(engine, run_id)) >= 13, timeout_s=120, describe=lambda: "no containers")

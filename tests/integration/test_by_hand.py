@@ -47,7 +47,7 @@ class Hand:
                     return (member["member_id"],)
             return None
 
-        return wait_until(found, timeout_s=20, describe=lambda: f"no leader in {self.members()}")[0]
+        return wait_until(found, timeout_s=240, describe=lambda: f"no leader in {self.members()}")[0]
 
     def wait_until_equal(self) -> None:
         """All members live, follow one leader, and stand at one position."""
@@ -59,7 +59,7 @@ class Hand:
             alive = all(member["alive"] and member["election_state"] == "CLOSED" for member in members)
             return alive and len(positions) == 1 and len(leaders) == 1 and -1 not in leaders
 
-        wait_until(equal, timeout_s=20, describe=lambda: f"the members differ: {self.members()}")
+        wait_until(equal, timeout_s=240, describe=lambda: f"the members differ: {self.members()}")
 
 
 @pytest.mark.heavy

@@ -20,7 +20,7 @@ from .conftest import NewCluster
 
 pytestmark = [pytest.mark.heavy]
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 240.0
 SCHEMA_AND_VERSION = struct.pack("<HH", cm.SCHEMA.table.schema_id, cm.SCHEMA.table.version)
 MESSAGE_HEADER_LENGTH = 8
 NODE_STATE_TERM = range(24, 32)

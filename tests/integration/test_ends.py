@@ -21,7 +21,7 @@ from upheaval.waits import wait_until
 pytestmark = pytest.mark.heavy
 
 UPHEAVAL = [sys.executable, "-m", "upheaval.cli.main"]
-TIMEOUT_S = 60.0
+TIMEOUT_S = 240.0
 
 # Gives up the privilege of root to pass over file permissions, then becomes the command that follows.
 WITHOUT_PRIVILEGE = """

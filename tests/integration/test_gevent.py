@@ -44,7 +44,7 @@ def test_greenlets_share_a_thread_and_every_client_gets_its_answers(new_cluster:
         [sys.executable, "-c", SCRIPT, endpoints, str(GREENLETS), str(APPENDS)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

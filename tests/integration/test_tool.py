@@ -21,7 +21,7 @@ from upheaval_node.tool.marks import find_mark
 
 pytestmark = pytest.mark.heavy
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 240.0
 FAILED = 255
 
 Said = tuple[int, str, str]

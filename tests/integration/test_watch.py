@@ -27,11 +27,11 @@ def command(*words: str) -> "Iterator[subprocess.Popen[str]]":
 def test_a_cluster_whose_leader_is_killed_under_load_is_followed_to_its_end(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
     with command("run", "leader-killed", "--runtime", "process", "--dir", str(run.path)) as scenario:
-        wait_until(run.history_file.exists, timeout_s=60, describe=lambda: "there is no load")
+        wait_until(run.history_file.exists, timeout_s=240, describe=lambda: "there is no load")
         with command("watch", "--dir", str(run.path), "--json") as watch:
             out, errors = watch.communicate(timeout=300)
             assert (watch.returncode, errors) == (0, ""), out
-        scenario.communicate(timeout=60)
+        scenario.communicate(timeout=240)
         assert scenario.returncode == 0
     objects = [json.loads(line) for line in out.splitlines()]
     assert [each for each in objects if each["kind"] == "finding"] == []
@@ -47,6 +47,6 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
         assert watch.stdout is not None
         assert "judged while the run goes on" in watch.stdout.readline()
         watch.send_signal(signal.SIGINT)
-        _, errors = watch.communicate(timeout=60)
+        _, errors = watch.communicate(timeout=240)
         assert watch.returncode == 128 + signal.SIGINT
         assert "Traceback" not in errors

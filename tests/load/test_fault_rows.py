@@ -19,7 +19,7 @@ def test_each_fault_is_at_its_wall_time_beside_what_locust_answers(tmp_path: Pat
     run.add_fault(FaultRecord("cut", "link client > member-1", 95 * S, 95 * S, inject_proof=Proof(True, "0 bytes")))
     answer = json.loads(with_faults('{"user_count": 3}', run, 100 * S, NOW))
     assert answer["user_count"] == 3
-    ((stats),) = answer["extended_stats"]
+    (stats,) = answer["extended_stats"]
     (table,) = TAB["extended_tables"]
     assert stats["key"] == table["key"] == TAB["extended_tabs"][0]["key"]
     assert [list(row) for row in stats["data"]] == [[column["key"] for column in table["structure"]]] * 2

@@ -85,7 +85,7 @@ def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_r
         earlier += require_agreement(result, earlier=earlier)
         assert running(folder) == 1
     too_many = load.start("--users", "11")
-    _, errors = too_many.communicate(timeout=30)
+    _, errors = too_many.communicate(timeout=240)
     assert (too_many.returncode, len(errors.splitlines())) == (2, 1)
     assert "lets 10 sessions in" in errors
 
@@ -93,7 +93,7 @@ def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_r
 def test_a_cluster_that_is_there_keeps_its_size(folder: Path, load: LoadCommands) -> None:
     ProcessCluster.create(folder, ClusterSpec(members=1))
     process = load.start("--members", "3")
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 2
     assert errors == f"upheaval: {folder} holds a cluster with --members 1: remove --members\n"
 
@@ -133,7 +133,7 @@ def test_a_call_in_the_form_of_a_shipped_operation_is_refused(folder: Path, load
 @pytest.mark.heavy
 def test_users_that_cannot_be_made_are_one_line_and_nothing_is_left(folder: Path, load: LoadCommands) -> None:
     process = load.start("--members", "1", "--user", "nowhere:Nobody")
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=240)
     assert (process.returncode, output) == (2, "")
     assert errors == "upheaval: user 'nowhere:Nobody': no module 'nowhere' on the Python path\n"
     assert not folder.exists()
@@ -160,8 +160,8 @@ def test_a_history_that_cannot_be_written_ends_the_load(folder: Path, load: Load
     (folder / "history.jsonl").unlink()
     (folder / "history.jsonl").symlink_to("/dev/full")
     cluster.up()
-    process = load.start("--users", "4", "--rate", "0", "--duration", "60s")
-    output, errors = process.communicate(timeout=45)
+    process = load.start("--users", "4", "--rate", "0", "--duration", "600s")
+    output, errors = process.communicate(timeout=240)
     assert (process.returncode, output) == (2, "")
     assert "cannot write" in errors.splitlines()[-1]
     assert "No space left" in errors.splitlines()[-1]
@@ -170,10 +170,10 @@ def test_a_history_that_cannot_be_written_ends_the_load(folder: Path, load: Load
 
 @pytest.mark.heavy
 def test_ctrl_c_ends_users_and_cluster(folder: Path, load: LoadCommands) -> None:
-    process = load.start("--users", "4", "--duration", "60s", "--members", "1")
+    process = load.start("--users", "4", "--duration", "600s", "--members", "1")
     load.wait_until_loaded(process)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=45)
+    output, errors = process.communicate(timeout=240)
     assert (process.returncode, output) == (130, "")
     assert errors.splitlines()[-1] == "upheaval: interrupted: nothing was left running by this command"
     assert load.users() == []

@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import make_server
 
 from support.built_runs import good_run
 from support.lakes import asked, killed_at
@@ -34,15 +37,29 @@ OF_STORE = {
 @pytest.fixture(autouse=True)
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty bucket, and the variables by which it is reached, also in processes that a test starts."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    address = "http://{}:{}".format(*server.get_host_and_port())
+    app = one_at_a_time(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    address = f"http://127.0.0.1:{server.port}"
     for name, value in {**OF_STORE, "AWS_ENDPOINT_URL": address}.items():
         monkeypatch.setenv(name, value)
     for path, method in (("/moto-api/reset", "POST"), ("/bucket", "PUT")):
         urllib.request.urlopen(urllib.request.Request(address + path, method=method)).close()
     yield
-    server.stop()
+    server.shutdown()
+    thread.join()
+
+
+def one_at_a_time(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """An app that answers one request at a time: moto looks for a key and writes it in two steps, a store in one."""
+    lock = threading.Lock()
+
+    def answer(*request: Any) -> Iterable[bytes]:
+        with lock:
+            return app(*request)
+
+    return answer
 
 
 def built(folder: Path, run: str, count: int = 40) -> Path:

@@ -161,7 +161,7 @@ def test_only_what_this_judge_has_not_judged_is_judged(lake: Path, capsys: pytes
 
 def test_runs_end_by_their_age(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = good_run(40)
-    made.manifest = replace(made.manifest, run_id="old", created="2026-01-01T10:00:00+00:00")
+    made.manifest = replace(made.manifest, run_id="old", created="2020-01-01T10:00:00+00:00")
     made.write(tmp_path / "old")
     ingest(None, [tmp_path / "old"], str(lake))
     assert main(["lake", "drop", "--lake", str(lake), "--older-than", "90d", "--json"]) == 0

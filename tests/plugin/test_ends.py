@@ -42,7 +42,7 @@ def test_workers_take_their_clusters_along(tmp_path: Path, python: Path, number:
         wait_until_ended(started, run_id)
         wait_until(
             lambda: not processes_of(run_id),
-            timeout_s=60,
+            timeout_s=240,
             describe=lambda: f"the worker goes on: {processes_of(run_id)}",
         )
 

@@ -7,10 +7,10 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from html import escape
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from support.bad_runs.absent import without_snapshots
 from upheaval import Cluster, Verdict
@@ -79,7 +79,7 @@ def test_what_a_service_raises_breaks_a_promise_and_its_line_is_named(runtime: s
     assert ("at least 2 times" in detail) is (times == 2)
     assert f'File "locks.py", line {line}, in take' in str(told[0].fields["traceback"])
     page = write_report(cluster.run.path).read_text()
-    assert f"File &quot;locks.py&quot;, line {line}, in take" in page
+    assert escape(f'File "locks.py", line {line}, in take') in page
     said = [str(each) for each in last_lines(cluster.run, 99) if each.owner == "member-1"]
     assert f'File "locks.py", line {line}, in take' in "\n".join(said)
 

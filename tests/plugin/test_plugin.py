@@ -67,7 +67,7 @@ def test_load_and_faults_end_in_a_verdict(tmp_path: Path, python: Path, runtime:
     done = pytest_in(tmp_path, python, *options)
     assert done.returncode == 0, done.stdout
     (folder,) = (tmp_path / "runs").iterdir()
-    named = {"branch": "topic", "team": "money", "test": "test_it.py::test_it"}
+    named = {"branch": "topic", "team": "money", "test": "test_it.py::test_load"}
     assert named.items() <= json.loads((folder / "labels.json").read_text()).items()
     assert json.loads((folder / "manifest.json").read_text())["seed"] == 3
     require_nothing_running(tmp_path)
@@ -113,7 +113,7 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path: Path, python: P
     done = pytest_in(tmp_path, python)
     assert done.returncode == 1
     assert "service 'no.such:Service': no module 'no' on the Python path" in done.stdout
-    names = "service, source, image, model, schema, client, system, members"
+    names = "service, source, image, model, schema, client, system, launcher, jvm, members"
     assert f"marker upheaval: unknown color: use {names}" in done.stdout
     assert not (tmp_path / "runs").exists()
 

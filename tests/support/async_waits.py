@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-PATIENCE_S = 30.0
+PATIENCE_S = 240.0
 LOOK_INTERVAL_S = 0.002
 
 

@@ -53,7 +53,7 @@ class LoadCommands:
             assert process.poll() is None, process.communicate()
             return history.exists() and history.stat().st_size > 0
 
-        wait_until(is_loaded, timeout_s=60, describe=lambda: "there is no load")
+        wait_until(is_loaded, timeout_s=240, describe=lambda: "there is no load")
 
     def users(self) -> list[int]:
         """The processes of locust users on this folder."""

@@ -11,6 +11,9 @@ from typing import Any
 from upheaval.ui.server import PageServer
 from upheaval.waits import wait_until
 
+LONG_S = 480
+"""Within an answer a cluster may start; within the end of a server all that it started ends."""
+
 
 @dataclass
 class Answer:
@@ -28,11 +31,11 @@ def serving(server: PageServer) -> Iterator[PageServer]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.is_started, timeout_s=60, describe=lambda: "the server does not start")
+        wait_until(lambda: server.is_started, timeout_s=LONG_S, describe=lambda: "the server does not start")
         yield server
     finally:
         server.end()
-        thread.join(60)
+        thread.join(LONG_S)
     assert not thread.is_alive()
 
 
@@ -41,7 +44,7 @@ def ask(
 ) -> Answer:
     """With the token, unless `headers` are given."""
     sent = {"Authorization": f"Bearer {server.token}"} if headers is None else dict(headers)
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LONG_S)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), sent)
         got = connection.getresponse()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.page_servers import ask, serving
+from support.page_servers import LONG_S, ask, serving
 from upheaval.cli.main import main
 from upheaval.ui.server import PageServer
 
@@ -19,7 +19,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 
 def test_a_client_that_is_earlier_than_the_server_waits_for_it(tmp_path: Path) -> None:
     early = PageServer(tmp_path)
-    with socket.create_connection(("127.0.0.1", early.port)) as connection:
+    with socket.create_connection(("127.0.0.1", early.port), timeout=LONG_S) as connection:
         connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{early.port}\r\nConnection: close\r\n\r\n".encode())
         with serving(early):
             assert connection.recv(1 << 16).startswith(b"HTTP/1.1 403 ")

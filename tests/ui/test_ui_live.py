@@ -10,7 +10,7 @@ import pytest
 
 from support.browser import Browser
 from support.live_clusters import end_without_trace
-from support.page_servers import Answer, ask, serving
+from support.page_servers import LONG_S, Answer, ask, serving
 from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault
@@ -20,7 +20,6 @@ from upheaval.ui.programs import Programs
 from upheaval.ui.server import PageServer
 from upheaval.waits import wait_until
 
-LONG_S = 480
 ENOUGH = 150
 """Operations; a run of fewer than 100 acknowledged ones is unknown."""
 WORKLOAD = {"users": 4, "user": "upheaval.load.users:WorkbenchUser", "rate": 40.0, "duration_s": None}

@@ -1,16 +1,15 @@
 """Planted bugs of the messages that services offer to the log."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
 from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.snapshots import without_pending_messages
 from upheaval_node.cluster.consensus_module import ConsensusModule
-from upheaval_node.cluster.module_snapshot import ModuleSnapshot, TrackerState
+from upheaval_node.cluster.module_snapshot import ModuleSnapshot
 from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.ports import Buffer
-from upheaval_node.protocol.message import with_values
 from upheaval_node.types import Now, Position
 
 AREA: Final = Area("service messages")
@@ -78,10 +77,6 @@ def service_messages_lost_over_a_restart(module: ConsensusModule) -> None:
     load = module._state.load
 
     def load_without_messages(now: Now, snapshot: ModuleSnapshot) -> None:
-        trackers = [
-            TrackerState(with_values(each.record, log_service_session_id=each.record.next_service_session_id - 1), [])
-            for each in snapshot.trackers
-        ]
-        load(now, replace(snapshot, trackers=trackers))
+        load(now, without_pending_messages(snapshot))
 
     replace_method(module._state, "load", load_without_messages)

@@ -33,15 +33,7 @@ def snapshot_misses_a_timer(module: ConsensusModule) -> None:
 @AREA.bug("snapshot-is-replay", "money-conserved", is_rare=True)
 def snapshot_misses_pending_messages(module: ConsensusModule) -> None:
     """Messages of services that are not in the log yet are not in the module's snapshot."""
-
-    def forget(snapshot: ModuleSnapshot) -> ModuleSnapshot:
-        trackers = [
-            TrackerState(with_values(each.record, log_service_session_id=each.record.next_service_session_id - 1), [])
-            for each in snapshot.trackers
-        ]
-        return replace(snapshot, trackers=trackers)
-
-    change_snapshots(module._state, forget)
+    change_snapshots(module._state, without_pending_messages)
 
 
 @AREA.bug("snapshot-is-replay", "sessions-kept")
@@ -71,6 +63,15 @@ def service_snapshot_misses_a_session(container: ServiceContainer) -> None:
 def service_snapshot_misses_its_last_message(container: ServiceContainer) -> None:
     """The last message of a service's state is not in its snapshot."""
     _change_service_snapshots(container, lambda snapshot: replace(snapshot, state=snapshot.state[:-1]))
+
+
+def without_pending_messages(snapshot: ModuleSnapshot) -> ModuleSnapshot:
+    """As if the log had all messages that services have offered."""
+    trackers = [
+        TrackerState(with_values(each.record, log_service_session_id=each.record.next_service_session_id - 1), [])
+        for each in snapshot.trackers
+    ]
+    return replace(snapshot, trackers=trackers)
 
 
 def change_snapshots(state: ReplicatedState, change: Callable[[ModuleSnapshot], ModuleSnapshot]) -> None:

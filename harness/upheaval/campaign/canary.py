@@ -17,7 +17,7 @@ from upheaval_chaos.planted.catalogue import CATALOGUE
 SEEDS_MAX: Final = 100
 """So many seeds have to show the bug."""
 _EASY: Final = tuple(bug for bug in CATALOGUE if not bug.is_rare)
-"""Bugs that a fifth of these show, so that one that is not found means something."""
+"""Bugs that most campaigns of so many seeds show, so that one that is not found means something."""
 
 
 @dataclass(frozen=True, slots=True)

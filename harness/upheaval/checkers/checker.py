@@ -1,6 +1,6 @@
-"""What a checker is: the promises that it answers, the evidence that it needs, and a function from evidence to results.
+"""What a checker is: the promises that it judges, the evidence that it needs, and a function from evidence to results.
 
-A row of `upheaval.checkers.table`. This module knows no promise.
+Each checker is a row of `upheaval.checkers.table`. This module knows no promise.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from upheaval.checkers.verdict import NotApplicable, Result
 
 
 class Source(StrEnum):
-    """A part of the run folder; `FILES` has its files. The manifest is there for every checker."""
+    """A part of the run folder; `FILES` lists its files. The manifest is not a source: every checker may read it."""
 
     HISTORY = "history"
     SESSIONS = "sessions"
@@ -36,7 +36,7 @@ class Source(StrEnum):
     SECURITY = "security"
     SEAL = "seal"
     CODE = "code of the service and its model"
-    """Not in the run folder."""
+    """Has no file in the run folder."""
 
 
 _OF_COMPANIONS: Final = ("backup-*", "standby-*")
@@ -65,7 +65,7 @@ FILES: Final[Mapping[Source, tuple[str, ...]]] = {
     Source.SEAL: ("seal.json",),
     Source.CODE: (),
 }
-"""The files of each source, as patterns of paths in the run folder."""
+"""The files of each source, as path patterns relative to the run folder."""
 
 
 Check = Callable[[Evidence], Iterable[Result]]
@@ -73,11 +73,11 @@ Check = Callable[[Evidence], Iterable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """A row of the table. `check` answers each of `promises` exactly once, with a finding or with why it has none.
+    """A row of the table. `check` answers each of `promises` exactly once: with a finding, or with why there is none.
 
-    It may answer promises of the user's own besides. What it raises makes its promises unknown. A `UsageError` means
-    that the folder is malformed, and ends the judgement. `needs` covers every file that it opens: without one that the
-    manifest names it is not called.
+    It may also answer the user's own promises. An exception in `check` makes its promises unknown, except a
+    `UsageError`, which means that the folder is malformed and ends the judgement. `needs` names a source for every file
+    that `check` opens. If the manifest lists a file of these sources and the file is missing, `check` is not called.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Checker:
 
 
 def of_whole_log(promises: tuple[Promise, ...], check: Callable[[Evidence, WitnessLog], Iterable[Result]]) -> Check:
-    """A check that has nothing to judge by without a log from its beginning."""
+    """Wrap a check that needs a log from its beginning. Without such a log its promises are not applicable."""
 
     def checked(evidence: Evidence) -> Iterable[Result]:
         log = evidence.whole_log

@@ -1,8 +1,9 @@
-"""Judges a run from its folder alone: every checker of the table, and every promise answered exactly once.
+"""Judges a run from its folder alone: runs every checker of the table and sees that each promise has exactly one
+answer.
 
-A checker that answers nothing, answers twice, answers for another one or raises makes its promises unknown, with its
-name: silence is never green. So does a file that the run had when it began, and that a checker needs: without it the
-checker is not called. No cluster is needed, and none has to be alive.
+A promise is unknown if its checker gives no answer, answers twice, answers another checker's promise, or raises; the
+finding names the checker. Silence is never green. A promise is also unknown if its checker needs a file that the run
+had when it began and that is now missing: that checker is not called. Judging needs no running cluster.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from upheaval.errors import HarnessError
 from upheaval.records import Manifest, RunFolder
 
 CRASH_FILE: Final = "judge-crash.txt"
-"""Where the tracebacks of checkers go that raised. No part of the evidence: it is not sealed."""
+"""Tracebacks of checkers that raised. Not evidence, so not sealed."""
 
 
 def verify_run(path: str | PathLike[str]) -> Report:
@@ -36,15 +37,15 @@ def verify_run(path: str | PathLike[str]) -> Report:
 
 
 def verify_folder(run: RunFolder) -> Report:
-    """The same of a run folder at rest."""
+    """Check every promise on a run folder at rest. Raises as `verify_run`."""
     with _no_collector():
         return judge(Evidence(run))
 
 
 def broken_promises(run: RunFolder) -> Sequence[Finding]:
-    """The broken promises that the cheapest checkers find of a run at rest; none when all others are kept, too.
+    """Return the first broken promises of a run at rest, cheapest checkers first; empty if no promise is broken.
 
-    Checkers that run code of the user's are asked one after the other, after all that run none. Raises as `verify_run`.
+    The checkers that run no user code go first, together. Those that do follow one at a time. Raises as `verify_run`.
     """
     without_code = [each for each in CHECKERS if Source.CODE not in each.needs]
     with_code = [[each] for each in CHECKERS if Source.CODE in each.needs]
@@ -58,7 +59,7 @@ def broken_promises(run: RunFolder) -> Sequence[Finding]:
 
 
 def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
-    """Run each checker, and see to it that each promise has one answer. Raises `UsageError` for a malformed file."""
+    """Run each checker and make sure that each promise has one answer. Raises `UsageError` for a malformed file."""
     manifest = evidence.manifest
     answers = _Answers(evidence.run)
     missing = _missing_sources(evidence.run, manifest)
@@ -81,20 +82,20 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
 
 
 def _missing_sources(run: RunFolder, manifest: Manifest) -> Mapping[Source, str]:
-    """Each source with a file that was there when the run began, and is not."""
+    """Sources with a file that existed when the run began and is now missing, with that file's name."""
     named = ((source, name) for source, patterns in FILES.items() for name in manifest.written if name in patterns)
     return {source: name for source, name in named if not (run.path / name).exists()}
 
 
 def _demanded(result: Result, demanded: Collection[str]) -> Result:
-    """A promise that the run is there to judge, and that gave no occasion to, is unknown."""
+    """Turn "not applicable" into unknown for a promise that the run was made to judge."""
     if isinstance(result, NotApplicable) and result.promise in demanded:
         return Finding(result.promise, Verdict.UNKNOWN, f"not checked: {result.why}")
     return result
 
 
 class _Answers:
-    """The results so far, one for each promise."""
+    """The results so far, one per promise."""
 
     def __init__(self, run: RunFolder) -> None:
         self.results: list[Result] = []
@@ -103,7 +104,9 @@ class _Answers:
         self._why_silent: dict[Promise, str] = {}
 
     def take(self, checker: Checker, evidence: Evidence) -> None:
-        """What a checker answers. What it raises beside errors of the harness is a defect of the checker."""
+        """Run a checker and record its answers. An exception that is not a `HarnessError` is a defect of the
+        checker.
+        """
         try:
             results = list(checker.check(evidence))
         except HarnessError:
@@ -118,7 +121,7 @@ class _Answers:
             self._add(result, checker, is_its_own=is_its_own)
 
     def miss(self, checker: Checker, name: str) -> None:
-        """Without that file silence of a checker would say nothing."""
+        """Make the checker's promises unknown: without that file, finding nothing wrong would prove nothing."""
         why = f"{name} is missing, which was there when the run began"
         for promise in checker.promises:
             self._add(Finding(promise, Verdict.UNKNOWN, why), checker, is_its_own=True)
@@ -133,14 +136,14 @@ class _Answers:
         else:
             why = f"checker {checker.name!r} answered it again"
         for known in (self.results[place], result):
-            # Whatever else is wrong, a broken promise stays broken.
+            # A broken promise stays broken, whatever else is wrong.
             if isinstance(known, Finding) and known.verdict is Verdict.INVALID:
                 self.results[place] = known
                 return
         self.results[place] = Finding(result.promise, Verdict.UNKNOWN, why)
 
     def settle(self, checkers: Sequence[Checker]) -> None:
-        """What has no answer is unknown."""
+        """Make every promise without an answer unknown."""
         names = {promise: checker.name for checker in checkers for promise in checker.promises}
         for promise in Promise:
             if promise not in self._places:
@@ -148,14 +151,14 @@ class _Answers:
                 self.results.append(Finding(promise, Verdict.UNKNOWN, self._why_silent.get(promise, why)))
 
     def _keep(self, checker: Checker, text: str) -> None:
-        """A folder that may only be read loses the traceback, and nothing else."""
+        """Keep the traceback. In a read-only folder it is dropped."""
         with contextlib.suppress(OSError), (self._run.path / CRASH_FILE).open("a", encoding="utf-8") as stream:
             stream.write(f"checker {checker.name!r}:\n{text}\n")
 
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Without the collector of cycles: of millions of objects without one it would look at all again and again."""
+    """Switch off the cyclic garbage collector: it would scan millions of objects again and again and find no cycle."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,7 @@
-"""Known bugs of Aeron Cluster that a finding may be: their signatures, and the versions that have them.
+"""Known bugs of Aeron Cluster that can explain a finding: their signatures, and the versions that have them.
 
-A signature is compared value by value. It changes no verdict: a known bug is a broken promise like any other.
+Signatures are compared value by value. A match does not change the verdict: a known bug breaks its promise like any
+other bug.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,9 @@ AERON: Final = "aeron"
 
 @dataclass(frozen=True, slots=True)
 class KnownSignature:
-    """How one issue shows. Versions from `since` on have it, and those from `before` on have not; empty: no bound."""
+    """The signature of one issue. Affects versions from `since` (inclusive) to `before` (exclusive); empty means no
+    bound.
+    """
 
     issue: int
     promise: Promise
@@ -25,10 +28,10 @@ class KnownSignature:
     since: str = ""
     before: str = ""
     follows: tuple[Promise, ...] = ()
-    """What else is broken by it, once it showed by `promise`."""
+    """Promises that the bug breaks as a consequence, once it has broken `promise`."""
 
     def is_in(self, version: str) -> bool:
-        """Whether that version has it."""
+        """Whether that version has the bug."""
         order = order_of(version)
         is_late = not self.since or order_of(self.since) <= order
         return is_late and (not self.before or order < order_of(self.before))
@@ -68,11 +71,11 @@ KNOWN_SIGNATURES: Final = (
         2148, Promise.NO_UNEXPLAINED_END, Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION), since="1.48.0"
     ),
 )
-"""In order of their issues of `aeron-io/aeron`."""
+"""Ordered by their issue number in `aeron-io/aeron`."""
 
 
 def recognised(findings: Sequence[Finding], systems: Iterable[str]) -> tuple[Finding, ...]:
-    """The findings, with the issue of those that are a known bug of one of the systems."""
+    """Mark the findings that match a known bug of one of the systems with its issue."""
     versions = _versions(systems)
     direct = [_known(finding, versions) for finding in findings]
     issues: dict[AnyPromise, int] = {
@@ -98,7 +101,7 @@ def _known(finding: Finding, versions: Sequence[str]) -> KnownSignature | None:
 
 
 def _versions(systems: Iterable[str]) -> list[str]:
-    """Without what is no version: a manifest may have any text."""
+    """The Aeron versions among the systems. A manifest may hold any text, so whatever is no version is skipped."""
     named = (system.partition(":") for system in systems)
     versions = [version for name, _, versions in named if name == AERON for version in versions.split(",")]
     return [version for version in versions if is_version(version)]

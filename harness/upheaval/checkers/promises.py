@@ -1,17 +1,17 @@
-"""The promises that a run is judged by: the id of each, and its sentence for a reader (docs/promises.md)."""
+"""The promises that a run is judged by: the id of each, and its sentence for readers (docs/promises.md)."""
 
 from enum import StrEnum
 from typing import Final
 
 
 class Promise(StrEnum):
-    """What a verdict is about. Its value is its id; two promises are compared by that and never by their words."""
+    """The subject of a verdict. Its value is its id; promises are compared by id, never by their wording."""
 
     sentence: str
-    """What is promised, as tables show it."""
+    """The promise in words, as tables show it."""
 
     def __new__(cls, identifier: str, sentence: str = "") -> "Promise":
-        """A member of the enum: its id, and its sentence."""
+        """Make an enum member from its id and its sentence."""
         promise = str.__new__(cls, identifier)
         promise._value_ = identifier
         promise.sentence = sentence
@@ -76,18 +76,18 @@ class Promise(StrEnum):
 
 
 class OwnPromise(str):
-    """A promise of a user's own, `own/` and its sentence."""
+    """A promise that the user defined. Its id is `own/` and the sentence."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, sentence: str) -> "OwnPromise":
-        """The promise with that sentence."""
+        """The user's promise with that sentence."""
         return cls(_OWN + sentence)
 
     @property
     def sentence(self) -> str:
-        """As tables show it."""
+        """The promise in words, as tables show it."""
         return self.removeprefix(_OWN)
 
 
@@ -96,10 +96,10 @@ AnyPromise = Promise | OwnPromise
 
 
 def promise_of(identifier: str) -> AnyPromise:
-    """The promise with that id. Raises `ValueError` for one that is neither known nor a user's own."""
+    """The promise with that id. Raises `ValueError` for an id that is neither known nor a user's own."""
     return OwnPromise(identifier) if identifier.startswith(_OWN) else Promise(identifier)
 
 
 def promise_named(text: str) -> Promise | None:
-    """The promise with that id or that sentence."""
+    """The promise with that id or that sentence, or None."""
     return next((promise for promise in Promise if text in (promise, promise.sentence)), None)

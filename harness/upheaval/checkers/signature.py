@@ -1,4 +1,4 @@
-"""What a broken promise has in common with others of the same cause, as values: a finding's signature."""
+"""The signature of a finding: the values that broken promises with the same cause have in common."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,71 +8,71 @@ from typing import Any, Final
 LEADER: Final = "LEADER"
 FOLLOWER: Final = "FOLLOWER"
 MARK_IN_ACTIVATION: Final = "mark file in activation"
-"""A file that says for ever that its owner is starting."""
+"""The state of a mark file that stays in activation, as if its owner were still starting."""
 
 
 class Rule(StrEnum):
-    """Which rule of a promise was broken."""
+    """The rule of a promise that was broken."""
 
     SILENT_LEADER = "silent-leader"
-    """A leader that had answered clients answered none."""
+    """A leader that had answered clients stopped answering all of them."""
     IDLE_LEADER = "idle-leader"
-    """The module of a leader was not active."""
+    """The consensus module of a leader was not active."""
     LOST_CLIENTS = "lost-clients"
-    """Clients that asked never came to the leader."""
+    """Requests of clients never reached the leader."""
     NO_QUORUM = "no-quorum"
-    """A leader called a position committed that no quorum had."""
+    """A leader reported a commit position that no quorum had reached."""
     EARLIER_TERM_COUNTED = "earlier-term-counted"
-    """The same, where a quorum is complete only with members whose logs reach so far in an earlier term."""
+    """As `NO_QUORUM`, but a quorum is complete if members count whose logs reached the position in an earlier term."""
     TERM_BELOW_COMMIT = "term-below-commit"
-    """A term began below what was committed in an earlier one."""
+    """A term began below the commit position of an earlier term."""
     MODULES_DIFFER = "modules-differ"
-    """Snapshots of the consensus modules of two members differ at one position."""
+    """The consensus module snapshots of two members differ at the same position."""
     MODULE_NOT_OF_LOG = "module-not-of-log"
-    """A snapshot of the consensus module holds what the log does not give."""
+    """A snapshot of the consensus module differs from a replay of the log."""
     NOT_JOINED = "not-joined"
-    """A member stayed in its election beside a leader."""
+    """A member stayed in its election although there was a leader."""
     REFUSED_START = "refused-start"
-    """A member with all its files did not start."""
+    """A member that had all its files did not start."""
     BALLOT = "ballot"
-    """A vote or a candidacy that the logs or earlier votes forbid."""
+    """A vote or candidacy that the logs or earlier votes forbid."""
     COMMIT = "commit"
-    """A commit position that no quorum carries, or that its term forbids."""
+    """A commit position that no quorum had reached, or that its term forbids."""
     TWO_LEADERS = "two-leaders"
-    """Two members led one term."""
+    """Two members led the same term."""
     COMMIT_WENT_BACK = "commit-went-back"
-    """The commit position of a member that lives became lower."""
+    """The commit position of a running member decreased."""
     COMMITTED_DIFFERS = "committed-differs"
-    """Two members committed different bytes at one position."""
+    """Two members committed different bytes at the same position."""
     ACKNOWLEDGED_EARLY = "acknowledged-early"
-    """A client had the answer to an operation that no member had committed."""
+    """A client received the answer to an operation that no member had committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The rule, and where it was broken; what is empty does not belong to the rule, or is not known."""
+    """The rule, and where it was broken. An empty field is unknown or does not apply to the rule."""
 
     rule: Rule
     role: str = ""
-    """`LEADER` or `FOLLOWER`, of the member whose word broke it."""
+    """`LEADER` or `FOLLOWER`: the role of the member that broke the rule."""
     state: str = ""
-    """Of that member's election."""
+    """The election state of that member."""
     entry: str = ""
-    """The kind of entry, or kind and field of a message in a snapshot, or the state of a file."""
+    """The kind of log entry, the message and field of a snapshot, or the state of a file."""
     fault: str = ""
-    """What was done to members meanwhile, with the component."""
+    """The fault that members had meanwhile, with the component that it hit."""
 
     def matches(self, other: "Signature") -> bool:
-        """Whether the other one has all that this one says."""
+        """Whether `other` has every value that is set here."""
         mine, its = asdict(self), asdict(other)
         return all(not value or its[name] == value for name, value in mine.items())
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it, without what is empty."""
+        """The fields for JSON, without empty ones."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
 def parse_signature(fields: Mapping[str, str]) -> Signature:
-    """Of the values of its fields. Raises `ValueError` for a rule that there is not."""
+    """Make a signature from the values of its fields. Raises `ValueError` for an unknown rule."""
     places = {name: value for name, value in fields.items() if name != "rule"}
     return Signature(Rule(fields["rule"]), **places)

@@ -1,6 +1,6 @@
-"""The checkers, one line each. `judge` reads the table when it judges a run; docs, JSON and pages are made from it.
+"""The checkers, one line each. `judge` reads the table to judge a run; docs, JSON and pages are generated from it.
 
-To add a promise: its name in `promises`, its checker in a file, and a line here.
+To add a promise: add its name to `promises`, its checker in a file, and a line here.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""What a checker says: one of four verdicts for each promise, and the worst of them for the run.
+"""What checkers return: one of four verdicts for each promise; the worst of them is the verdict on the run.
 
-This module knows nothing of how a promise is checked.
+This module knows nothing of how promises are checked.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from upheaval_chaos.exit_status import CommandStatus
 
 
 class Verdict(IntEnum):
-    """Ordered by how bad it is. UNKNOWN: too little to judge by; TIMEOUT: the run did not end in time."""
+    """Ordered from best to worst. UNKNOWN: not enough evidence; TIMEOUT: the run did not end in time."""
 
     VALID = 0
     TIMEOUT = 1
@@ -29,12 +29,12 @@ class Verdict(IntEnum):
 
     @property
     def text(self) -> str:
-        """As reports and JSON have it."""
+        """The verdict in lower case, as reports and JSON show it."""
         return self.name.lower()
 
     @property
     def exit_status(self) -> CommandStatus:
-        """What a command that ends with this verdict returns to the shell."""
+        """The exit status of a command that ends with this verdict."""
         return _EXIT_STATUS[self]
 
 
@@ -48,10 +48,9 @@ _EXIT_STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The verdict on one promise, and for a reader in one line what it rests on or what broke it.
+    """The verdict on one promise, with a line for readers that says what it rests on or what broke it.
 
-    Fields have what it is about, where there is such a thing: the members, a position of the log, the id of an
-    operation. Nothing reads them out of the line.
+    `members`, `position` and `operation` name the subject of the finding, where it has one. Nothing parses the line.
     """
 
     promise: AnyPromise
@@ -61,44 +60,46 @@ class Finding:
     position: int | None = None
     operation: int | None = None
     late_ms: int = 0
-    """By how many milliseconds a bound on time was missed; 0 for what no time is promised for."""
+    """Milliseconds by which a time bound was missed; 0 if the promise is not about time."""
     explanation: Explanation | None = None
-    """Why states of a user's service differ, where replays showed it."""
+    """Why states of a user's service differ, if replays showed it."""
     signature: Signature | None = None
-    """What it has in common with others of the same cause, where its checker says so."""
+    """The values shared with findings of the same cause, if the checker gives them."""
     known_issue: int | None = None
-    """The issue of Aeron's that shows so."""
+    """The Aeron issue that matches this finding."""
 
     @property
     def known(self) -> str:
-        """That issue, for people; empty where there is none."""
+        """The known issue in words; empty if there is none."""
         return "" if self.known_issue is None else f"as Aeron issue {self.known_issue} does"
 
     @property
     def evidence(self) -> str:
-        """The line, and what explains it."""
+        """The line of the finding and its explanation."""
         return "; ".join([self.detail, *self.explained])
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """Why, in sentences, where replays showed it, and which known bug shows so."""
+        """The explanation that replays gave, and the known bug, in sentences."""
         sentences = () if self.explanation is None else self.explanation.sentences
         return (*sentences, self.known) if self.known else sentences
 
     @property
     def about(self) -> list[str]:
-        """What its fields name, in words: members, position, operation."""
+        """The subject of the finding in words: members, position, operation."""
         noun = "member" if len(self.members) == 1 else "members"
         named = [(noun, ", ".join(map(str, self.members))), ("position", self.position), ("operation", self.operation)]
         return [f"{name} {value}" for name, value in named if value not in (None, "")]
 
     def to_lines(self) -> list[str]:
-        """For a terminal: one, cut where it is too long, and one for each sentence that explains it."""
+        """Lines for a terminal: the finding, cut if it is too long, and one line for each sentence of the
+        explanation.
+        """
         detail = self.detail if len(self.detail) <= _DETAIL_MAX else self.detail[:_DETAIL_MAX] + " .."
         return [f"{self.verdict.text}: {self.promise.sentence}: {detail}", *(f"  {each}" for each in self.explained)]
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it: the promise by its id, and everything in words, too."""
+        """The fields for JSON: the promise by its id and its sentence, the verdict in words."""
         return {
             "promise": self.promise,
             "sentence": self.promise.sentence,
@@ -115,9 +116,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """A promise that the run gives no occasion to judge, and why, as the checker of it found out.
+    """A promise that the run gives no occasion to judge, and the checker's reason.
 
-    `is_gap`: the run gives occasion, and what it is judged by is not there, such as the code of a service.
+    `is_gap`: the run does give occasion, but something needed to judge it is missing, such as the code of a service.
     """
 
     promise: Promise
@@ -125,21 +126,21 @@ class NotApplicable:
     is_gap: bool = False
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The fields for JSON."""
         return {"promise": self.promise, "sentence": self.promise.sentence, "why": self.why}
 
 
 Result = Finding | NotApplicable
-"""What a checker answers about a promise."""
+"""A checker's answer about a promise."""
 
 
 def trace_missing(promise: Promise, member_id: int) -> Finding:
-    """The finding on what only the trace of that member could show."""
+    """An unknown verdict for a promise that needs the missing trace of that member."""
     return Finding(promise, Verdict.UNKNOWN, f"the trace of member {member_id} is missing", members=(member_id,))
 
 
 class Broken(Exception):
-    """The first thing that decides about a promise, raised where it is found; the fields are those of a finding."""
+    """Raised at the first fact that decides about a promise. The fields are those of a finding."""
 
     def __init__(
         self,
@@ -158,19 +159,19 @@ class Broken(Exception):
         self._fields = (verdict, detail, members, position, operation, late_ms)
 
     def finding(self, promise: Promise) -> Finding:
-        """As the finding on a promise."""
+        """The finding on that promise."""
         return Finding(promise, *self._fields, signature=self.signature)
 
 
 def raise_latest(missed: Sequence[Broken]) -> None:
-    """Of bounds on time that were missed, the one that was missed by most: what explains it explains all of them."""
+    """Raise the time bound that was missed by most: what explains the longest delay explains all of them."""
     if missed:
         raise max(missed, key=lambda broken: broken.late_ms)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """The findings on one run, and the promises that were not checked, which make it no worse by themselves."""
+    """The findings on one run, and the promises that were not checked. The latter do not make the verdict worse."""
 
     run: str
     findings: tuple[Finding, ...]
@@ -178,27 +179,27 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst finding; a run about which nothing was found out is unknown."""
+        """The worst verdict of all findings; UNKNOWN without findings."""
         return worst([finding.verdict for finding in self.findings])
 
     def to_fields(self) -> dict[str, Any]:
-        """What every command that judges prints as JSON."""
+        """The JSON that every judging command prints."""
         promises = [finding.to_fields() for finding in self.findings]
         not_checked = [each.to_fields() for each in self.unchecked]
         return {"run": self.run, "verdict": self.verdict.text, "promises": promises, "not_checked": not_checked}
 
     @property
     def worst_first(self) -> list[Finding]:
-        """The findings as people read them: what is broken, then what is unknown, then the rest."""
+        """The findings, worst first: broken, then unknown, then the rest."""
         return sorted(self.findings, key=lambda finding: -finding.verdict)
 
     @property
     def gaps(self) -> list[str]:
-        """A line for each promise that could not be judged though the run gives occasion."""
+        """A line for each promise that the run gave occasion to judge but that could not be judged."""
         return [f"not checked: {each.promise.sentence}: {each.why}" for each in self.unchecked if each.is_gap]
 
     def __str__(self) -> str:
-        """The verdict, what is not valid, the worst first, and what is left: it fits on a screen."""
+        """The verdict, the findings that are not valid (worst first), and counts of the rest: fits on one screen."""
         bad = [finding for finding in self.worst_first if finding.verdict is not Verdict.VALID]
         lines = [f"verdict: {self.verdict.text}"]
         for finding in bad[:_SHOWN]:
@@ -210,14 +211,14 @@ class Report:
         return "\n".join([*lines, f"all of it: upheaval verify {self.run}"])
 
     def __repr__(self) -> str:
-        """Short, because pytest cuts what is not: the verdict and the worst finding."""
+        """The verdict and the worst finding. Short, because pytest cuts long ones."""
         first = next(iter(self.worst_first), None)
         if first is None or first.verdict is Verdict.VALID:
             return f"Report({self.verdict.text}, {len(self.findings)} promises kept)"
         return f"Report({first.verdict.text}: {first.promise.sentence}: {first.detail}"[:_REPR_MAX] + ")"
 
     def finding(self, promise: AnyPromise) -> Finding:
-        """The finding on a promise. Raises `KeyError` when it was not checked."""
+        """The finding on a promise. Raises `KeyError` if it was not checked."""
         for finding in self.findings:
             if finding.promise == promise:
                 return finding
@@ -230,5 +231,5 @@ _REPR_MAX: Final = 230
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    """Composition of verdicts: the worst wins, and none at all is unknown."""
+    """The worst of the verdicts; UNKNOWN if there is none."""
     return max(verdicts, default=Verdict.UNKNOWN)

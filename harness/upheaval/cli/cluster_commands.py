@@ -56,7 +56,12 @@ class UpOptions:
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     base_port: int | None = option("--base-port", help="first of ten ports a member (default: free ones)")
-    timeout: float = option("--timeout", type=seconds, default=30.0, help="seconds to wait for a leader (default 30)")
+    timeout: float = option(
+        "--timeout",
+        type=seconds,
+        default=30.0,
+        help="seconds to wait for a leader (default 30), up to four times as long while members make progress",
+    )
     trace: bool = option("--trace", help="record every message, for `upheaval trace`")
     tls: str | None = option(
         "--tls",

@@ -87,7 +87,12 @@ class NewClusterOptions:
     runtime: str | None = option("--runtime", choices=LIVE_RUNTIMES, help="processes (default) or containers")
     service: str | None = option("--service")
     base_port: int | None = option("--base-port", help="first of ten ports a member (default: free ones)")
-    timeout: float = option("--timeout", type=seconds, default=30.0, help="seconds to wait for a leader (default 30)")
+    timeout: float = option(
+        "--timeout",
+        type=seconds,
+        default=30.0,
+        help="seconds to wait for a leader (default 30), up to four times as long while members make progress",
+    )
     no_start: bool = option("--no-start", help="only make the folder; `upheaval up` starts it")
     json: bool = json_option()
 

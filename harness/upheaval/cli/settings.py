@@ -22,6 +22,7 @@ _FILE: Final = "pyproject.toml"
 _TABLE: Final = "[tool.upheaval]"
 _MEMBERS_MAX: Final = 9
 _OF_SERVICE: Final = ("service", "user", "model", "schema")
+_OF_SYSTEM: Final = ("launcher", "jvm")
 _PATHS: Final = ("runs", "schema")
 
 
@@ -47,13 +48,23 @@ class Settings:
         return self.runtime if self.runtime in choices else None
 
     def completed(self, options: Options) -> Options:
-        """The options with what they leave out of members, system and service; the rest belongs to the service."""
-        names = ["members", "system", "launcher", "jvm"] + [*_OF_SERVICE] * (getattr(options, "service", None) is None)
+        """The options with what they leave out of members, system and service; the rest belongs to one of these two."""
+        names = ["members", "system"]
+        names += _OF_SYSTEM if self._is_of_system(getattr(options, "system", None)) else ()
+        names += _OF_SERVICE if getattr(options, "service", None) is None else ()
         known = {field.name for field in fields(options)}
         values = {name: getattr(self, name) for name in names if name in known and getattr(options, name) is None}
         if values.get("schema") is not None:
             values["schema"] = str(values["schema"])
         return replace(options, **values)
+
+    def _is_of_system(self, wanted: str | None) -> bool:
+        """Whether that is the project's system, in whichever version."""
+        return None in (wanted, self.system) or _name(wanted) == _name(self.system)
+
+
+def _name(system: str | None) -> str:
+    return (system or "").partition(":")[0]
 
 
 _KEYS: Final = tuple(field.name for field in fields(Settings))

@@ -1,12 +1,13 @@
 """Runs the zoo for the command line, and prints a row for each bug as soon as its searches are over."""
 
 import json
-import sys
 
 from upheaval.campaign.zoo import Row, run_zoo
 from upheaval.cli.fault_commands import ZooOptions
-from upheaval.cli.new_folder import run_folder
+from upheaval.cli.new_folder import run_folder, runs_folder
+from upheaval.cli.output import note
 from upheaval.cli.tables import table
+from upheaval.runtimes import cluster_file
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.planted.catalogue import CATALOGUE, bug_named
 
@@ -17,7 +18,9 @@ def run(options: ZooOptions) -> int:
     """The searches go on where an earlier zoo in the same folder was ended."""
     bugs = [bug_named(name) for name in dict.fromkeys(options.names)] or list(CATALOGUE)
     rows: list[Row] = []
+    cluster_file.require_room(options.out or runs_folder())
     with run_folder(options.out, "zoo") as folder:
+        note(f"{len(bugs)} bugs, the searches in {folder}")
         for row in run_zoo(
             bugs,
             folder,
@@ -27,7 +30,7 @@ def run(options: ZooOptions) -> int:
             jobs=options.jobs,
         ):
             rows.append(row)
-            print(f"{len(rows)} of {len(bugs)}: {row.bug} {_fate(row)}", file=sys.stderr, flush=True)
+            note(f"{len(rows)} of {len(bugs)}: {row.bug} {_fate(row)}")
     if options.json:
         print(json.dumps([row.to_fields() for row in rows], indent=2))
     else:

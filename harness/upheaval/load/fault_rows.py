@@ -1,6 +1,6 @@
-"""The faults of the cluster under load, for a tab of locust's page: by its documented additions to tabs and tables.
+"""The faults of the cluster under load, for a tab of locust's page, by its documented extensions for tabs and tables.
 
-Its charts take no marks of others.
+Locust's charts accept no marks from extensions.
 """
 
 import json
@@ -14,7 +14,7 @@ from upheaval_node.types import S
 _KEY: Final = "faults"
 _COLUMNS: Final = {"at": "At (UTC)", "fault": "Fault", "healed": "Healed after", "evidence": "Evidence"}
 STATS_PATH: Final = "/stats/requests"
-"""What the page asks for every two seconds."""
+"""The path that the page requests every two seconds."""
 TAB: Final[Mapping[str, Any]] = {
     "extended_tabs": [{"key": _KEY, "title": "Faults"}],
     "extended_tables": [{"key": _KEY, "structure": [{"key": key, "title": title} for key, title in _COLUMNS.items()]}],
@@ -22,7 +22,9 @@ TAB: Final[Mapping[str, Any]] = {
 
 
 def with_faults(answer: str, run: RunFolder, monotonic_ns: int, now: datetime) -> str:
-    """An answer of `STATS_PATH` with the faults so far; both times are now."""
+    """Add the faults so far to an answer of `STATS_PATH`. `monotonic_ns` and `now` are the present time of two
+    clocks.
+    """
     rows = [
         {
             "at": datetime.fromtimestamp(now.timestamp() - (monotonic_ns - fault.inject_begin_ns) / S, UTC).strftime(

@@ -1,4 +1,4 @@
-"""A load on a cluster: what the process of the users needs to know of it, and what the run keeps of the load."""
+"""A load on a cluster: what the users' process needs to know of the cluster, and what the run records of the load."""
 
 import random
 import socket
@@ -14,16 +14,16 @@ from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node.settings import profile_settings
 
 LOG_FILE: Final = "load.log"
-"""In the run folder: what the users print."""
+"""The output of the users' process, in the run folder."""
 _ID_BITS: Final = 58
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """The load that is wished for: `users`, each with `rate` operations a second, 0 for no limit.
+    """The requested load: `users`, each with `rate` operations per second, 0 for no limit.
 
-    `user` is a class of users, None for that of the cluster's service. `duration_s` is None for a load that is ended
-    by hand.
+    `user` is a class of users, None for the class of the cluster's service. `duration_s` is None for a load that is
+    ended by hand.
     """
 
     users: int = 10
@@ -36,12 +36,12 @@ class LoadPlan:
 
 
 def sessions_max(spec: ClusterSpec) -> int:
-    """How many sessions its members let in."""
+    """The maximum number of sessions that the members admit."""
     return spec.max_sessions or profile_settings(spec.profile).cluster.max_sessions
 
 
 def settings_of(cluster: AnyCluster, plan: LoadPlan, page: socket.socket | None = None) -> LoadSettings:
-    """Of a load on this cluster; `page` is the socket of locust's page."""
+    """The settings of a load on this cluster; `page` is the socket of locust's page."""
     way = cluster.way_in()
     return LoadSettings(
         endpoints=",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items()),
@@ -54,7 +54,7 @@ def settings_of(cluster: AnyCluster, plan: LoadPlan, page: socket.socket | None 
         spawn_rate=max(plan.users / 2, 1),
         timeout_s=plan.timeout_s,
         seed=plan.seed,
-        # Far from what other loads of the same run draw.
+        # Random, so that the ids of other loads of the same run are far away.
         first_id=1 << _ID_BITS | random.SystemRandom().getrandbits(_ID_BITS),
         page=None if page is None else page.fileno(),
         tls=security.fields_of(cluster.config.tls, CLIENT),
@@ -67,7 +67,7 @@ def settings_of(cluster: AnyCluster, plan: LoadPlan, page: socket.socket | None 
 
 
 def write_workload(cluster: AnyCluster, settings: LoadSettings) -> None:
-    """Into the manifest. A load goes on with a run: a position at which it converged before is its last no more."""
+    """Write the load into the manifest. Since the load continues the run, an earlier `converge` is removed."""
     workload: dict[str, Json] = {
         "users": settings.users,
         "user": settings.user,
@@ -79,7 +79,7 @@ def write_workload(cluster: AnyCluster, settings: LoadSettings) -> None:
 
 
 def _user(cluster: AnyCluster, wanted: str | None) -> str:
-    """The one of the cluster's service, unless another one is wanted."""
+    """The class of users that is wanted, by default the one for the cluster's service."""
     if wanted is None:
         wanted = cluster.config.service if cluster.config.service in SHORT_NAMES else WORKBENCH_SERVICE
     return SHORT_NAMES.get(wanted, wanted)

@@ -1,4 +1,4 @@
-"""Which load asks a cluster: a drawn one of the shipped services, or custom users, which need locust."""
+"""Chooses the load of a cluster: a drawn one of the shipped services, or custom users, which need locust."""
 
 import contextlib
 import importlib.util
@@ -19,9 +19,10 @@ _SKIPS_PATCHES: Final = "LOCUST_SKIP_MONKEY_PATCH"
 
 
 def load_maker(user: str, source: str = "") -> LoadMaker:
-    """What makes the load: of users of that class, looked up in the folder `source` first, or a drawn one without.
+    """The factory of the load: with users of that class, looked up in the folder `source` first; a drawn load without
+    one.
 
-    Raises `UsageError` for a class that is not there, `EnvironmentFault` without locust.
+    Raises `UsageError` if the class does not exist, `EnvironmentFault` without locust.
     """
     if not user:
         return Load
@@ -39,7 +40,10 @@ def load_maker(user: str, source: str = "") -> LoadMaker:
 def own_code(
     service: str | None, user: str | None, model: str | None = None, schema: str | None = None
 ) -> OwnCode | None:
-    """What the options of a command name, with code in the current folder; None where nothing is named."""
+    """The service and users that the options of a command name, in the current folder; None without a service.
+
+    Raises `UsageError` for options that do not go together.
+    """
     for name, value in (("model", model), ("schema", schema)):
         if value is not None and ":" not in (service or ""):
             raise UsageError(f"--{name} is for a --service module:Class of your own")
@@ -60,7 +64,7 @@ def own_code(
 
 
 def check_user(user: str, source: str = "") -> None:
-    """Raises `UsageError` for a name that is no class of users."""
+    """Raises `UsageError` for a name that is not a class of users."""
     with _unpatched(), on_python_path([source] if source else []):
         from upheaval.load.users import find_user
 
@@ -71,14 +75,14 @@ def check_user(user: str, source: str = "") -> None:
 
 
 def require_locust() -> None:
-    """Raises `EnvironmentFault` when it is not installed."""
+    """Raises `EnvironmentFault` if locust is not installed."""
     if importlib.util.find_spec("locust") is None:
         raise EnvironmentFault(f"locust is not installed: {install_line('load')}")
 
 
 @contextlib.contextmanager
 def _unpatched() -> Iterator[None]:
-    """Locust patches the standard library when it is imported, which would change this process under our feet."""
+    """Keep locust from patching the standard library on import, which would change this running process."""
     before = os.environ.get(_SKIPS_PATCHES)
     os.environ[_SKIPS_PATCHES] = "1"
     try:

@@ -1,4 +1,4 @@
-"""What the tasks of users raise, as every front door shows it."""
+"""What tasks of users raise, as every front end shows it."""
 
 import traceback
 from pathlib import Path
@@ -12,7 +12,7 @@ _OURS: Final = (str(Path(__file__).parents[1]), str(Path(upheaval_node.__file__ 
 
 
 def text_of(error: Exception) -> str:
-    """One line: what it is, and the last line of the user's own code that it came through."""
+    """One line: the exception, and the last line of the user's own code in its traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_OURS)] or frames
     words = " ".join(str(error).split())

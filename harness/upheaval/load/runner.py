@@ -1,8 +1,8 @@
 """The process that runs locust users, with or without locust's page: `python -m upheaval.load.runner SETTINGS`.
 
-A process of its own, because gevent has to patch the standard library before anything else is imported. It knows
-endpoints and a history file; the cluster is its parent's. It ends when its standard input does, so that nothing is
-left of it when its parent is gone.
+It is a separate process, because gevent has to patch the standard library before anything else is imported. It knows
+endpoints and a history file; the cluster belongs to its parent. It ends when its standard input does, so that nothing
+remains when its parent is gone.
 """
 
 # ruff: noqa: E402 - gevent comes first
@@ -41,18 +41,18 @@ from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettin
 from upheaval.load.users import LoadContext, find_user
 from upheaval.records import HistoryWriter, Json, RunFolder
 
-# What ending may take beside the time-outs of connecting and of the operation: closing sessions, the scheduler's turns.
+# How long the end may take besides the time-outs of connecting and of the operation: closing sessions, scheduling.
 STOP_MARGIN_S = 5.0
 LOOK_S = 0.01
 TELL_S = 0.5
-# The reported rate is that of the last so many reports; locust's own lags by some seconds.
+# The reported rate covers this many reports; locust's own rate lags by some seconds.
 RATE_OVER = 4
 
 Tell = Callable[[str, Json], None]
 
 
 class Load:
-    """One load: users that work until the time is over or the end is asked for, each to the end of its operation."""
+    """One load: its users work until the time is over or the end is requested. Each finishes its operation."""
 
     def __init__(self, settings: LoadSettings, tell: Tell) -> None:
         self.settings = settings
@@ -82,7 +82,7 @@ class Load:
         self._runner = self._environment.create_local_runner()
 
     def run(self) -> Statistics:
-        """Raises `EnvironmentFault` when the history cannot be written."""
+        """Run the load to its end. Raises `EnvironmentFault` when the history cannot be written."""
         settings = self.settings
         telling = gevent.spawn(self._tell_progress)
         try:
@@ -102,19 +102,19 @@ class Load:
         return replace(statistics(self.counted), raised=self._raised)
 
     def change(self, wanted: Json) -> None:
-        """As a line of standard input asks for."""
+        """Apply a change from a line of standard input."""
         if isinstance(wanted, dict) and isinstance(rate := wanted.get(RATE), int | float):
             self._context.rate = float(rate)
 
     def _begin(self, **_: Any) -> None:
-        """Locust calls this at each start; the time runs from the first one."""
+        """Start the clock. Locust calls this at each start; the time runs from the first one."""
         if not self._begin_s:
             self._begin_s = time.monotonic()
             if self.settings.duration_s is not None:
                 gevent.spawn_later(self.settings.duration_s, self.end_asked.set)
 
     def _finish(self) -> None:
-        """No user begins another operation; those under way are awaited."""
+        """Let no user begin another operation, and wait for the operations in flight."""
         self._context.is_over = True
         with gevent.Timeout(self._end_timeout_s, False):
             while self._context.in_flight:
@@ -128,11 +128,11 @@ class Load:
 
     @contextlib.contextmanager
     def _page(self) -> Iterator[None]:
-        """Locust's own page, on the socket that our parent has bound."""
+        """Serve locust's own page on the socket that the parent has bound."""
         page = self._environment.create_web_ui("", 0, delayed_start=True)
         page.template_args.update(TAB)
         page.app.after_request(self._add_faults)
-        # An open page must not keep the server from closing.
+        # A page that is open in a browser must not keep the server from closing.
         page.server = WSGIServer(socket.socket(fileno=self.settings.page), page.app, log=None)
         page.server.stop_timeout = 0
         page.server.start()
@@ -144,7 +144,7 @@ class Load:
             page.stop()
 
     def _add_faults(self, response: Any) -> Any:
-        """To what the page asks for again and again."""
+        """Add the faults to the answer that the page requests periodically."""
         if request.path == STATS_PATH and response.status_code == HTTPStatus.OK:
             run = RunFolder(Path(self.settings.history).parent)
             text = with_faults(response.get_data(as_text=True), run, time.monotonic_ns(), datetime.now(UTC))
@@ -159,7 +159,9 @@ class Load:
             self.counted.log_error(request_type, name, exception)
 
     def _on_raised(self, exception: Exception, **_: Any) -> None:
-        """A task raised. Without a history the load is worth nothing; all else is the user's own business."""
+        """Count what a task raised. Only a history that cannot be written ends the load; other errors are the user's
+        concern.
+        """
         if isinstance(exception, EnvironmentFault):
             self._end_for(exception)
         text = text_of(exception)
@@ -171,7 +173,7 @@ class Load:
         self.end_asked.set()
 
     def _flush(self) -> None:
-        """So that what follows the run sees its operations as they end."""
+        """Flush the history, so that a program that follows the run sees operations soon after they end."""
         try:
             self._history.flush()
         except EnvironmentFault as fault:
@@ -199,7 +201,7 @@ class Load:
 
 
 def statistics(stats: Any) -> Statistics:
-    """Locust's counts as values; failures by kind of operation and text."""
+    """Locust's counts as values, with failures by kind of operation and text."""
     rows = tuple(_row(entry) for _, entry in sorted(stats.entries.items()))
     errors = {f"{error.name}: {error.error}": error.occurrences for error in stats.errors.values()}
     return Statistics(rows, _row(stats.total), errors)
@@ -212,7 +214,7 @@ def _row(entry: Any) -> Row:
 
 
 def _form(settings: LoadSettings) -> Namespace:
-    """What the page's form shows first, whatever configuration files of locust there are."""
+    """The initial values of the page's form, whatever configuration files of locust exist."""
     parser = get_empty_argument_parser(default_config_files=[])
     setup_parser_arguments(parser)
     options: Namespace = parser.parse_args(["--users", str(settings.users), "--spawn-rate", str(settings.spawn_rate)])
@@ -220,14 +222,14 @@ def _form(settings: LoadSettings) -> Namespace:
 
 
 def _messages() -> TextIO:
-    """Our standard output; whatever else prints in this process, prints to standard error from now on."""
+    """Take over standard output for messages; anything else that prints in this process prints to standard error."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return stream
 
 
 def _watch_input(load: Load) -> None:
-    """One change a line, until the input ends."""
+    """Apply one change per line until the input ends, then end the load."""
     gevent.os.make_nonblocking(0)
     rest = b""
     while data := gevent.os.nb_read(0, 4096):
@@ -238,17 +240,17 @@ def _watch_input(load: Load) -> None:
 
 
 def main() -> None:
-    """Run the load that the first argument describes, and tell its statistics in the end."""
+    """Run the load that the first argument describes, and report its statistics at the end."""
     settings = LoadSettings.from_json(sys.argv[1])
-    # Locust's page parses what is left as options of its own.
+    # Otherwise locust's page would parse the rest as its own options.
     del sys.argv[1:]
-    # For custom users; last, because a queue.py there is not the one of Python.
+    # For custom users. It comes last, so that a queue.py in that folder does not hide Python's.
     sys.path.append(str(Path.cwd()))
     messages = _messages()
 
     def tell(name: str, value: Json) -> None:
         with contextlib.suppress(BrokenPipeError):
-            # The reader has gone: our input has ended too.
+            # The reader is gone, so our input has ended too.
             print(json.dumps({name: value}), file=messages, flush=True)
 
     load = Load(settings, tell)

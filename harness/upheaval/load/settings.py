@@ -1,7 +1,7 @@
-"""What the process that runs the locust users receives, and what it reports. Knows no locust.
+"""What the process of the locust users receives, and what it reports. Knows no locust.
 
-All of it travels as JSON: the settings on its command line; on its standard output one message a line, which is an
-object with one field, by the name of what it reports; on its standard input the same, by the name of what is to change.
+All of it is JSON. The settings are on the command line. On standard output, each message is a line with an object of
+one field, named after what it reports. On standard input, each line is such an object, named after what to change.
 """
 
 import json
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from upheaval.records import OWN_SYSTEM, Json, jsonfields
 
-# The names of what may change.
+# The names of changes.
 RATE: Final = "rate"
 
-# The names of the messages.
+# The names of messages.
 READY: Final = "ready"
 PROGRESS: Final = "progress"
 STATISTICS: Final = "statistics"
@@ -32,14 +32,13 @@ SHORT_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """One load: `users` of one class at `rate` operations a second each (0: as fast as the answers come).
+    """One load: `users` of one class at `rate` operations per second each (0: as fast as the answers come).
 
-    `tls` names the files of the users' certificate, and `credentials_file` holds their principal and secret, where
-    they need any. `addresses` says where to dial for an endpoint that is none on this machine. With `page`, the
-    descriptor of a listening socket, locust's page is served there and starts the load; users, spawn rate and duration
-    are then what its form shows first, and the time from the first start to the end of all. Without a duration nothing
-    but the end of standard input ends it. `system`, `run_id`, `host`, `client` and `bridge` are the cluster's,
-    see `upheaval.system.WayIn`.
+    `tls` names the files of the users' certificate, and `credentials_file` has their principal and secret, if they need
+    any. `addresses` maps an endpoint that is not on this machine to the address to dial. `page` is the descriptor of a
+    listening socket: locust's page is served there and starts the load. Its form begins with users and spawn rate, and
+    the duration counts from the first start. Without a duration, only the end of standard input ends the load.
+    `system`, `run_id`, `host`, `client` and `bridge` belong to the cluster, see `upheaval.system.WayIn`.
     """
 
     endpoints: str
@@ -68,14 +67,14 @@ class LoadSettings:
 
     @classmethod
     def from_json(cls, text: str) -> "LoadSettings":
-        """Fields that are not known are left out."""
+        """Decode the settings; unknown fields are ignored."""
         fields = jsonfields.parse_object(text)
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a load is. `duration_s` is None for one that is ended by hand."""
+    """The progress of a load. `duration_s` is None for a load that is ended by hand."""
 
     users: int
     requests: int
@@ -100,13 +99,13 @@ class Row:
 
     @property
     def successes(self) -> int:
-        """Requests that were answered as they should be."""
+        """The number of requests answered correctly."""
         return self.requests - self.failures
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All rows, their sum, the failures by their text, and what the tasks of users raised by its text."""
+    """All rows, their total, the failures by text, and by text the errors that tasks of users raised."""
 
     rows: tuple[Row, ...]
     total: Row
@@ -114,14 +113,14 @@ class Statistics:
     raised: Mapping[str, int] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Json]:
-        """As a message of the users' process holds it."""
+        """The fields for a message of the users' process."""
         rows: list[Json] = [_fields_of(row) for row in self.rows]
         total = _fields_of(self.total)
         return {"rows": rows, "total": total, "errors": dict(self.errors), "raised": dict(self.raised)}
 
     @classmethod
     def from_fields(cls, fields: Any) -> "Statistics":
-        """From a message of the users' process."""
+        """Decode a message of the users' process."""
         return cls(tuple(map(_row, fields["rows"])), _row(fields["total"]), fields["errors"], fields["raised"])
 
 

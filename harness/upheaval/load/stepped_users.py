@@ -1,8 +1,8 @@
-"""Locust's users without locust's runner: each is a greenlet that gives its turn back while it waits for the cluster.
+"""Locust's users without locust's runner: each is a greenlet that yields while it waits for the cluster.
 
-So the users of `upheaval load` run inside one agent, which a simulated process or the loop of real clients turns: in
-the simulation one seed gives one execution. Users take their random numbers from `self.random`. This module knows no
-runtime; sessions it knows by the shape of `workload.Session`.
+So the users of `upheaval load` run inside one agent, which a simulated process or the loop of real clients steps; in
+the simulation, one seed gives one execution. Users take their random numbers from `self.random`. This module knows no
+runtime; it knows sessions only by the protocol `workload.Session`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,14 +26,14 @@ from upheaval_node.ports import Buffer
 from upheaval_node.types import MS, NEVER_NS, Now, S
 
 PAUSE_NS: Final = MS
-"""The least time between two tasks of a user: one that asks nothing must not stop the clock of a simulation."""
+"""The least time between two tasks of a user. A task without requests must not stop the clock of a simulation."""
 RECONNECT_DELAY_NS: Final = 100 * MS
 RETRY_NS: Final = 10 * MS
 _POLL_LIMIT: Final = 100
 
 
 def runnable_user(name: str) -> type[ClusterUser]:
-    """As `find_user`. Raises `UsageError` also for a class whose tasks are not all methods."""
+    """As `find_user`. Raises `UsageError` also for a class without tasks, or with tasks that are not methods."""
     user = find_user(name)
     if not user.tasks:
         raise UsageError(f"user {name!r} has no tasks: mark methods with locust's @task")
@@ -43,13 +43,13 @@ def runnable_user(name: str) -> type[ClusterUser]:
 
 
 class SteppedClient:
-    """Implements `users.UserClient`, for calls from a greenlet whose parent turns it when `is_due`."""
+    """Implements `users.UserClient`, for calls from a greenlet whose parent resumes it when `is_due`."""
 
     def __init__(self, open_session: Callable[[], Session], clock_ns: Callable[[], int], timeout_ns: int) -> None:
         self.invoke_ns = 0
         self.on_unasked: Callable[[Buffer], None] | None = None
         self.deadline_ns = 0
-        """When its user goes on in any case."""
+        """When its user continues in any case."""
         self._open_session = open_session
         self._clock_ns = clock_ns
         self._timeout_ns = timeout_ns
@@ -62,34 +62,34 @@ class SteppedClient:
     # --- for the agent ---
 
     def turn(self, now: Now) -> int:
-        """A duty cycle of the session, and what arrived for it."""
+        """Run a duty cycle of the session and deliver its messages. Returns the work done."""
         session = self._session
         return 0 if session is None else session.do_work(now) + session.poll(self._on_message, _POLL_LIMIT)
 
     def is_due(self, now_ns: int) -> bool:
-        """Whether what its user waits for is there, or the time is over."""
+        """Whether the condition that its user waits for holds, or the deadline has passed."""
         return now_ns >= self.deadline_ns or self._condition()
 
     def next_deadline_ns(self) -> int:
-        """That of the session."""
+        """The next deadline of the session."""
         return NEVER_NS if self._session is None else self._session.next_deadline_ns()
 
     # --- for the user ---
 
     @property
     def session(self) -> Session:
-        """Raises `UsageError` before the first one."""
+        """The latest session. Raises `UsageError` before the first one."""
         if self._session is None:
             raise UsageError("the user has no session yet")
         return self._session
 
     @property
     def session_id(self) -> int:
-        """Of the session that is open."""
+        """The id of the latest session."""
         return self.session.session_id
 
     def wait(self, condition: Callable[[], bool], deadline_ns: int) -> None:
-        """Let time pass until it holds, or the deadline has come."""
+        """Yield until the condition holds or the deadline has passed."""
         while not condition() and self._clock_ns() < deadline_ns:
             self._condition, self.deadline_ns = condition, deadline_ns
             parent = getcurrent().parent
@@ -97,7 +97,7 @@ class SteppedClient:
             parent.switch()
 
     def reconnect(self) -> None:
-        """Open another session. Raises `TimeoutExpired`."""
+        """Close the session and open another one. Raises `TimeoutExpired`."""
         self.close()
         self.wait(lambda: False, self._retry_ns)
         session = self._session = self._open_session()
@@ -108,7 +108,7 @@ class SteppedClient:
             raise TimeoutExpired("no session within the time-out")
 
     def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
-        """The first message that `accepts` takes. Raises `NotSent`, and `OutcomeUnknown` once no answer can come."""
+        """The first message that `accepts` takes. Raises `NotSent`, or `OutcomeUnknown` once no answer can come."""
         session, self.invoke_ns = self.session, self._clock_ns()
         deadline_ns = self.invoke_ns + self._timeout_ns
         self._answers.clear()
@@ -126,7 +126,7 @@ class SteppedClient:
         return self._answers.pop()
 
     def close(self) -> None:
-        """End the session, if there is one."""
+        """Close the session, if there is one."""
         if self._session is not None and not self._session.is_closed:
             self._session.close()
 
@@ -148,7 +148,7 @@ class SteppedClient:
 
 
 class _Context(LoadContext):
-    """Gives each user a client of its own that is turned here."""
+    """Gives each user its own client, which the load steps."""
 
     def __init__(
         self,
@@ -165,17 +165,17 @@ class _Context(LoadContext):
         self._open_session = open_session
 
     def clock_ns(self) -> int:
-        """That of the runtime."""
+        """The clock of the runtime."""
         return self._clock_ns()
 
     def new_client(self) -> SteppedClient:
-        """Not connected yet."""
+        """A client that is not connected yet."""
         self.clients.append(SteppedClient(self._open_session, self._clock_ns, round(self.settings.timeout_s * S)))
         return self.clients[-1]
 
 
 class UserLoad:
-    """Implements `workload.ClientLoad`: a user for each slot, each at its share of the rate."""
+    """Implements `workload.ClientLoad`: one user per slot, each with its share of the rate."""
 
     def __init__(
         self,
@@ -219,17 +219,17 @@ class UserLoad:
 
     @property
     def is_idle(self) -> bool:
-        """Every user has ended."""
+        """Whether every user has ended."""
         return all(life.dead for _, life in self._lives)
 
     def stop(self) -> None:
-        """No user begins another operation."""
+        """Let no user begin another operation."""
         self._context.is_over = True
         if self.bell is not None:
             self.bell.rung = True
 
     def do_work(self, now: Now) -> int:
-        """A turn of each session, and of each user whose wait is over."""
+        """Step each session, and resume each user whose wait is over. Returns the work done."""
         work = 0
         for client, life in self._lives:
             work += client.turn(now)
@@ -240,18 +240,18 @@ class UserLoad:
         return work
 
     def next_deadline_ns(self) -> int:
-        """Of a session, or the end of a wait."""
+        """The next deadline of any session, or of any user's wait."""
         sessions = min(client.next_deadline_ns() for client, _ in self._lives)
         return min(
             sessions, min((client.deadline_ns for client, life in self._lives if not life.dead), default=NEVER_NS)
         )
 
     def open_sessions(self) -> Iterator[SessionEnd]:
-        """What is to be written down of the sessions that have not ended, when the run is written down now."""
+        """The records of the sessions that are still open, for a run that is recorded now."""
         return (end for user in self._users if (end := user.open_session()) is not None)
 
     def close(self) -> None:
-        """End the users where they are; what is outstanding is unknown."""
+        """End the users at once. Operations in flight become unknown."""
         self._context.is_over = True
         for user, (client, life) in zip(self._users, self._lives, strict=True):
             if not life.dead:
@@ -277,11 +277,11 @@ class UserLoad:
         self._guard(user.on_stop)
 
     def _guard(self, code: Callable[[], None]) -> None:
-        """What a user's own code raises is kept; the user goes on."""
+        """Keep the text of an exception from the user's own code, so that the user continues."""
         try:
             code()
         except StopUser:
-            """It was asked to end in the middle of a task."""
+            """The user was asked to end in the middle of a task."""
         except Exception as error:  # noqa: BLE001 - whatever a user's code raises
             text = text_of(error)
             if text not in self.raised and len(self.raised) < TEXTS_MAX:

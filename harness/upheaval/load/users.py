@@ -1,7 +1,8 @@
 """Locust users of a cluster: a base for custom ones, and one for each shipped service.
 
-Users are open-loop: each operation has an intended start on the user's schedule, and its latency counts from there, so
-that an operation that had to wait for a slow one before it shows the wait. Each operation goes into the history.
+Users are open-loop: each operation has an intended start on the user's schedule, and its latency counts from there. So
+the latency of an operation that had to wait for a slow one includes that wait. Each operation is recorded in the
+history.
 """
 
 import contextlib
@@ -51,33 +52,33 @@ REQUEST_TYPE: Final = "upheaval"
 
 
 class UserClient(Protocol):
-    """What a user asks the cluster with; calls wait for their end."""
+    """The client through which a user sends requests to the cluster. Its calls block."""
 
     invoke_ns: int
-    """Right before the first offer of the last request."""
+    """The time right before the first offer of the last request."""
     on_unasked: Callable[[Buffer], None] | None
-    """Takes each message of the service that no request waits for."""
+    """Receives each message of the service that no request waits for."""
 
     @property
     def session_id(self) -> int:
-        """Of the session that is open."""
+        """The id of the open session."""
 
     @property
     def session(self) -> Session:
-        """The one that is open, or was last."""
+        """The open session, or the last one."""
 
     def reconnect(self) -> None:
         """Open another session. Raises `NodeError`."""
 
     def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
-        """The answer. Raises `NotSent` or `OutcomeUnknown`."""
+        """Send a request and return the answer. Raises `NotSent` or `OutcomeUnknown`."""
 
     def close(self) -> None:
-        """End the session."""
+        """Close the session."""
 
 
 class LoadContext:
-    """What the users of one load share: settings, history, clock, and the numbers that must differ between them."""
+    """What the users of a load share: settings, history, clock, and counters for numbers that must be distinct."""
 
     def __init__(
         self,
@@ -110,13 +111,13 @@ class LoadContext:
         return time.monotonic_ns()
 
     def new_client(self) -> UserClient:
-        """Not connected yet."""
+        """A client that is not connected yet."""
         if self._clients is None:
             self._clients = self._make_clients()
         return self._clients.new_client(self.settings.timeout_s)
 
     def close(self) -> None:
-        """End what the clients used, after them."""
+        """Close what the clients shared, after all of them."""
         if self._clients is not None:
             self._clients.close()
 
@@ -141,16 +142,16 @@ class LoadContext:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One operation from its first offer to what became of it. `decode` gives result and position of an answer."""
+    """One operation from its first offer to its outcome. `decode` gives result and position of an answer."""
 
     f: Function
     key: str
     value: Json
     payload: bytes
     test: Test | None
-    """What takes its answer; None takes any message."""
+    """Recognises its answer; None accepts any message."""
     leaves_late_answers: bool
-    """Whether the answer may be taken for that of the next operation of the session, should it come late."""
+    """Whether a late answer could be taken for the answer to the session's next operation."""
     decode: Callable[[bytes], tuple[Json, int | None]]
     outcome: Outcome = Outcome.UNKNOWN
     answer: bytes | None = None
@@ -163,7 +164,7 @@ class _Attempt:
 
     @property
     def name(self) -> str:
-        """As locust's statistics call it."""
+        """The name in locust's statistics."""
         return self.key if self.f is Function.CALL else self.f.value
 
     @property
@@ -173,7 +174,7 @@ class _Attempt:
 
 
 class ClusterUser(User):  # type: ignore[misc]
-    """A user with a session of its own. Give it tasks that call `perform`, or `call` for a custom service."""
+    """A user with its own session. Give it tasks that call `perform`, or `call` for a custom service."""
 
     abstract = True
     context_of_load: ClassVar[LoadContext]
@@ -198,19 +199,19 @@ class ClusterUser(User):  # type: ignore[misc]
     # --- locust's hooks ---
 
     def on_start(self) -> None:
-        """The schedule begins somewhere in the first period, at another place for each user."""
-        # Users that were spawned in the same instant start at different points of their period.
+        """Begin the schedule at a random point of the first period."""
+        # So users that were spawned at the same instant have different phases.
         self._intended_ns = self.load.clock_ns() + round(self.random.random() * self._period_ns)
 
     def on_stop(self) -> None:
-        """The user's session ends."""
+        """End the user's session."""
         self._client.close()
         self.end_session()
 
     def wait_time(self) -> float:
-        """Until the next intended start; nothing when that has passed."""
+        """The seconds until the next intended start; 0 if it has passed."""
         if self._rate != self.load.rate:
-            # Another schedule begins, and owes nothing of the former one.
+            # A new rate begins a new schedule, without the backlog of the old one.
             self._rate, self._intended_ns = self.load.rate, self.load.clock_ns()
         if not self._period_ns:
             return 0.0
@@ -224,9 +225,10 @@ class ClusterUser(User):  # type: ignore[misc]
     # --- operations ---
 
     def perform(self, function: Function, key: str, value: Json = None, *, operation_id: int | None = None) -> Json:
-        """One operation of a shipped service, into the history and locust's statistics; its result, None without.
+        """Perform an operation of a shipped service and record it, in history and statistics. Returns its result or
+        None.
 
-        `operation_id` is one of `new_id`, for those who want to know it.
+        `operation_id` must come from `new_id`; pass it if the task needs to know the id.
         """
         if operation_id is None:
             operation_id = self.new_id()
@@ -239,11 +241,12 @@ class ClusterUser(User):  # type: ignore[misc]
         return attempt.result
 
     def call(self, name: str, payload: bytes, accepts: Accepts | None = None) -> bytes | None:
-        """One request to a custom service, into the history and locust's statistics as `name`; None unanswered.
+        """Send a request to a custom service and record it, in history and statistics as `name`. Returns the answer or
+        None.
 
-        The answer is the first message that `accepts` takes, without one the first that the service sends to this
-        session: then it may send nothing else, or no call without `accepts` counts as acknowledged. An acknowledged
-        call must lie in the log, which has the digest of its payload.
+        The answer is the first message that `accepts` takes. Without `accepts` it is the first message that the service
+        sends to this session; then the service may send nothing else, or no call without `accepts` counts as
+        acknowledged. An acknowledged call must be in the log, which has the digest of its payload.
         """
         payload = bytes(payload)
         is_mixed_up = not tells_requests_apart(accepts)
@@ -253,13 +256,13 @@ class ClusterUser(User):  # type: ignore[misc]
         return attempt.answer
 
     def new_id(self) -> int:
-        """A number that no other operation of this run has: something to put into the payloads of calls."""
+        """A number that no other operation of this run has, for use in the payloads of calls."""
         return next(self.load.ids)
 
     def _try(self, attempt: _Attempt, operation_id: int) -> None:
         if self.load.is_over:
             raise StopUser
-        # What stays true when locust ends the user in the middle.
+        # This remains true if locust ends the user during the request.
         attempt.error = OutcomeUnknown("the user was ended before the answer came: the outcome is unknown")
         attempt.invoke_ns = self.load.clock_ns()
         try:
@@ -296,11 +299,11 @@ class ClusterUser(User):  # type: ignore[misc]
         if attempt.outcome is Outcome.UNKNOWN:
             self._process = next(self.load.processes)
             if attempt.leaves_late_answers:
-                # An answer that comes late must not be taken for that of the next call.
+                # A late answer must not be taken for the answer to the next call.
                 self._is_opened = False
 
     def _request(self, attempt: _Attempt) -> bytes:
-        """Raises `NotSent` for everything that happens before the request left."""
+        """Send the request. Raises `NotSent` for every error before the request was sent."""
         client = self._client
         self.load.in_flight += 1
         try:
@@ -320,12 +323,12 @@ class ClusterUser(User):  # type: ignore[misc]
                 self._session = client.session
                 self._is_opened = True
         except NodeError as error:
-            # Few different texts, because statistics are kept for each.
+            # Keep the number of different texts small, because statistics are kept for each.
             reason = str(error) if isinstance(error, ClusterError) else type(error).__name__
             raise NotSent(f"no session: {reason}") from error
 
     def end_session(self) -> None:
-        """Close it, if there is one, and write that down."""
+        """Close the session, if there is one, and record its end."""
         session, self._session = self._session, None
         if session is None:
             return
@@ -335,7 +338,7 @@ class ClusterUser(User):  # type: ignore[misc]
             self.load.add_end(end)
 
     def open_session(self) -> SessionEnd | None:
-        """What is to be written down of its session when the run is written down now."""
+        """The record of the open session, for a run that is recorded now; None without one."""
         if self._session is None:
             return None
         return session_end(self._session, self.load.clock_ns(), SessionCause.OPEN)
@@ -353,7 +356,9 @@ class ClusterUser(User):  # type: ignore[misc]
         self.load.add_stray(Stray(self._session.session_id, self.load.clock_ns(), operation_id, position))
 
     def _hear_news(self, session_id: int, payload: Buffer) -> None:
-        """A custom service may send what it likes: the first of each session shows that it does."""
+        """Record only the first message of each session: it shows that the service sends more than answers, as
+        it may.
+        """
         if self._session_with_news != session_id:
             self._session_with_news = session_id
             self.load.add_stray(Stray(session_id, self.load.clock_ns(), text=answer_text(payload)))
@@ -381,7 +386,9 @@ def _answered(answer: bytes) -> tuple[Json, None]:
 
 
 def _require_opaque(payload: bytes) -> None:
-    """The log tells calls from operations of the shipped services by the form of their payload."""
+    """Reject a payload in the form of a shipped service's request: by that form the log tells calls from such
+    requests.
+    """
     try:
         decode_operation(payload)
     except DecodeError:
@@ -390,16 +397,16 @@ def _require_opaque(payload: bytes) -> None:
 
 
 class EchoUser(ClusterUser):
-    """Gets texts back."""
+    """Sends texts and gets them back."""
 
     @task
     def echo(self) -> None:
-        """A text that no other operation sends."""
+        """Echo a text that no other operation sends."""
         self.perform(Function.ECHO, "", f"echo {next(self.load.values)}")
 
 
 class RegisterUser(ClusterUser):
-    """Reads, writes and compare-and-sets a few keys, all of which the users share."""
+    """Reads, writes and compare-and-sets a few keys that all users share."""
 
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
@@ -407,20 +414,20 @@ class RegisterUser(ClusterUser):
 
     @task(5)
     def read(self) -> None:
-        """One of the keys; what it held is what a later compare-and-set expects."""
+        """Read one of the keys. A later compare-and-set expects the value that this returned."""
         key = self._key()
         self._seen[key] = self.perform(Function.READ, key)
 
     @task(5)
     def write(self) -> None:
-        """A value that no other operation writes."""
+        """Write a value that no other operation writes."""
         key = self._key()
         value = self._seen[key] = next(self.load.values)
         self.perform(Function.WRITE, key, value)
 
     @task(4)
     def compare_and_set(self) -> None:
-        """Expects what this user saw last, so some succeed and some do not."""
+        """Expect the value that this user saw last, so that some compare-and-sets succeed and some fail."""
         key = self._key()
         self.perform(Function.CAS, key, [self._seen.get(key), next(self.load.values)])
 
@@ -429,11 +436,11 @@ class RegisterUser(ClusterUser):
 
 
 class AppendUser(ClusterUser):
-    """Appends to a few lists and reads them; a list that has grown long is left for a new one."""
+    """Appends to a few lists and reads them; a list that has grown long is replaced by a new one."""
 
     @task(4)
     def append(self) -> None:
-        """A value that no other operation appends."""
+        """Append a value that no other operation appends."""
         index = self.random.randrange(KEYS)
         key = self._list_key(index)
         self.load.appended[index] += 1
@@ -441,7 +448,7 @@ class AppendUser(ClusterUser):
 
     @task(1)
     def read_list(self) -> None:
-        """The whole of one list."""
+        """Read one whole list."""
         self.perform(Function.LIST, self._list_key(self.random.randrange(KEYS)))
 
     def _list_key(self, index: int) -> str:
@@ -450,20 +457,20 @@ class AppendUser(ClusterUser):
 
 
 class WorkbenchUser(RegisterUser, AppendUser, EchoUser):
-    """Everything that the workbench service can do."""
+    """Uses all operations of the workbench service."""
 
 
 class LedgerUser(ClusterUser):
-    """Transfers between a few accounts, and reads of all balances."""
+    """Transfers between a few accounts, and reads all balances."""
 
     def on_start(self) -> None:
-        """Each user draws a sequence of its own."""
+        """Begin this user's own random sequence."""
         super().on_start()
         self._draw = LedgerDraw(self.random.getrandbits(32), KEYS)
 
     @task
     def next_operation(self) -> None:
-        """The next of its sequence: a transfer or all balances."""
+        """Perform the next operation of the sequence: a transfer, or a read of all balances."""
         self.perform(*self._draw.next(0))
 
 
@@ -471,20 +478,20 @@ class TimersUser(ClusterUser):
     """Schedules and cancels timers, and reads which of them have fired."""
 
     def on_start(self) -> None:
-        """Each user draws a sequence of its own, with groups of its own."""
+        """Begin this user's own random sequence, with its own groups of timers."""
         super().on_start()
         name = f"{self.load.settings.first_id}.{self.number}."
         self._draw = TimersDraw(self.random.getrandbits(32), name)
 
     @task
     def next_operation(self) -> None:
-        """The next of its sequence: schedule, cancel or read."""
+        """Perform the next operation of the sequence: schedule, cancel or read."""
         operation_id = self.new_id()
         self.perform(*self._draw.next(operation_id), operation_id=operation_id)
 
 
 def find_user(name: str) -> type[ClusterUser]:
-    """The class of a shipped user, or the one that `module:Class` names. Raises `UsageError` for anything else."""
+    """The class of a shipped user, or the class that `module:Class` names. Raises `UsageError` for anything else."""
     user = find_named("user", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}", SHORT_NAMES)
     if not issubclass(user, ClusterUser):
         raise UsageError(f"user {name!r}: {user.__name__} is not a subclass of upheaval.ClusterUser")

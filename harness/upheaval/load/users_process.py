@@ -16,27 +16,27 @@ from upheaval.errors import EnvironmentFault
 from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettings, Progress, Statistics
 from upheaval_chaos.programs import ENCODING, ERRORS, environment
 
-# What ending may take beside the users' own time-outs.
+# How long the end may take besides the users' own time-outs, in seconds.
 END_MARGIN_S: Final = 15.0
 _LOOK_S: Final = 1.0
-"""Between two looks whether the end was asked for, while the users' process reports nothing."""
+"""How often to check whether the end was requested while the users' process reports nothing, in seconds."""
 
 _Process = subprocess.Popen[str]
 _Messages = queue.SimpleQueue[dict[str, Any] | None]
 
 
 class Listener(Protocol):
-    """Who wants to know how a load gets on."""
+    """Receives the progress of a load."""
 
     def ready(self) -> None:
-        """The users begin, or their page waits for its start button."""
+        """The users begin, or the page waits for its start button."""
 
     def progress(self, progress: Progress) -> None:
-        """What was done since the start; called twice a second."""
+        """The progress since the start; called twice a second."""
 
 
 class LoadHand:
-    """Changes the rate of a load and ends it, by any thread, at any time."""
+    """Changes the rate of a load and ends it, from any thread, at any time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,17 +45,17 @@ class LoadHand:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether the end was requested."""
         return self._is_ended
 
     def end(self) -> None:
-        """In good order: each user finishes its operation."""
+        """End the load gracefully: each user finishes its operation."""
         with self._lock:
             self._is_ended = True
             self._let_go()
 
     def set_rate(self, rate: float) -> None:
-        """Operations a second of each user from now on; 0 for no limit. A load that has ended has none."""
+        """Set the operations per second of each user, 0 for no limit. Does nothing after the load has ended."""
         with self._lock, contextlib.suppress(BrokenPipeError):
             if self._input is not None:
                 self._input.write(json.dumps({RATE: rate}) + "\n")
@@ -63,7 +63,7 @@ class LoadHand:
 
     @contextlib.contextmanager
     def holding(self, stream: IO[str]) -> Iterator[None]:
-        """Have the standard input of the users' process in the block, and close it afterwards."""
+        """Use the standard input of the users' process in the block; close it at the end, or when `end` is called."""
         with self._lock:
             self._input = stream
             if self._is_ended:
@@ -75,7 +75,7 @@ class LoadHand:
                 self._let_go()
 
     def _let_go(self) -> None:
-        """Of a process that is gone, closing tries in vain to write what it did not read."""
+        """Close the stream. Closing flushes it, which fails if the process has ended."""
         if self._input is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._input.close()
@@ -83,10 +83,10 @@ class LoadHand:
 
 
 def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadHand | None = None) -> Statistics:
-    """Run the users to the end of their load, or until `hand` ends it; what they print goes to `log`.
+    """Run the users to the end of their load, or until `hand` ends it. Their output goes to `log`.
 
-    With a page, Ctrl-C is the end that was wanted: the load is finished in good order. Without one it ends the users
-    at once. Raises `EnvironmentFault` with the last line that they printed when they fail.
+    With a page, Ctrl-C is the usual end: the load finishes gracefully. Without one it ends the users at once. Raises
+    `EnvironmentFault` with the last line of their output if they fail.
     """
     hand = hand or LoadHand()
     with _process(settings, log) as process, hand.holding(_input_of(process)):
@@ -106,11 +106,11 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadH
 
 @contextlib.contextmanager
 def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
-    """The process; whatever happens, it is gone afterwards."""
+    """Run the process for the block; it is gone afterwards in any case."""
     command = [sys.executable, "-P", "-m", "upheaval.load.runner", settings.to_json()]
     inherited = () if settings.page is None else (settings.page,)
     with log.open("wb") as stream:
-        # A session of its own: a Ctrl-C at the terminal is for us, who then tell the users.
+        # In its own session, so that Ctrl-C at the terminal reaches only us; we then end the users.
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -139,7 +139,7 @@ def _input_of(process: _Process) -> IO[str]:
 
 
 def _listen(process: _Process) -> _Messages:
-    """Messages, then None. Read by a thread, so that a signal never cuts one."""
+    """The messages, then None. A thread reads them, so that a signal never interrupts a message."""
     messages: _Messages = queue.SimpleQueue()
     assert process.stdout is not None
     threading.Thread(target=_read, args=(process.stdout, messages), daemon=True).start()
@@ -147,7 +147,7 @@ def _listen(process: _Process) -> _Messages:
 
 
 def _read(stream: IO[str], messages: _Messages) -> None:
-    # The last line of a process that was killed is cut.
+    # A killed process may leave an incomplete last line.
     with contextlib.suppress(ValueError):
         for line in stream:
             messages.put(json.loads(line))
@@ -155,14 +155,14 @@ def _read(stream: IO[str], messages: _Messages) -> None:
 
 
 def _end_timeout_s(settings: LoadSettings) -> float:
-    """What ending in good order may take: users end their operation, then locust ends the users."""
+    """How long a graceful end may take: users end their operation, then locust ends the users."""
     return 2 * (2 * settings.timeout_s + END_MARGIN_S)
 
 
 def _follow(messages: _Messages, listener: Listener, hand: LoadHand, end_timeout_s: float) -> Statistics | None:
-    """The statistics, None when the process ended without them.
+    """Report progress until the statistics arrive, and return them; None if the process ended without them.
 
-    Raises `EnvironmentFault` when it does not end in so many seconds after it was asked to.
+    Raises `EnvironmentFault` if the process is not done `end_timeout_s` after its end was requested.
     """
     deadline = math.inf
     while True:

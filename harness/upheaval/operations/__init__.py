@@ -1,1 +1,1 @@
-"""What operators do to whole clusters: restore from a backup, upgrade, replace a host."""
+"""The operations of an operator on whole clusters: restore from a backup, upgrade, replace a host."""

@@ -1,7 +1,7 @@
-"""What abandoned runs left on this machine: processes, containers, temporary folders; and old run folders.
+"""Finds what abandoned runs left on this machine (processes, containers, temporary folders), and old run folders.
 
-Abandoned is what belongs to a harness that is certainly gone and was not to outlive it. What lives, what `upheaval up`
-started, and what cannot be judged from here is left alone.
+A thing is abandoned if its harness is certainly gone and it was not meant to outlive the harness. Whatever is alive,
+was started by `upheaval up`, or cannot be judged from here is left alone.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from upheaval.system.process_table import processes_of
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """One thing that was found; `kind` is process, container, network, volume, folder or run."""
+    """One thing found; `kind` is process, container, network, volume, folder or run."""
 
     kind: str
     name: str
@@ -28,14 +28,14 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Of what could not be looked at, why."""
+    """Something that was left alone, and why."""
 
     what: str
     why: str
 
 
 def clean(*, runs: Path | None, older_s: float, is_dry: bool) -> Iterator[Leftover | Left]:
-    """What is there, one after the other; removed unless `is_dry`. Run folders only below `runs`."""
+    """Yield each leftover, and remove it unless `is_dry`. Looks for old run folders only below `runs`."""
     for run_id, run in sorted(abandoned_runs().items()):
         for process in run.processes:
             who = f"member {process.member_id}" if process.member_id >= 0 else "a companion"
@@ -87,7 +87,7 @@ def _old_runs(runs: Path, older_s: float, *, is_dry: bool) -> Iterator[Leftover 
 
 
 def _run_folders(runs: Path) -> Iterator[Path]:
-    """Below the folder, and below those in it that are no runs: a campaign's."""
+    """The run folders directly in `runs`, and those in its folders that are not runs themselves, such as campaigns."""
     for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
         if folder.is_symlink() or not folder.is_dir():
             continue
@@ -99,12 +99,12 @@ def _run_folders(runs: Path) -> Iterator[Path]:
 
 
 def _changed_s(folder: Path) -> float:
-    """When the newest of its files, or of those of its members, was changed."""
+    """When the newest file of the run or of its members was changed, in seconds since the epoch."""
     return max(path.stat().st_mtime for pattern in ("*", "*/*") for path in (folder, *folder.glob(pattern)))
 
 
 def _lives(manifest: Manifest) -> str:
-    """Why a run may still be going on; empty when it is not."""
+    """Why a run may still be going on; empty if it is not."""
     if processes_of(manifest.run_id):
         return "its members run"
     if manifest.runtime != DOCKER or manifest.sealed is not None:

@@ -1,4 +1,4 @@
-"""How an operator ends a whole cluster, so that its run can be judged."""
+"""Ends a whole cluster, as an operator does, so that its run can be judged."""
 
 import contextlib
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from upheaval.errors import HarnessError
 from upheaval.runtimes.live import AnyCluster
 
 CONVERGE_TIMEOUT_S: Final = 15.0
-"""For the members to come to one position before they end."""
+"""How long the members may take to converge before they end, in seconds."""
 
 
 def end_cluster(cluster: AnyCluster, say: Callable[[str], None]) -> bool:
-    """Let the members come to one position, where all of them can, and end everything; whether any of them ran."""
+    """Let the members converge, if all of them run, and end everything. Returns whether any of them ran."""
     was_running = cluster.is_running()
     if was_running:
         _converge(cluster, say)
@@ -22,7 +22,7 @@ def end_cluster(cluster: AnyCluster, say: Callable[[str], None]) -> bool:
 
 
 def _converge(cluster: AnyCluster, say: Callable[[str], None]) -> None:
-    """What keeps the members from it must not keep them from ending."""
+    """Let the members converge. If they cannot, they must end all the same, so errors are ignored."""
     ended = [member_id for member_id in cluster.member_ids if not cluster.member(member_id).is_running()]
     if ended:
         ids = ", ".join(map(str, ended))

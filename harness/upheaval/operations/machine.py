@@ -1,4 +1,4 @@
-"""What this machine has of what commands need, and the line that installs what is missing. Changes nothing."""
+"""Checks what this machine has of what commands need, and names the line that installs the rest. Changes nothing."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _DISK_LEAST_MB: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing: whether it is there, what it is, what needs it, and what to do where it is missing."""
+    """One requirement: whether it is met, the details, what uses it, and what to do if it is missing."""
 
     area: str
     name: str
@@ -39,7 +39,7 @@ class Need:
 
 
 def needs(area: str | None = None) -> list[Need]:
-    """Of one area or of all. Raises `UsageError` for an unknown area."""
+    """The requirements of one area, or of all. Raises `UsageError` for an unknown area."""
     if area is not None and area not in _AREAS:
         raise UsageError(f"unknown area {area!r}: use one of {', '.join(_AREAS)}{did_you_mean(area, _AREAS)}")
     return [need for name, look in _AREAS.items() if area in (None, name) for need in look(name)]
@@ -108,13 +108,13 @@ def _modules(area: str, extra: str, names: tuple[str, ...], used_by: str) -> Nee
 
 
 def java_version(output: str) -> int | None:
-    """The major version in what `java -version` prints."""
+    """The major version in the output of `java -version`."""
     match = re.search(r'version "(?:1\.)?(\d+)', output)
     return None if match is None else int(match[1])
 
 
 def _output(*command: str) -> str | None:
-    """What a program prints that succeeds; None of one that fails or is missing."""
+    """The output of a program; None if it fails or is missing."""
     if shutil.which(command[0]) is None:
         return None
     done = run_program(command, is_joined=True)

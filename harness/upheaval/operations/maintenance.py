@@ -1,7 +1,7 @@
-"""What an operator does to a cluster that goes on: a new version member by member, a new host for a dead member.
+"""Maintenance of a cluster that keeps serving: a new version member by member, a new host for a dead member.
 
-What was done to a member is written down as a fault of the run, with its proof, and healed when the member has caught
-up. This module knows no runtime: `Hosts` is what each of them does.
+The work on a member is recorded as a fault of the run, with its proof, and healed when the member has caught up. This
+module knows no runtime: `Hosts` is what each runtime implements.
 """
 
 import shutil
@@ -18,27 +18,27 @@ from upheaval.waits import wait_until
 
 WAIT_S: Final = 120.0
 _OWN: Final = ("archive", "cluster", "aeron")
-"""What the folder of a member has of its data."""
+"""The parts of a member's folder that hold its data."""
 
 
 class Hosts(Protocol):
-    """The hosts of a cluster of some runtime."""
+    """The hosts of a cluster, on any runtime."""
 
     def prepare(self, renewal: Renewal) -> Renewal:
-        """Make ready what members are to be, and say it in full. Raises `HarnessError` for what they cannot be."""
+        """Prepare a renewal and return it in full. Raises `HarnessError` if the members cannot be renewed so."""
 
     def renew(self, member_id: int, renewal: Renewal) -> None:
-        """The next start of the member, which is down, is of the new version."""
+        """Let the next start of the member, which is down, use the new version."""
 
     def fetch(self, member_id: int) -> None:
-        """Bring what a member has written into the run folder, where it is not there by itself."""
+        """Copy the files that a member has written into the run folder, unless it writes there itself."""
 
     def discard(self, member_id: int) -> None:
-        """The host of the member is gone. The next start makes one with what the run folder has of it."""
+        """Discard the member's host. The next start makes a new one with the member's files in the run folder."""
 
 
 def parse_app_version(text: str) -> int:
-    """`1.2.3` as Aeron Cluster has it: major << 16 | minor << 8 | patch. Raises `UsageError`."""
+    """`1.2.3` in the encoding of Aeron Cluster: major << 16 | minor << 8 | patch. Raises `UsageError`."""
     parts = text.split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts):
         raise UsageError(f"version {text!r}: use major.minor.patch, each 0 to 255")
@@ -47,10 +47,11 @@ def parse_app_version(text: str) -> int:
 
 
 def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[str], None]) -> list[int]:
-    """Stop, renew and start each member, followers first and the leader last, so that the cluster goes on serving.
+    """Stop, renew and start each member, followers first and the leader last, so that the cluster keeps serving.
 
-    Each one has caught up before the next one stops. Returns their ids in that order. Raises `HarnessError` for what
-    cannot be done before any stops, and `UnknownOutcome` when one does not catch up; the rest is left alone.
+    Each member catches up before the next one stops. Returns their ids in that order. Raises `HarnessError`, before any
+    member stops, for what cannot be done, and `UnknownOutcome` if a member does not catch up; the others are left
+    alone.
     """
     waiting = [member.member_id for member in cluster.members]
     down = [member_id for member_id in waiting if not cluster.member(member_id).is_running()]
@@ -74,11 +75,11 @@ def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[
 
 
 def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: int | None) -> Path | None:
-    """Give a member that is down a new host: empty, or seeded with a copy of what another member has.
+    """Give a member that is down a new host: empty, or seeded with a copy of another member's files.
 
-    Returns where its old files lie now, if the run folder had any. Raises `UsageError` while it runs, when there is
-    nothing to copy, and when the others are no majority; `UnknownOutcome` when they have no leader. Nothing is touched
-    then.
+    Returns the new folder of its old files, if the run folder had any. Raises `UsageError` if the member runs, if there
+    is nothing to copy, or if the others are not a majority, and `UnknownOutcome` if they have no leader. In these cases
+    nothing is changed.
     """
     member = cluster.member(member_id)
     if member.is_running():
@@ -105,7 +106,9 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
 
 
 def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
-    """What was committed may be in the files of this member and of one that is down, and nowhere else."""
+    """Require a majority, because committed entries may be only in the files of this member and of another one that is
+    down.
+    """
     others = [member for member in cluster.members if member.member_id != member_id]
     running = sum(member.is_running() for member in others)
     needed = len(cluster.members) // 2 + 1
@@ -118,7 +121,7 @@ def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
 
 
 def _set_aside(folder: MemberFolder) -> Path | None:
-    """The data of a member, into a folder beside it that nothing reads."""
+    """Move a member's data into a folder beside it that nothing reads."""
     there = [name for name in _OWN if (folder.path / name).exists()]
     if not there:
         return None
@@ -137,9 +140,9 @@ def _require_log(source: MemberFolder) -> None:
 
 
 def _seed(source: MemberFolder, target: MemberFolder) -> None:
-    """Recording log first: whatever it names is in the archive that is copied after it.
+    """Copy the recording log, then the archive, so that the archive has everything that the recording log names.
 
-    Marks, locks and the votes of the other member stay there. A torn end of the log is cut at the start.
+    Marks, locks and votes of the other member are not copied. The start truncates a torn end of the log.
     """
     target.cluster.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source.recording_log, target.recording_log)
@@ -147,7 +150,7 @@ def _seed(source: MemberFolder, target: MemberFolder) -> None:
 
 
 def _wait_until_quorum(cluster: AnyCluster) -> None:
-    """Every member follows one leader: only then the next one may go."""
+    """Wait until all members follow the same leader, so that the next one may stop."""
 
     def missing() -> Sequence[int]:
         statuses = cluster.status()

@@ -1,8 +1,8 @@
-"""Restore: a new run folder whose members begin with what a backup, or a member that is down, has.
+"""Restore: makes a new run folder whose members begin with the files of a backup, or of a member that is down.
 
-What a node needs to go on is its archive and its recording log; nothing else is copied. The history of the run that the
-backup is of comes along as far as the backup reaches, so that the restored run can be judged as a whole. This module
-reads and copies files; what is started from them is a cluster like any other.
+A node needs its archive and its recording log to continue; nothing else is copied. The history of the backup's run is
+copied as far as the backup reaches, so that the restored run can be judged as a whole. This module reads and copies
+files; the cluster started from them is like any other.
 """
 
 import os
@@ -47,9 +47,9 @@ _MARKS: Final = (layout.CLUSTER_MARK, layout.ARCHIVE_MARK)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder that can be restored from. `run` is the run folder that holds it, None when none does.
+    """A folder that can be restored from. `run` is the run folder that contains it; None if none does.
 
-    `unreached` are the snapshots that its log does not reach: they were fetched before the log got there.
+    `unreached` are the snapshots beyond the end of its log: they were fetched before the log got there.
     """
 
     folder: Path
@@ -62,12 +62,12 @@ class Source:
 
     @property
     def files(self) -> MemberFolder:
-        """The files of the node that the folder is of."""
+        """The files of the node in this folder."""
         return MemberFolder(self.folder, -1, self.folder.name)
 
     @property
     def manifest(self) -> Manifest | None:
-        """Of the run that it is from; None when no run folder holds it."""
+        """The manifest of its run; None if no run folder contains the source."""
         return None if self.run is None else self.run.read_manifest()
 
 
@@ -75,7 +75,7 @@ class Source:
 
 
 def examine(folder: Path) -> Source:
-    """Whether a folder can be restored from. Raises `UsageError` with one line that says why not."""
+    """Check that a folder can be restored from. Raises `UsageError` with one line that says why not."""
     folder = folder.absolute()
     bring(folder)
     if not folder.is_dir():
@@ -107,9 +107,9 @@ def examine(folder: Path) -> Source:
 
 
 def bring(folder: Path) -> None:
-    """Have everything in the folder of a node that its last process wrote, which may still lie in a container.
+    """Collect into the folder of a node all that its last process wrote, some of which may still be in a container.
 
-    Raises `UsageError` while something writes into it: what came out of a copy might be of two moments.
+    Raises `UsageError` while a process writes into the folder: a copy might then mix two moments.
     """
     if folder.is_dir() and any(is_locked(str(folder / mark)) for mark in _MARKS):
         raise UsageError(f"{folder} is in use by a live process: stop it first")
@@ -144,9 +144,9 @@ def _require_recording(files: MemberFolder, recording_id: int) -> None:
 
 
 def spec_of(origin: Source) -> ClusterSpec:
-    """A cluster of the service, profile and sync level that the origin's run had, with its model and its schema.
+    """A cluster with the service, profile and sync level of the origin's run, and with its model and its schema.
 
-    The code of a custom service is taken from the folder that the run names. Without that folder it is the current one.
+    The code of a custom service comes from the folder that the run names, or from the current folder if that is gone.
     """
     manifest = origin.manifest
     if manifest is None:
@@ -171,7 +171,7 @@ def _schema_of(origin: Source) -> str:
 
 
 def with_protocol_of(origin: Source, spec: ClusterSpec) -> ClusterSpec:
-    """The spec with the model and the schema of the origin's run, where it names none for the same service."""
+    """The spec; if it has the same service as the origin's run but no model or schema, with those of that run."""
     of_run = spec_of(origin)
     if spec.service != of_run.service:
         return spec
@@ -179,7 +179,7 @@ def with_protocol_of(origin: Source, spec: ClusterSpec) -> ClusterSpec:
 
 
 def with_service(spec: ClusterSpec, service: str) -> ClusterSpec:
-    """The spec with another service: code, model and schema are those of the one before, and do not fit it."""
+    """The spec with another service, without code, model and schema, which belong to the previous one."""
     if service == spec.service:
         return spec
     return replace(spec, service=service, source="", model="", schema="")
@@ -188,9 +188,9 @@ def with_service(spec: ClusterSpec, service: str) -> ClusterSpec:
 def restore(
     origin: Source, target: Path, spec: ClusterSpec | None = None, *, runtime: str, kept: bool = False
 ) -> AnyCluster:
-    """A new cluster whose members have what the origin has, by default like that of its run; nothing runs yet.
+    """Make a cluster whose members have the origin's files, by default like the origin's run. Starts nothing.
 
-    Raises `HarnessError` with one clear line, and leaves nothing of the new folder then.
+    Raises `HarnessError` with one clear line, and then leaves nothing of the new folder.
     """
     was_there = target.is_dir()
     cluster = create_cluster(runtime, target, spec or spec_of(origin), kept=kept)
@@ -206,7 +206,7 @@ def restore(
 
 
 def fill(source: Source, run: RunFolder, members: int, now_ns: int) -> None:
-    """Copy the source into the folder of each member, and write down where it all comes from."""
+    """Copy the source into the folder of each member, copy the history, and record the origin."""
     operations = carried_operations(source, now_ns)
     for member_id in range(members):
         copy_files(source, run.member(member_id).path)
@@ -217,7 +217,7 @@ def fill(source: Source, run: RunFolder, members: int, now_ns: int) -> None:
 
 
 def origin_of(source: Source, operations: Iterable[Operation]) -> Origin:
-    """What is written down of the source in the restored run; `operations` are those that come along."""
+    """The record of the source for the restored run; `operations` are those that the run takes over."""
     manifest = source.manifest
     return Origin(
         folder=str(source.folder),
@@ -231,7 +231,7 @@ def origin_of(source: Source, operations: Iterable[Operation]) -> Origin:
 
 
 def copy_files(source: Source, target: Path) -> None:
-    """Archive and recording log, holes left holes."""
+    """Copy archive and recording log; holes in files stay holes."""
     with _disk_errors(target):
         archive = target / layout.ARCHIVE_DIRECTORY
         archive.mkdir(parents=True, exist_ok=True)
@@ -246,13 +246,15 @@ def copy_files(source: Source, target: Path) -> None:
 
 
 def archive_files(source: Source) -> list[Path]:
-    """What a member needs of the archive. Marks stay there: they say who ran in the source."""
+    """The files of the archive that a member needs: all but the mark, which says what process ran in the source."""
     found = (source.folder / layout.ARCHIVE_DIRECTORY).iterdir()
     return sorted(entry for entry in found if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name)
 
 
 def recording_log_of(source: Source) -> bytes:
-    """The recording log without snapshots that the log does not reach: no member could go on from them."""
+    """The recording log, with snapshots beyond the end of the log marked invalid: no member could continue
+    from them.
+    """
     content = bytearray((source.folder / layout.RECORDING_LOG).read_bytes())
     for snapshot in source.unreached:
         at = snapshot.offset + recording_log_entry.TYPE_OFFSET
@@ -261,7 +263,7 @@ def recording_log_of(source: Source) -> bytes:
 
 
 def copy_sparse(source: Path, target: Path) -> None:
-    """A copy that is durable, with the holes of the source."""
+    """Make a durable copy with the holes of the source."""
     with source.open("rb", buffering=0) as reader, target.open("wb", buffering=0) as writer:
         length = os.fstat(reader.fileno()).st_size
         for start, end in data_extents(reader.fileno(), length):
@@ -287,9 +289,9 @@ def _disk_errors(target: Path) -> Iterator[None]:
 
 
 def carried_operations(source: Source, now_ns: int) -> list[Operation]:
-    """The operations of the source's run that its log holds: what was asked for after it is gone with that run.
+    """The operations of the source's run that are in its log. Operations requested later are lost with that run.
 
-    Times are moved back as far as it takes to lie before `now_ns`: the clock of another boot may be ahead.
+    Times are shifted back if necessary, so that all are before `now_ns`: the clock of another boot may be ahead.
     """
     if source.run is None or not source.run.history_file.is_file():
         return []
@@ -308,7 +310,7 @@ def carried_operations(source: Source, now_ns: int) -> list[Operation]:
 
 
 def _held(source: Source) -> tuple[set[int], Counter[tuple[str, int]]]:
-    """The ids of the operations in the log, and how often each payload of a call is there from which session."""
+    """The ids of the operations in the log, and the number of calls in it by payload digest and session."""
     ids: set[int] = set()
     calls: Counter[tuple[str, int]] = Counter()
     for segment in RecordedLog(source.files).segments():
@@ -319,9 +321,9 @@ def _held(source: Source) -> tuple[set[int], Counter[tuple[str, int]]]:
 
 
 def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[tuple[str, int]]) -> list[Operation]:
-    """Of calls with one payload in one session, those that were answered are taken first.
+    """The operations that the log holds. Of calls with the same payload in a session, answered ones are taken first.
 
-    A call whose session is not known may be one of any session.
+    A call of unknown session may belong to any session.
     """
     left = Counter(calls)
     sessions_of: dict[str, list[int]] = defaultdict(list)
@@ -346,5 +348,5 @@ def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[tuple
 
 
 def next_id(operations: Iterable[Operation]) -> int:
-    """An id above those of all operations."""
+    """An id above the ids of all operations."""
     return max((operation.id for operation in operations), default=-1) + 1

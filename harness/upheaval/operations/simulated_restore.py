@@ -1,4 +1,4 @@
-"""Restore into a simulated cluster: what a backup has, on the disk of each member before the first of them starts."""
+"""Restore into a simulated cluster: puts a backup's files on the disk of each member before any of them starts."""
 
 from upheaval.operations.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
 from upheaval.records import write_origin
@@ -7,7 +7,7 @@ from upheaval_node.files import layout
 
 
 def restore_into(cluster: SimulatedCluster, origin: Source) -> None:
-    """History and files of the origin; the cluster has a run folder and nothing of its own yet."""
+    """Copy the origin's history and files into a cluster that has a run folder and nothing else yet."""
     operations = carried_operations(origin, cluster.world.now_ns)
     cluster.history.extend(operations)
     cluster.first_id = next_id(operations)

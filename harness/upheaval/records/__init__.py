@@ -1,9 +1,9 @@
-"""What a run leaves, as values and files: the run folder, histories, commands, traces, who made it.
+"""What a run leaves behind, as values and files: the run folder, histories, commands, traces, its origin.
 
 Knows no cluster and judges nothing.
 """
 
-# Before any module that may be compiled: this puts the finder of compiled modules in place.
+# First, before any module that may be compiled: this import installs the finder of compiled modules.
 import upheaval_node as upheaval_node
 from upheaval.records.companions import (
     BACKUP as BACKUP,

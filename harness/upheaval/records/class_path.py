@@ -1,6 +1,7 @@
-"""How a service in Java of a user's own is named: `CLASSPATH:Class`, as `target/auction.jar:auction.AuctionService`.
+"""The name of a user's service in Java: `CLASSPATH:Class`, such as `target/auction.jar:auction.AuctionService`.
 
-The class path is one of Java's, relative to the folder with the user's code. This module looks at names and files.
+The class path is in Java's notation and relative to the folder with the user's code. This module looks at names and
+files only.
 """
 
 import hashlib
@@ -15,13 +16,15 @@ def class_name(service: str) -> str:
 
 
 def class_path_of(service: str, folders: Sequence[str]) -> list[str]:
-    """The entries in each of the folders; none for a shipped service."""
+    """The entries of the class path in each of the folders; empty for a shipped service."""
     entries = [entry for entry in service.split(":")[:-1] if entry]
     return [str(PurePath(folder, entry)) for folder in folders for entry in entries]
 
 
 def class_path_digest(source: str, service: str) -> str:
-    """SHA-256 over names and contents of all files of the class path in the folder `source`; empty without any."""
+    """SHA-256 over the names and contents of all files of the class path in the folder `source`; empty without any
+    file.
+    """
     whole, count = hashlib.sha256(), 0
     for number, entry in enumerate(class_path_of(service, [source])):
         for name, path in sorted(_files(Path(entry)), key=lambda file: os.fsencode(file[0])):

@@ -1,8 +1,8 @@
-"""The nodes beside the members of a cluster, as values: backups and standbys, what they say, what is kept of them.
+"""The nodes beside the members of a cluster, backups and standbys: their configuration, status and records.
 
-They are no members: they have no vote and no part in a quorum. Each has a folder of its own in the run folder, named
-after it (`backup-0`), and one entry in `companions.json`, by which any later command finds it. This module knows files;
-it starts nothing.
+Companions are not members: they have no vote and no part in a quorum. Each has its own folder in the run folder, with
+its name (`backup-0`), and an entry in `companions.json`, where later commands find it. This module knows files; it
+starts nothing.
 """
 
 import re
@@ -21,24 +21,24 @@ COMPANIONS_FILE: Final = "companions.json"
 BACKUP: Final = "backup"
 STANDBY: Final = "standby"
 BACKUP_NAME: Final = f"{BACKUP}-0"
-"""The one that commands, scenarios and tests mean when they say no name."""
+"""The default for commands, scenarios and tests that give no name."""
 KINDS: Final = (BACKUP, STANDBY)
 SOURCES: Final = ("ANY", "LEADER", "FOLLOWER")
-"""Which members a companion may copy from."""
+"""The members that a companion may copy from."""
 REPLAY_STARTS: Final = ("BEGINNING", "LATEST_SNAPSHOT")
-"""Where its copy of the log begins."""
+"""Where a companion's copy of the log may begin."""
 BACKING_UP: Final = "BACKING_UP"
-"""The state of a backup that has what there was, and follows the log."""
+"""The state of a backup that has caught up and follows the log."""
 
 _NAME: Final = re.compile(rf"({'|'.join(KINDS)})-(0|[1-9][0-9]?)")
 
 
 @dataclass(frozen=True, slots=True)
 class CompanionConfig:
-    """One node beside the members. `base_port` is the first of its ports on this machine, 0 where it needs none.
+    """One node beside the members. `base_port` is the first of its ports on this machine, 0 if it needs none.
 
-    `credentials` is the file with its principal and secret, empty for none. `position` is up to where it said that it
-    has the log when it was last looked at, -1 when it never was.
+    `credentials` is the file with its principal and secret; empty for none. `position` is the log position that it
+    reported when it was last observed; -1 if it never was.
     """
 
     name: str
@@ -50,18 +50,19 @@ class CompanionConfig:
 
     @property
     def kind(self) -> str:
-        """`backup` or `standby`, which the name begins with."""
+        """`backup` or `standby`, the first part of the name."""
         return self.name.partition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class CompanionStatus:
-    """What one of them publishes about itself. Everything but `name` and `alive` is None or -1 when it is down.
+    """What a companion publishes about itself. While it is down, most fields are None or -1.
 
-    `state` is that of its backup agent, `live_log_position` up to where it has the log, `next_query_deadline_ms` when
-    it asks the cluster again (wall clock), `snapshots_retrieved` and `errors` count since its start. Of a standby
-    `applied_position` is up to where its services have applied the log, -1 of a backup.
-    `snapshot_position` is that of the latest snapshot in its recording log, also when it is down.
+    `name`, `alive` and `snapshot_position` are always known. `state` is the state of its backup agent,
+    `live_log_position` how far it has the log, and `next_query_deadline_ms` when it queries the cluster again (wall
+    clock). `snapshots_retrieved` and `errors` count since its start. `applied_position` is how far a standby's services
+    have applied the log; -1 for a backup. `snapshot_position` is the position of the latest snapshot in its recording
+    log.
     """
 
     name: str
@@ -77,24 +78,26 @@ class CompanionStatus:
 
     @property
     def follows(self) -> bool:
-        """Whether it has what there was when it began, and gets what comes."""
+        """Whether it is alive, has caught up and follows the log."""
         return self.alive and self.state == BACKING_UP
 
     def has_reached(self, position: int) -> bool:
-        """Whether it follows, and has the log up to a position; of a standby, its services as well."""
+        """Whether it follows and has the log up to `position`; for a standby, whether its services have applied that,
+        too.
+        """
         has_applied = not self.name.startswith(STANDBY) or self.applied_position >= position
         return self.follows and self.live_log_position >= position and has_applied
 
 
 def companion_name(text: str) -> str:
-    """Raises `UsageError` for what is no name of a companion."""
+    """The text itself if it is the name of a companion. Raises `UsageError` otherwise."""
     if not _NAME.fullmatch(text):
         raise UsageError(f"{text!r} is not a node name: use {BACKUP}-N or {STANDBY}-N")
     return text
 
 
 def check_companion(config: CompanionConfig) -> None:
-    """Raises `UsageError` for what could never start."""
+    """Raises `UsageError` for a configuration that could never start."""
     companion_name(config.name)
     if config.source not in SOURCES:
         hint = did_you_mean(config.source, SOURCES)
@@ -105,7 +108,7 @@ def check_companion(config: CompanionConfig) -> None:
 
 
 def load_companions(folder: Path) -> list[CompanionConfig]:
-    """Those of a run folder in order of their names; none when it never had any. Raises `UsageError`."""
+    """The companions of a run folder, sorted by name; empty if it never had any. Raises `UsageError`."""
     path = folder / COMPANIONS_FILE
     if not path.is_file():
         return []
@@ -120,19 +123,19 @@ def load_companions(folder: Path) -> list[CompanionConfig]:
 
 @dataclass(frozen=True, slots=True)
 class _Companions:
-    """What the file holds."""
+    """The contents of `companions.json`."""
 
     companions: tuple[CompanionConfig, ...]
 
 
 def note_companion(folder: Path, config: CompanionConfig) -> None:
-    """Keep an entry, in place of the one of the same name. Commands that run side by side lose none of each other's."""
+    """Write an entry; it replaces the one with the same name. Concurrent commands do not lose each other's entries."""
     with locked(folder):
         _keep(folder, config)
 
 
 def note_position(folder: Path, config: CompanionConfig) -> None:
-    """Raise the position of an entry to that of `config`, which is kept if there is none of its name."""
+    """Raise an entry's position to that of `config`; write `config` itself if no entry has its name."""
     with locked(folder):
         known = next((each for each in load_companions(folder) if each.name == config.name), config)
         _keep(folder, replace(known, position=max(config.position, known.position)))
@@ -149,6 +152,6 @@ def _keep(folder: Path, config: CompanionConfig) -> None:
 
 
 def companion_folders(run: Path) -> list[Path]:
-    """The folders of the companions that a run folder holds, in order of their names."""
+    """The folders of the companions in a run folder, sorted by name."""
     found = (entry for entry in run.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name))
     return sorted(found, key=lambda entry: entry.name)

@@ -1,6 +1,6 @@
-"""What came of attempts to connect with wrong credentials: a line of `attempts.jsonl` each.
+"""The results of attempts to connect with wrong credentials: one line of `attempts.jsonl` each.
 
-The log has principals only: a known principal that was admitted with a wrong secret looks right in it.
+The log has principals only. If the cluster admits a known principal with a wrong secret, the log looks right.
 """
 
 import json
@@ -16,7 +16,7 @@ ATTEMPTS_NAME: Final = "attempts.jsonl"
 
 
 class WrongCredentials(StrEnum):
-    """What was shown."""
+    """The credentials that the client presented."""
 
     SECRET = "wrong-secret"
     """A known principal with a wrong secret."""
@@ -27,7 +27,7 @@ class WrongCredentials(StrEnum):
 
 
 class ConnectAnswer(StrEnum):
-    """What the cluster did."""
+    """How the cluster answered."""
 
     REFUSED = "refused"
     ADMITTED = "admitted"
@@ -37,7 +37,7 @@ class ConnectAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectAttempt:
-    """One attempt; when it ended, by the host's monotonic clock."""
+    """One attempt. `ended_ns` is on the host's monotonic clock."""
 
     shown: WrongCredentials
     answer: ConnectAnswer
@@ -49,5 +49,5 @@ class ConnectAttempt:
 
 
 def parse_connect_attempt(fields: Mapping[str, Json]) -> ConnectAttempt:
-    """From a decoded line. Raises `FieldError` with the reason."""
+    """Build an attempt from a decoded line. Raises `FieldError` with the reason."""
     return jsonfields.decode(ConnectAttempt, fields)

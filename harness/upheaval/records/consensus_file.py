@@ -1,7 +1,7 @@
-"""`consensus.jsonl`: the messages between members, as forwarders saw them, and how whole that is.
+"""`consensus.jsonl`: the messages between members, as forwarders saw them, and how complete that view is.
 
-It has the events `send` and `receive` as the trace of a member has them, but the harness wrote them: `send` is what
-came in at a forwarder from the member, `receive` what went out to it. Knows the form of the file, and no forwarder.
+It has the events `send` and `receive` as in a member's trace, but the harness writes them: `send` is a message that
+arrived at a forwarder from the member, `receive` one that left for it. Knows the file format, and no forwarder.
 """
 
 import json
@@ -24,15 +24,15 @@ COMPONENT: Final = "forwarder"
 WATCH_BEGIN: Final = "watch-begin"
 WATCH_END: Final = "watch-end"
 LATE: Final = "is_late"
-"""A field: a later message of the same publication had come in before this one."""
+"""A field: a later message of the same publication had arrived before this one."""
 MESSAGES: Final = (TraceKind.SEND, TraceKind.RECEIVE)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSeen:
-    """Of one forwarder: bytes that it carried and bytes that were looked at, of what came in and of what went out.
+    """The counters of one forwarder: bytes carried (`received`, `sent`) and, of these, bytes examined (`.._seen`).
 
-    `missing` are bytes of the stream that never came in, `garbage` datagrams and messages that could not be read.
+    `missing` counts bytes of the stream that never arrived, `garbage` datagrams and messages that could not be parsed.
     """
 
     source: int
@@ -46,13 +46,13 @@ class LinkSeen:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that passed was seen and understood."""
+        """Whether all traffic was seen and understood."""
         seen_all = (self.received, self.sent) == (self.received_seen, self.sent_seen)
         return seen_all and not self.missing and not self.garbage
 
 
 class ConsensusWriter:
-    """Appends to the file, a line at once. What cannot be written is counted: `unwritten`."""
+    """Appends to the file, one line per write. `unwritten` counts the lines that could not be written."""
 
     def __init__(self, path: Path, now_ns: int) -> None:
         """Raises `EnvironmentFault` when the file cannot be opened."""
@@ -65,12 +65,12 @@ class ConsensusWriter:
         self._add(now_ns, {"event": WATCH_BEGIN})
 
     def add(self, ns: int, member_id: int, event: str, peer: int, fields: Mapping[str, Json]) -> None:
-        """A message of a member: whom it was sent to, or by whom it was."""
+        """Write a message of a member; `peer` is the receiver of a `send`, and the sender of a `receive`."""
         place = "to" if event == TraceKind.SEND else "from"
         self._add(ns, {"member": member_id, "event": event, place: peer, **fields})
 
     def close(self, now_ns: int, links: Iterable[LinkSeen]) -> None:
-        """The watch is over."""
+        """Write the end of the watch and close the file."""
         told: dict[str, Json] = {"event": WATCH_END, "unwritten": self.unwritten}
         self._add(now_ns, {**told, "links": [asdict(each) for each in links]})
         self._file.close()
@@ -86,7 +86,7 @@ class ConsensusWriter:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One harness's time at the forwarders. `end_ns` is None of one that wrote no end."""
+    """The time that one harness watched the forwarders. `end_ns` is None if it wrote no end."""
 
     begin_ns: int
     end_ns: int | None = None
@@ -95,7 +95,7 @@ class Watch:
 
 
 def watches_of(events: Iterable[TraceEvent]) -> list[Watch]:
-    """In order. Raises `FieldError` for an end that is malformed."""
+    """The watches in order. Raises `FieldError` for a malformed end."""
     found: list[Watch] = []
     for event in events:
         if event.event == WATCH_BEGIN:
@@ -110,7 +110,7 @@ def watches_of(events: Iterable[TraceEvent]) -> list[Watch]:
 
 
 def messages_of(run: RunFolder) -> Iterator[tuple[int, TraceEvent]]:
-    """Each message with the member whose event it is, in the order in which they were seen. Raises `UsageError`."""
+    """Each message with the id of the member that sent or received it, in the order seen. Raises `UsageError`."""
     for event in run.read_consensus():
         member_id = event.fields.get("member")
         if event.event in MESSAGES and type(member_id) is int:

@@ -1,8 +1,9 @@
-"""A reader of EDN, the data notation of Clojure, as far as histories are written in it: as JSON values.
+"""A reader of EDN, the data notation of Clojure, for the subset that histories use. Its values are JSON values.
 
-A keyword, a symbol, a character, a fraction and a big decimal are a `Word`, a list is a vector, a set an
-`UnorderedSet`. Keys of maps that are neither words nor strings are words with their text. Tags are passed over and
-their values taken as they are. This module knows nothing of histories."""
+Keywords, symbols, characters, fractions and big decimals become a `Word`, lists become arrays, and sets an
+`UnorderedSet`. A map key that is neither a word nor a string becomes a word with its text. Tags are ignored; their
+values are taken as they are. This module knows nothing of histories.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ DEPTH_MAX: Final = 64
 
 
 class EdnError(Exception):
-    """The text is no EDN; `line` says where."""
+    """The text is not EDN; `line` says where."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -44,9 +45,9 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 
 
 def read_forms(text: str) -> Iterator[tuple[int, Json]]:
-    """The values of a text, each with the line where it begins; those of one vector or list around all, one by one.
+    """The values of a text, each with the line where it begins. If one vector or list encloses them all, its elements.
 
-    Raises `EdnError` at the first thing that is no EDN.
+    Raises `EdnError` at the first place that is not EDN.
     """
     return _Reader(text).forms()
 
@@ -110,7 +111,7 @@ class _Reader:
             raise EdnError(self._line, f"nested deeper than {DEPTH_MAX}")
 
     def _next(self, depth: int, wanting: str) -> Json:
-        """The value after a tag, or the one that is left out."""
+        """The value after a tag, or the value that `#_` discards."""
         self._check_depth(depth)
         for kind, token in self._tokens:
             if kind == "discard":

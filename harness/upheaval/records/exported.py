@@ -1,9 +1,9 @@
-"""Histories of the shipped services in the notations that other judges read: one kind of keys, as events in a line
-each.
+"""Exports histories of the shipped services in the notations of other checkers: one kind of keys, one event per line.
 
-Knossos: EDN events whose values are `[key value]`, as jepsen.independent has them. Porcupine: the events of the
-key-value stores that it is tested with, in which a register is put and got, and a list appended to and got; a value is
-its JSON text, percent-encoded and with a semicolon after it, nil the empty text."""
+Knossos: EDN events whose values are `[key value]`, as in jepsen.independent. Porcupine: the events of the key-value
+stores in its tests, with put and get for registers, and append and get for lists. A value is its JSON text,
+percent-encoded and followed by a semicolon; nil is the empty text.
+"""
 
 import json
 from collections import defaultdict
@@ -22,19 +22,19 @@ KINDS: Final[dict[str, dict[Function, str]]] = {
     REGISTER: {Function.READ: "read", Function.WRITE: "write", Function.CAS: "cas"},
     LIST: {Function.APPEND: "append", Function.LIST: "read"},
 }
-"""The operations on each kind of keys, as Knossos calls them."""
+"""The operations on each kind of keys, by their names in Knossos."""
 _OF_KV: Final = {Function.READ: "get", Function.WRITE: "put", Function.APPEND: "append", Function.LIST: "get"}
 _READS: Final = (Function.READ, Function.LIST)
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The lines, and what they hold."""
+    """The exported lines. `operations` counts the operations in them."""
 
     lines: tuple[str, ...]
     operations: int
     notes: tuple[str, ...]
-    """What the notation has no words for."""
+    """What the notation cannot express."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Event:
 
 
 def knossos(operations: Iterable[Operation], kind: str) -> Export:
-    """A compare-and-set that answered false is one that failed there, which says nothing."""
+    """Export in the notation of Knossos. A compare-and-set that returned false is `:fail`, which constrains nothing."""
     chosen = [each for each in operations if each.f in KINDS[kind]]
     refused = sum(each.f is Function.CAS and each.result is False for each in chosen)
     notes = [f"{refused} compare-and-sets that answered false are :fail, which says nothing"] if refused else []
@@ -55,8 +55,11 @@ def knossos(operations: Iterable[Operation], kind: str) -> Export:
 
 
 def porcupine(operations: Iterable[Operation], kind: str) -> Export:
-    """Keys with compare-and-sets are left out: a key-value store has none. So is what says nothing: operations that did
-    not happen, and reads without an answer, which Porcupine's tests would read as answers of the empty text."""
+    """Export in the notation of Porcupine.
+
+    Keys with compare-and-sets are left out: a key-value store has none. So are operations that constrain nothing: those
+    that did not happen, and reads without an answer, which Porcupine's tests would take for answers of the empty text.
+    """
     chosen = [each for each in operations if each.f in KINDS[kind]]
     with_cas = {each.key for each in chosen if each.f is Function.CAS}
     candidates = [each for each in chosen if each.key not in with_cas]
@@ -86,10 +89,11 @@ FORMATS: Final[dict[str, Callable[[Iterable[Operation], str], Export]]] = {
 
 
 def _events(operations: Iterable[Operation]) -> Iterator[_Event]:
-    """In the order of time; at one moment invocations come first, because what touches is concurrent.
+    """The events in order of time. At equal times invocations come first, because operations that touch are concurrent.
 
-    A process has one operation at a time and ends with one that has no answer, as in Jepsen: its client goes on as
-    another."""
+    A process has one operation at a time and ends with an operation without an answer, as in Jepsen; its client
+    continues as another process.
+    """
     moments: list[tuple[int, int, Operation]] = []
     for operation in operations:
         moments.append((operation.invoke_ns, 0, operation))

@@ -1,4 +1,4 @@
-"""A lock on a folder, for programs that change its files side by side."""
+"""A lock on a folder, for programs that change its files concurrently."""
 
 import contextlib
 import fcntl
@@ -9,7 +9,9 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process holds the folder's lock, and hold it in the block. It ends with the process."""
+    """Wait until no other process holds the folder's lock, then hold it for the block. The lock ends with the
+    process.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
-"""The history of a run: what every client slot asked for, when, and the answer that it received.
+"""The history of a run: what each client slot requested, when, and the answer that it received.
 
-One operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This module knows nothing of clusters.
+Each operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This module knows nothing of clusters.
 """
 
 import json
@@ -18,7 +18,7 @@ from upheaval.records.jsonfields import Called, FieldError, Json
 
 
 class Function(StrEnum):
-    """What an operation asks for."""
+    """What an operation requests."""
 
     WRITE = "write"
     READ = "read"
@@ -32,7 +32,7 @@ class Function(StrEnum):
     CANCEL = "cancel"
     FIRED = "fired"
     CALL = "call"
-    """A request to a service of a user's own: its payload is known by its digest only."""
+    """A request to a user's service; only the digest of its payload is known."""
     ACQUIRE = "acquire"
     RELEASE = "release"
     ADD = "add"
@@ -41,10 +41,10 @@ class Function(StrEnum):
 
 
 LEDGER: Final = (Function.TRANSFER, Function.BALANCES)
-"""What the service `ledger` can do."""
+"""The operations of the service `ledger`."""
 
 TIMERS: Final = (Function.SCHEDULE, Function.CANCEL, Function.FIRED)
-"""What the service `timers` can do."""
+"""The operations of the service `timers`."""
 
 WORKBENCH: Final = (
     Function.WRITE,
@@ -54,17 +54,19 @@ WORKBENCH: Final = (
     Function.LIST,
     Function.ECHO,
 )
-"""What the service `workbench` can do: one key at a time, at the entry of the request."""
+"""The operations of the service `workbench`. Each takes effect on one key, at the log entry of the request."""
 
 FOREIGN: Final = (Function.ACQUIRE, Function.RELEASE, Function.ADD, Function.ENQUEUE, Function.DEQUEUE)
-"""What only histories of other systems have."""
+"""The operations that only histories of other systems have."""
 
 SHIPPED: Final = tuple(function for function in Function if function not in (Function.CALL, *FOREIGN))
-"""What the shipped services can do."""
+"""The operations of the shipped services."""
 
 
 class Outcome(StrEnum):
-    """What the client knows. `FAIL`: it was certainly never offered. `UNKNOWN`: it may happen even later."""
+    """What the client knows. `FAIL`: it certainly never offered the request. `UNKNOWN`: the operation may still happen
+    later.
+    """
 
     OK = "ok"
     FAIL = "fail"
@@ -75,16 +77,19 @@ class Outcome(StrEnum):
 class Operation:
     """One operation of one client slot.
 
-    `value` is what was sent: the value of a write or append, `[expected, new]` of a compare-and-set, the text of an
-    echo, `[to, amount]` of a transfer (`key` is from where), the delay of a timer (cluster time), the id of the timer
-    to cancel, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the
-    value or list read, True or False of a compare-and-set, of a transfer and of a cancellation, the text of an echo,
-    `[name, balance]` of each account (name empty: in flight), the deadline of a timer, `[id, deadline, fired at, how
-    often]` of each timer of a group that has fired, the answer to a call as text (`answer_text`), None otherwise. Times
-    are nanoseconds of the host's monotonic clock: `invoke_ns` right before the first offer, `complete_ns` after the
-    response was decoded (None without one). `position` is the log position that the service reported (None without a
-    response), `session` the cluster session that took the request (None when none did, or it was not written down).
-    `matched` is True of a call whose answer the client's `accepts` took out of what its session heard, else None.
+    `value` is the argument: the value of a write or append, `[expected, new]` of a compare-and-set, the text of an
+    echo, `[to, amount]` of a transfer (`key` is the source account), the delay of a timer (cluster time), the id of the
+    timer to cancel, the SHA-256 of a call's payload (`key` is the call's name), None for reads.
+
+    `result` is the answer: the value or list read, True or False for a compare-and-set, a transfer and a cancellation,
+    the text of an echo, `[name, balance]` of each account (empty name: in flight), the deadline of a timer, `[id,
+    deadline, fired at, how often]` of each timer of a group that has fired, the answer to a call as text
+    (`answer_text`), None otherwise.
+
+    Times are nanoseconds of the host's monotonic clock: `invoke_ns` right before the first offer, `complete_ns` after
+    the response was decoded (None without one). `position` is the log position that the service reported (None without
+    a response). `session` is the cluster session that took the request (None if none did, or if it was not recorded).
+    `matched` is True for a call whose answer the client's `accepts` picked from its session's messages, else None.
     """
 
     id: int
@@ -128,7 +133,7 @@ def parse_operation(fields: Mapping[str, Json]) -> Operation:
 
 
 def parse_foreign_operation(fields: Mapping[str, Json]) -> Operation:
-    """The same of a history of others, in which a call may have its payload as its value."""
+    """As `parse_operation`, for a history of another system, in which the value of a call may be its payload."""
     operation = jsonfields.decode(Operation, fields)
     _require_sense(operation)
     return operation
@@ -155,13 +160,13 @@ def read_history(path: Path) -> Iterator[Operation]:
 
 
 class RowsById:
-    """The rows of operations by their ids. Ids follow one another, so a page holds neighbouring ones."""
+    """The rows of operations by their ids. Ids are mostly consecutive, so a page holds adjacent ids."""
 
     def __init__(self) -> None:
         self._pages: dict[int, array[int]] = {}
 
     def add(self, operation_id: int, row: int) -> bool:
-        """Whether the id is new; of another the first row stays."""
+        """Add a row; False if the id is known, which then keeps its first row."""
         page = self._pages.get(operation_id >> _PAGE_BITS)
         if page is None:
             page = self._pages[operation_id >> _PAGE_BITS] = array("I", bytes(4 << _PAGE_BITS))
@@ -172,12 +177,12 @@ class RowsById:
         return True
 
     def get(self, operation_id: int) -> int:
-        """The row, -1 for an unknown id."""
+        """The row; -1 for an unknown id."""
         page = self._pages.get(operation_id >> _PAGE_BITS)
         return -1 if page is None else page[operation_id & _PAGE_MASK] - 1
 
     def __iter__(self) -> Iterator[int]:
-        """The ids, rising."""
+        """The ids, ascending."""
         for number in sorted(self._pages):
             yield from (number << _PAGE_BITS | place for place, row in enumerate(self._pages[number]) if row)
 
@@ -187,7 +192,10 @@ _PAGE_MASK: Final = (1 << _PAGE_BITS) - 1
 
 
 def numbered_history(path: Path, rows: RowsById | None = None) -> Iterator[tuple[int, Operation]]:
-    """The same with the number of each line. `rows`, empty at first, has them by their ids."""
+    """The operations of a history file with their line numbers. Fills `rows`, which must be empty, by operation id.
+
+    Raises `UsageError` with file, line and reason for a malformed line and for a duplicate id.
+    """
     rows = RowsById() if rows is None else rows
     for number, operation in jsonfields.read_values(parse_operation, path):
         if not rows.add(operation.id, number - 1):
@@ -196,7 +204,7 @@ def numbered_history(path: Path, rows: RowsById | None = None) -> Iterator[tuple
 
 
 class HistoryWriter:
-    """Appends operations to a history file. Several writers may append to one file: each write holds whole lines."""
+    """Appends operations to a history file. Several writers may append to one file, because each writes whole lines."""
 
     def __init__(self, path: Path, *, buffer_length: int = 64) -> None:
         self._path = path
@@ -208,13 +216,13 @@ class HistoryWriter:
             raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
 
     def add(self, operation: Operation) -> None:
-        """Take one operation; it is in the file after `flush`, which comes by itself when the buffer is full."""
+        """Buffer one operation. `flush` writes it; a full buffer flushes itself."""
         self._lines.append(operation.to_json())
         if len(self._lines) >= self._buffer_length:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was taken. Raises `EnvironmentFault` when the file cannot be written."""
+        """Write the buffered operations. Raises `EnvironmentFault` when the file cannot be written."""
         if self._lines:
             block = memoryview(("\n".join(self._lines) + "\n").encode("utf-8"))
             self._lines.clear()
@@ -225,7 +233,7 @@ class HistoryWriter:
                 raise EnvironmentFault(f"cannot write {self._path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Write what was taken and close the file."""
+        """Write the buffered operations and close the file."""
         self.flush()
         self._stream.close()
 

@@ -1,4 +1,4 @@
-"""A reader of JSON values that follow each other, or that are in one array, each with its line.
+"""A reader of consecutive JSON values, or the elements of one array, each with its line number.
 
 This module knows nothing of histories.
 """
@@ -15,7 +15,7 @@ _SPACE: Final = re.compile(r"[ \t\n\r]*")
 
 
 class JsonTextError(Exception):
-    """The text is no JSON; `line` says where."""
+    """The text is not JSON; `line` says where."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -23,7 +23,7 @@ class JsonTextError(Exception):
 
 
 def read_json_values(text: str) -> Iterator[tuple[int, Json]]:
-    """Raises `JsonTextError` at the first thing that is no JSON."""
+    """The values, each with its line number. Raises `JsonTextError` at the first place that is not JSON."""
     position = _skip(text, 0)
     is_array = text.startswith("[", position)
     if is_array:

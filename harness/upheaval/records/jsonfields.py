@@ -1,6 +1,6 @@
-"""From small JSON to values, so that a malformed file becomes one clear line and never a traceback.
+"""Decodes small JSON into values, so that a malformed file becomes one clear line and never a traceback.
 
-`decode` makes a dataclass of an object by the types of its fields; `integer`, `text` and their like take one field.
+`decode` builds a dataclass from an object by the types of its fields; `integer`, `text` and the like read one field.
 This module knows nothing of what the fields mean.
 """
 
@@ -29,7 +29,7 @@ _raw_decode: Final = json.JSONDecoder().raw_decode
 
 
 def parse(text: str) -> Json:
-    """What `json.loads` gives, at half its cost for short text. Raises as it does."""
+    """As `json.loads`, at half the cost for short text. Raises the same errors."""
     value: Json
     try:
         value, end = _raw_decode(text)
@@ -43,7 +43,7 @@ def parse_object(text: str) -> dict[str, Json]:
     try:
         value = parse(text)
         if "\\ud" in text or "\\uD" in text:
-            # Half of a surrogate pair is no text: it could not be printed.
+            # Half of a surrogate pair is not text: printing it would fail.
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise FieldError(f"not JSON: {error}") from None
@@ -54,7 +54,7 @@ def parse_object(text: str) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Of an integer, in `Annotated`: from `least` to `most`."""
+    """For an integer, in `Annotated`: it must be from `least` to `most`, inclusive."""
 
     least: int
     most: int
@@ -62,21 +62,21 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Of a text, in `Annotated`: one of these."""
+    """For a text, in `Annotated`: it must be one of `choices`."""
 
     choices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """Of an enum, in `Annotated`: what an error calls its values, where that is not the name of the enum."""
+    """For an enum, in `Annotated`: what errors call its values, where that differs from the enum's name."""
 
     noun: str
 
 
 @dataclass(frozen=True, slots=True)
 class OfFile:
-    """Of a text, in `Annotated`: it has names of files, which in JSON are UTF-8 whatever the locale."""
+    """For a text, in `Annotated`: it contains file names, which are UTF-8 in JSON whatever the locale."""
 
 
 FilePath = Annotated[str, OfFile()]
@@ -86,9 +86,9 @@ _Reader = Callable[[str, object], Any]
 
 
 def decode(kind: type[T], given: Mapping[str, Json], required: Collection[str] = ()) -> T:
-    """A dataclass from an object: each field by its name and type. Raises `FieldError` with the reason.
+    """Build a dataclass from an object: each field by its name and type. Raises `FieldError` with the reason.
 
-    What has a default may be missing or null, unless it is `required`; other names are passed over.
+    A field with a default may be missing or null, unless it is `required`. Unknown names are ignored.
     """
     plan = _plan(kind, tuple(required))  # type: ignore[arg-type]
     values = list(map(given.get, plan.names))
@@ -109,22 +109,22 @@ def decode(kind: type[T], given: Mapping[str, Json], required: Collection[str] =
 
 
 def integer(given: Mapping[str, Json], name: str) -> int:
-    """A field of an object."""
+    """An integer field. Raises `FieldError` if it is missing or not an integer."""
     return _SCALARS[int](name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
 def integer_within(given: Mapping[str, Json], name: str, least: int, most: int) -> int:
-    """A field of an object."""
+    """An integer field from `least` to `most`. Raises `FieldError` for anything else."""
     return _within(Within(least, most))(name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
 def optional_integer(given: Mapping[str, Json], name: str) -> int | None:
-    """A field of an object; None for one that is missing or null."""
+    """An integer field; None if it is missing or null. Raises `FieldError` for anything else."""
     return None if given.get(name) is None else integer(given, name)
 
 
 def text(given: Mapping[str, Json], name: str) -> str:
-    """A field of an object."""
+    """A text field. Raises `FieldError` if it is missing or not a string."""
     return _SCALARS[str](name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
@@ -135,8 +135,8 @@ _SHAPES_MAX: Final = 64
 class _Plan:
     """How the fields of a dataclass are read.
 
-    What was decoded once says of all objects with values of the same types that they have what is asked of types, so
-    that of these only the fields `by_value` are looked at.
+    Once an object was decoded, every other object whose values have the same types passes the same type checks. For
+    such an object only the fields `by_value` are examined.
     """
 
     must: tuple[tuple[str, _Reader], ...]
@@ -144,9 +144,9 @@ class _Plan:
     """The fields that may be missing or null."""
     names: tuple[str, ...]
     by_value: tuple[tuple[int, str, _Reader], ...]
-    """With their places: those whose values are changed, or have to be more than of a type."""
+    """The fields, with their places, whose reader changes the value or checks more than its type."""
     defaulted: frozenset[str]
-    """The fields that are not None where they are missing."""
+    """The fields whose default is not None."""
     shapes: set[tuple[type, ...]]
 
 
@@ -170,14 +170,14 @@ def _plan(kind: type, required: Collection[str]) -> _Plan:
 
 
 def _is_by_type(hint: Any) -> bool:
-    """Whether the reader of this type looks at nothing but the type of a value, and leaves it as it is."""
+    """Whether the reader of this type checks only the type of a value and returns it unchanged."""
     if get_origin(hint) in (Union, UnionType) and hint != Json:
         return all(each is type(None) or _is_by_type(each) for each in get_args(hint))
     return hint == Json or get_origin(hint) is Mapping or (isinstance(hint, type) and hint in _SCALARS)
 
 
 def _reader(hint: Any) -> _Reader:
-    """What makes a value of this type of what JSON holds."""
+    """The function that turns a JSON value into a value of this type."""
     if hint == Json:
         return lambda _, value: None if value is MISSING else value
     origin, args = get_origin(hint), get_args(hint)
@@ -269,7 +269,7 @@ def _paths(name: str, value: object) -> tuple[str, ...]:
 def to_json(value: object, *, indent: int | None = 2) -> str:
     """JSON that `parse_object` reads under any locale.
 
-    Where the locale's encoding lacks a character, names of files have it as surrogates: here they are UTF-8 again.
+    Where the locale's encoding lacks a character, Python has file names with surrogates; the JSON has them as UTF-8.
     Raises `UsageError` for a name that is not UTF-8.
     """
     text = json.dumps(value, indent=indent)
@@ -277,7 +277,7 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
 
 
 def is_utf8(name: str) -> bool:
-    """Whether the name of a file is UTF-8."""
+    """Whether a file name is UTF-8."""
     try:
         os.fsencode(name).decode("utf-8")
     except UnicodeDecodeError:
@@ -299,7 +299,7 @@ def _without_surrogates(value: object) -> object:
 
 
 def read_text(path: Path) -> str:
-    """The whole file. Raises `EnvironmentFault` when it cannot be read, `UsageError` when it is no UTF-8 text."""
+    """The whole file. Raises `EnvironmentFault` when it cannot be read, `UsageError` when it is not UTF-8 text."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -309,11 +309,11 @@ def read_text(path: Path) -> str:
 
 
 TORN: Final[dict[str, Json]] = {}
-"""In the place of a line that was not written in full."""
+"""Stands for a line that was not written in full."""
 
 
 def is_torn(line: bytes, start: bytes) -> bool:
-    """Whether a line that is no JSON is what is left of one that begins so, or nothing is."""
+    """Whether a line that is not JSON was written only in part: it begins with `start`, or is empty."""
     return line == b"\n" or line.startswith(start)
 
 
@@ -322,9 +322,9 @@ def read_lines(
 ) -> Iterator[tuple[int, dict[str, Json]]]:
     """The objects of a file of JSON lines with their line numbers.
 
-    With `torn_end_allowed`, a last line without its newline is left out: its writer was killed while it wrote. With
-    `torn_start`, `TORN` is in the place of one that begins so and was not written in full.
-    Raises `UsageError` with file, line and reason for the first malformed line.
+    With `torn_end_allowed`, a last line without its newline is left out: its writer was killed while writing. With
+    `torn_start`, a line that begins with it but was not written in full yields `TORN`. Raises `UsageError` with file,
+    line and reason for the first malformed line.
     """
     number = 0
     try:
@@ -353,7 +353,7 @@ def _shown(value: object) -> str:
 
 
 def read_object(path: Path) -> dict[str, Json]:
-    """The object that a file holds. Raises `UsageError` with the file and the reason."""
+    """The object in a file. Raises `UsageError` with file and reason."""
     try:
         return parse_object(read_text(path))
     except FieldError as error:
@@ -361,7 +361,7 @@ def read_object(path: Path) -> dict[str, Json]:
 
 
 def read_file(kind: type[T], path: Path) -> T:
-    """The dataclass that a file holds. Raises `UsageError` with file and reason."""
+    """The dataclass that a file contains. Raises `UsageError` with file and reason."""
     given = read_object(path)
     try:
         return decode(kind, given)
@@ -370,7 +370,7 @@ def read_file(kind: type[T], path: Path) -> T:
 
 
 def read_values(make: Callable[[dict[str, Json]], T], path: Path) -> Iterator[tuple[int, T]]:
-    """What `make` makes of each line, with its number. Raises `UsageError` with file, line and reason."""
+    """The result of `make` for each line, with its line number. Raises `UsageError` with file, line and reason."""
     for number, given in read_lines(path):
         try:
             yield number, make(given)

@@ -1,6 +1,6 @@
 """Labels: what a run tested, such as its commit and branch, by name.
 
-A run has them in `labels.json`, beside the files that one seed repeats and that a seal covers.
+A run has them in `labels.json`, apart from the files that a seed reproduces and that a seal covers.
 """
 
 import json
@@ -18,7 +18,7 @@ from upheaval.records.run_folder import RunFolder, write_atomically
 
 LABELS_FILE: Final = "labels.json"
 TEST: Final = "test"
-"""The label with the pytest test that made a run, without its parameters."""
+"""The label for the pytest test that made a run, without its parameters."""
 
 OF_CI: Final = {
     "commit": ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT", "CIRCLE_SHA1", "BUILD_SOURCEVERSION"),
@@ -40,7 +40,7 @@ OF_CI: Final = {
         "BUILD_BUILDID",
     ),
 }
-"""By label the variables of GitHub, GitLab, Jenkins, Buildkite, CircleCI and Azure, the first one that is set."""
+"""For each label, the variables of GitHub, GitLab, Jenkins, Buildkite, CircleCI and Azure; the first one set counts."""
 
 
 def parse_label(text: str) -> tuple[str, str]:
@@ -52,14 +52,14 @@ def parse_label(text: str) -> tuple[str, str]:
 
 
 def labels_of(named: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:
-    """Those of CI's own variables, and over them those of the command line."""
+    """The labels from CI's variables; the labels of the command line take precedence."""
     values = {label: [environment[name] for name in names if environment.get(name)] for label, names in OF_CI.items()}
     return {label: some[0] for label, some in values.items() if some} | dict(named)
 
 
 @contextmanager
 def labelled(run: Path, named: Sequence[tuple[str, str]]) -> Iterator[None]:
-    """Label the run that is made meanwhile, however it ends; nothing where no run was begun."""
+    """Label the run that the block makes, however the block ends; do nothing if it began no run."""
     try:
         yield
     finally:
@@ -76,7 +76,7 @@ def write_labels(run: Path, labels: Mapping[str, str]) -> None:
 
 
 def read_labels(run: Path) -> dict[str, str] | None:
-    """None for a run without the file. Raises `UsageError` for a malformed one."""
+    """The labels of a run; None without the file. Raises `UsageError` for a malformed file."""
     path = run / LABELS_FILE
     if not path.is_file():
         return None
@@ -92,7 +92,7 @@ def read_labels(run: Path) -> dict[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class LabelsOfIngest:
-    """What who ingests runs knows of them: `of_ci` for those without labels of their own, `named` over all."""
+    """The labels given at ingest: `of_ci` applies to runs without labels of their own, `named` to all runs."""
 
     of_ci: Mapping[str, str] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)

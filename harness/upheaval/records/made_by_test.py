@@ -1,4 +1,4 @@
-"""The pytest test that made a run: by which command it is made again, and where that is to be given."""
+"""The pytest test that made a run: the command that makes it again, and where to start that command."""
 
 import shlex
 from dataclasses import asdict, dataclass
@@ -14,13 +14,13 @@ TEST_FILE: Final = "test.json"
 
 @dataclass(frozen=True, slots=True)
 class MadeByTest:
-    """`command` has the same test with the same seed, `folder` is where pytest was started."""
+    """`command` runs the same test with the same seed; `folder` is where pytest was started."""
 
     folder: FilePath
     command: tuple[FilePath, ...]
 
     def __str__(self) -> str:
-        """What to give to a shell."""
+        """The command line for a shell."""
         return f"cd {shlex.quote(self.folder)} && {shlex.join(self.command)}"
 
 
@@ -30,6 +30,6 @@ def write_made_by_test(run: Path, made: MadeByTest) -> None:
 
 
 def read_made_by_test(run: Path) -> MadeByTest | None:
-    """None for a run that no test made. Raises `UsageError` for a malformed file."""
+    """The test that made the run; None if no test made it. Raises `UsageError` for a malformed file."""
     path = run / TEST_FILE
     return jsonfields.read_file(MadeByTest, path) if path.is_file() else None

@@ -1,4 +1,4 @@
-"""Where a restored run comes from: what its members were given, so that it can be judged without the backup.
+"""The origin of a restored run: what its members began with, so that the run can be judged without the backup.
 
 This module knows one file of the run folder, `origin.json`; it starts and copies nothing.
 """
@@ -18,10 +18,10 @@ ORIGIN_FILE: Final = "origin.json"
 class Origin:
     """The backup that the members of a run began with.
 
-    `folder` is where it was, `run_id` of which run it was (empty when that is unknown). Its log reached from
-    `start_position` to `position`; `log_digest` is the SHA-256 of it, session ids and the bodies of padding left out.
-    `snapshots` are the log positions of its snapshots. `operations` is how many of those that were acknowledged up to
-    `position` the history of the restored run begins with.
+    `folder` is where the backup was, `run_id` the run that it came from (empty if unknown). Its log reached from
+    `start_position` to `position`; `log_digest` is the SHA-256 of that log without session ids and the bodies of
+    padding. `snapshots` are the log positions of its snapshots. `operations` is the number of operations, acknowledged
+    up to `position`, with which the history of the restored run begins.
     """
 
     folder: FilePath
@@ -34,7 +34,7 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """How the backup is called in messages: the last part of its folder."""
+        """The backup's name in messages: the last part of its folder."""
         return Path(self.folder).name
 
 
@@ -44,7 +44,7 @@ def write_origin(run: Path, origin: Origin) -> None:
 
 
 def read_origin(run: Path) -> Origin | None:
-    """None for a run that began with nothing. Raises `UsageError` for a malformed file."""
+    """The origin of a run; None if it was not restored. Raises `UsageError` for a malformed file."""
     path = run / ORIGIN_FILE
     if not path.is_file():
         return None

@@ -1,7 +1,7 @@
-"""The digest of the code of a user's service, so that a judge knows whether it has the code that the members ran.
+"""The digest of the code of a user's service, by which a judge knows whether it has the code that the members ran.
 
-The files are found by reading, nothing is imported: the service's module, and what it and they import of the same
-folder. Modules that are named only while the program runs are not found. Of a service in Java it is the class path.
+The files are found by parsing, without importing: the service's module and what it imports, directly or not, from the
+same folder. Modules that are named only at run time are not found. For a service in Java it is the class path.
 """
 
 import ast
@@ -15,7 +15,7 @@ from upheaval.records.run_folder import OWN_SYSTEM
 
 
 def code_digest(source: str, service: str, system: str) -> str:
-    """Of the code of a service of that system, in Python or in Java; empty without any."""
+    """The digest of the code of a service, in Python or in Java, depending on the system; empty without any."""
     return source_digest(source, service) if system == OWN_SYSTEM else class_path_digest(source, service)
 
 
@@ -47,7 +47,7 @@ def _files(folder: Path, module: str) -> set[Path]:
 
 
 def _imports(path: Path, package: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The names of all that may be a module, as parts."""
+    """The imported names that may be modules, split at the dots."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):

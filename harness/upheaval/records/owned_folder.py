@@ -1,6 +1,6 @@
-"""Temporary folders that say whether their owner still lives: by a lock, which a process loses however it ends.
+"""Temporary folders that show whether their owner still lives, by a lock that a process loses however it ends.
 
-A process that makes one first removes those of the same purpose that have no owner any more.
+A process that makes such a folder first removes the folders of the same purpose whose owners are gone.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ REMOVAL_S: Final = 5.0
 
 @contextlib.contextmanager
 def owned_folder(purpose: str) -> Iterator[Path]:
-    """An empty folder, apart from its lock file, until the end of the block."""
+    """A new folder, empty apart from its lock file; removed at the end of the block."""
     place = Path(tempfile.gettempdir())
     abandoned_folders(purpose, remove=True)
-    # Under another name until it is locked, so that no other process takes it for abandoned.
+    # It has another name until it is locked, so that no other process takes it for abandoned.
     folder = Path(tempfile.mkdtemp(prefix=f"upheaval.{purpose}.", dir=place))
     owner = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -37,7 +37,7 @@ def owned_folder(purpose: str) -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Programs that were ended in it may take a moment to die: what they still make goes, too."""
+    """Remove the folder, and again while processes that were killed in it still write to it before they die."""
 
     def is_gone() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
@@ -48,7 +48,7 @@ def _remove(folder: Path) -> None:
 
 
 def abandoned_folders(purpose: str = "", *, remove: bool) -> list[Path]:
-    """Those of a purpose, or of any, that have no owner any more; removed if asked for."""
+    """The folders of a purpose, or of all purposes, whose owners are gone. With `remove`, remove them."""
     found = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"upheaval-{purpose}-*" if purpose else "upheaval-*-*")):
         with contextlib.suppress(OSError):

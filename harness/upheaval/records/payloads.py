@@ -1,7 +1,7 @@
-"""What payloads say: by message and field where the run has a schema of its service's messages, as text otherwise.
+"""Shows payloads to people: by message and field if the run has a schema of its service's messages, otherwise as text.
 
-Everything that shows a request or an answer to people asks `Payloads`. The schema is a file of the run folder, so that
-a run can be read wherever it is.
+Whatever shows a request or an answer to people uses `Payloads`. The schema is a file of the run folder, so that the run
+can be read anywhere.
 """
 
 from dataclasses import dataclass
@@ -15,23 +15,25 @@ from upheaval_node.sbe import SbeError, SbeSchema, load_schema
 
 SCHEMA_FILE: Final = "schema.xml"
 BYTES_MAX: Final = 32
-"""So many bytes are shown of a payload that is no message of the schema."""
+"""How many bytes are shown of a payload that is not a message of the schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Turns payloads into lines of text. Without a schema they are UTF-8 with what cannot be printed escaped."""
+    """Turns payloads into lines of text. Without a schema a payload is read as UTF-8, and unprintable characters are
+    escaped.
+    """
 
     schema: SbeSchema | None = None
 
     @classmethod
     def of(cls, run: RunFolder) -> Self:
-        """Those of a run. Raises `UsageError` for a schema that was damaged."""
+        """The payloads of a run. Raises `UsageError` for a damaged schema."""
         path = run.path / SCHEMA_FILE
         return cls(read_schema(str(path)) if path.is_file() else None)
 
     def text(self, payload: Buffer) -> str:
-        """In one line: `NewOrder(price=5)`, or the bytes and why they are no message of the schema."""
+        """One line: `NewOrder(price=5)`, or the bytes and why they are not a message of the schema."""
         if self.schema is None:
             return printable(bytes(payload).decode("utf-8", "backslashreplace"))
         try:
@@ -42,11 +44,11 @@ class Payloads:
 
 
 AS_TEXT: Final = Payloads()
-"""Of runs without a schema."""
+"""For runs without a schema."""
 
 
 def printable(text: str) -> str:
-    """With escapes for what cannot be printed in one line."""
+    """The text with escapes for characters that cannot be printed in one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
@@ -59,6 +61,6 @@ def read_schema(path: str) -> SbeSchema:
 
 
 def write_schema(run: RunFolder, path: str) -> None:
-    """Put the schema in `path`, with all that it includes, into the run folder; nothing for an empty path."""
+    """Copy the schema at `path`, with all its includes, into the run folder; do nothing for an empty path."""
     if path:
         write_atomically(run.path / SCHEMA_FILE, read_schema(path).source + "\n")

@@ -1,4 +1,6 @@
-"""Files that only their owner may read, from their first byte on: keys, secrets, books. Knows not what they say."""
+"""Files that only their owner may read, from their first byte on: keys, secrets, books. Does not know their
+contents.
+"""
 
 import os
 from pathlib import Path
@@ -8,24 +10,24 @@ PRIVATE: Final = 0o600
 
 
 def write_private(path: Path, content: str, *, mode: int = PRIVATE) -> None:
-    """Put a file in place in one step. Raises `OSError`."""
+    """Write a file, or replace it, in one step. Raises `OSError`."""
     fresh = path.with_name(path.name + ".new")
     _write(fresh, content.encode(), mode)
     fresh.replace(path)
 
 
 def copy_private(source: Path, target: Path) -> None:
-    """A copy for its owner alone, whatever the source allows. Raises `OSError`."""
+    """Copy a file so that only its owner may read the copy, whatever the mode of the source. Raises `OSError`."""
     _write(target, source.read_bytes(), PRIVATE)
 
 
 def mode_of(path: Path) -> int:
-    """Who may read a file that is there; its owner alone, one that is still to be made."""
+    """The mode of an existing file; `PRIVATE` for a file that does not exist yet."""
     return path.stat().st_mode & 0o777 if path.exists() else PRIVATE
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Removes a file that has this name already: its mode was another one."""
+    """Write a file; remove an existing one first, because its mode may differ."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     with os.fdopen(descriptor, "wb") as stream:

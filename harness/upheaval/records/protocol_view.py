@@ -1,7 +1,8 @@
-"""The protocol trace of a run, read from its folder: entries in order, chosen by member, message and time, and as text.
+"""The protocol trace of a run, read from its folder: entries in order, selected by member, message and time, and as
+text.
 
-Two notations. The plain one has a line for each message and state change, with every field. The one called `columns` is
-that of the documents on Aeron Cluster's messages: messages that were sent, where in an election their sender was, and
+There are two notations. The plain one has a line for each message and state change, with every field. `columns` is the
+notation of the documents on Aeron Cluster's messages: the messages sent, the election state of their sender, and
 `payload: field=value|..` with the fields that the documents know. Knows only the run folder.
 """
 
@@ -29,9 +30,9 @@ CONSENSUS: Final = "consensus"
 CLOSED: Final = "CLOSED"
 NS_MAX: Final = (1 << 63) - 1
 UNKNOWN: Final = "?"
-"""The state of an election of which nothing is seen: that of another process, or before the trace begins."""
+"""The election state where none is known: in another process, or before the trace begins."""
 
-# Fields that the documents do not know: they describe an earlier release.
+# Fields that the documents lack, because they describe an earlier release.
 _NOT_IN_SEEDS: Final[Mapping[str, frozenset[str]]] = {
     "NewLeadershipTerm": frozenset(("commitPosition",)),
     "SessionConnectRequest": frozenset(("clientInfo",)),
@@ -53,14 +54,14 @@ _SENT_BY: Final = {"LEADER_INIT": "LEADER_REPLAY"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a protocol trace. `ns` never goes back within a member; `state` is that of its election."""
+    """One line of a protocol trace. `ns` never decreases within a member; `state` is the member's election state."""
 
     member_id: int
     ns: int
     component: str
     event: str
     message: str
-    """Name of the message; empty for a state change."""
+    """The name of the message; empty for a state change."""
     to: int | None
     state: str
     fields: Mapping[str, Json]
@@ -69,7 +70,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to show; None and empty stand for everything. Times are seconds since the first entry of the run."""
+    """Which entries to show; None and empty mean all. Times are seconds since the first entry of the run."""
 
     members: frozenset[int] = frozenset()
     messages: frozenset[str] = frozenset()
@@ -77,7 +78,7 @@ class Choice:
     to_s: float | None = None
 
     def takes(self, entry: Entry, start_ns: int) -> bool:
-        """Whether an entry is to be shown; `start_ns` is when the first entry of the run was made."""
+        """Whether to show an entry; `start_ns` is the time of the run's first entry."""
         seconds = (entry.ns - start_ns) / S
         return (
             (not self.members or entry.member_id in self.members)
@@ -101,7 +102,7 @@ def read_entries(run: RunFolder) -> Iterator[Entry]:
 
 
 def _seen_of(run: RunFolder, folder: MemberFolder) -> Iterator[Entry]:
-    """What forwarders saw of a member's messages, and the changes of states that it traced itself."""
+    """A member's messages as forwarders saw them, and the state changes that the member traced itself."""
     seen = (event for member_id, event in messages_of(run) if member_id == folder.member_id)
     traced = (event for event in folder.read_trace() if event.event in _STATES) if folder.trace.exists() else ()
     latest_ns = 0
@@ -122,7 +123,7 @@ def _seen_of(run: RunFolder, folder: MemberFolder) -> Iterator[Entry]:
 
 
 def chosen(entries: Iterable[Entry], choice: Choice) -> Iterator[tuple[int, Entry]]:
-    """The entries that the choice takes, each with the nanoseconds since the first one of all."""
+    """The entries that the choice takes, each with the nanoseconds since the first of all entries."""
     start_ns: int | None = None
     for entry in entries:
         if start_ns is None:
@@ -132,7 +133,7 @@ def chosen(entries: Iterable[Entry], choice: Choice) -> Iterator[tuple[int, Entr
 
 
 def plain_lines(entries: Iterable[tuple[int, Entry]]) -> Iterator[str]:
-    """One line an entry: seconds, member, component, what, and all fields."""
+    """One line per entry: seconds, member, component, event and all fields."""
     for ns, entry in entries:
         what = f"{entry.event} {entry.message}" if entry.message else entry.event
         if entry.to is not None:
@@ -146,7 +147,7 @@ def plain_lines(entries: Iterable[tuple[int, Entry]]) -> Iterator[str]:
 def seed_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] = frozenset()) -> list[str]:
     """The messages sent, in the documents' notation; values of `masked` fields become `*`.
 
-    Values of one field stand under each other, as in the documents.
+    Values of the same field are aligned in a column, as in the documents.
     """
     sent = [entry for _, entry in entries if entry.event == TraceKind.SEND]
     places = [f"member {entry.member_id}{_where(entry)}, to {_receiver(entry)}:" for entry in sent]
@@ -205,7 +206,7 @@ def _read_file(path: Path, member_id: int) -> Iterator[Entry]:
             if not isinstance(fields, dict):
                 raise FieldError("field 'fields' must be an object")
             event = jsonfields.text(record, "event")
-            # Events of a duty cycle have the time at which it began, messages that at which they passed.
+            # Events of a duty cycle carry the time at which the cycle began, messages the time at which they passed.
             latest_ns = max(latest_ns, jsonfields.integer_within(record, "ts", 0, NS_MAX))
             yield Entry(
                 member_id,
@@ -223,7 +224,9 @@ def _read_file(path: Path, member_id: int) -> Iterator[Entry]:
 
 
 def _with_states(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Say of each entry in which state the election of its member was; outside of one, on what it was an answer."""
+    """Add the member's election state to each entry; outside an election, an answer gets `on` and the message it
+    answers.
+    """
     state, pid, received = UNKNOWN, None, ""
     received_ns = -1
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The run folder, which holds everything that a run leaves, and its manifest.
+"""The run folder, which holds everything that a run leaves behind, and its manifest.
 
 The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
 """
@@ -27,7 +27,7 @@ SESSIONS_NAME: Final = "sessions.jsonl"
 CONSENSUS_NAME: Final = "consensus.jsonl"
 SCENARIO_NAME: Final = "run.scenario"
 RECORD_FILES: Final = ("history.jsonl", SESSIONS_NAME, STRAYS_NAME, ATTEMPTS_NAME, "faults.jsonl", "controls.jsonl")
-"""What the harness appends to while a run goes on, whatever the members are."""
+"""The files that the harness appends to during a run, whatever system the members are."""
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
@@ -42,7 +42,7 @@ Components = Annotated[str, OneOf((TOGETHER, SPLIT))]
 
 @dataclass(frozen=True, slots=True)
 class FinalPosition:
-    """Where one member's log stood when the run had converged."""
+    """The positions of one member's log when the run had converged."""
 
     member_id: int
     append_position: int
@@ -54,8 +54,8 @@ class FinalPosition:
 class Converge:
     """The last phase of a run: no more load, all faults healed, every member at one position.
 
-    `reached` is False when the deadline passed first; `members` then holds the positions that were seen last, and
-    `why` what was seen of each member. A failed assertion shows `why` alone, because the tools cut what is long.
+    `reached` is False if the deadline passed first; `members` then has the last positions seen, and `why` the last
+    observation of each member. A failed assertion shows `why` alone, because test tools truncate long text.
     """
 
     reached: bool
@@ -66,19 +66,19 @@ class Converge:
 
 @dataclass(frozen=True, slots=True)
 class RuleBroken:
-    """Which rule of a promise was broken, when, and by a member of which role and election state."""
+    """The rule of a promise that was broken, when, and the role and election state of the member that broke it."""
 
     rule: str
     role: str = ""
     state: str = ""
     member: int | None = None
     ns: int = 0
-    """On the run's clock; 0 where that is not known."""
+    """On the run's clock; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run failed, where only who ran it could see that: the id of a promise, and what was seen."""
+    """Why a run failed, if only its runner could see that: the id of a promise, and what was observed."""
 
     promise: str
     detail: str
@@ -87,9 +87,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The messages of one name that an exact script says are sent, in the notation of the documents (`protocol_view`).
+    """The messages of one name that an exact script expects, in the notation of the documents (`protocol_view`).
 
-    Only those of the member `source`, and only the `first`, if these are not None. Values of `masked` fields are `*`.
+    If not None, `source` limits them to one member, and `first` to that many messages. Values of `masked` fields are
+    `*`.
     """
 
     message: str
@@ -100,12 +101,12 @@ class Expected:
 
 
 OWN_SYSTEM: Final = "upheaval"
-"""The system under test that is the node of this repository."""
+"""The name of the node of this repository as a system under test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a run was: enough to read its other files, and to judge it."""
+    """The parameters of a run: enough to read its other files, and to judge it."""
 
     run_id: str
     runtime: str
@@ -118,55 +119,55 @@ class Manifest:
     source: FilePath = ""
     """The folder with the code of a user's service, on the machine that made the run."""
     model: str = ""
-    """What the user says of his service: `module:Class`, or a module with promises."""
+    """The user's model of the service: `module:Class`, or a module with promises."""
     model_source: FilePath = ""
-    """The folder with that code."""
+    """The folder with the code of the model."""
     source_digest: str = ""
-    """Of that code when the run began, see `own_source`."""
+    """The digest of the service's code when the run began, see `own_source`."""
     seed: int | None = None
     created: str = ""
     host: str = ""
     boot_id: str = ""
     version: str = ""
     system: str = OWN_SYSTEM
-    """What the members are: the name, and the version of one that has several."""
+    """The system that the members run: its name, and its version if it has several."""
     system_sha256: str = ""
-    """Of the file that they run, such as Aeron's jar; empty for the node of this repository."""
+    """The SHA-256 of the file that the members run, such as Aeron's jar; empty for the node of this repository."""
     systems_before: tuple[str, ...] = ()
-    """What the members were before each step of an upgrade, oldest first; `system` is the last one."""
+    """The system before each step of an upgrade, oldest first; `system` is the last one."""
     planted: str | None = None
-    """The bug that the members have, in a test build of the node."""
+    """The bug planted in the members, which then run a test build of the node."""
     timeouts: Mapping[str, Json] = field(default_factory=dict)
-    """Time-outs of the members, by their names in the node's settings, that are not those of the profile."""
+    """Time-outs of the members that differ from the profile, by their names in the node's settings."""
     workload: Mapping[str, Json] = field(default_factory=dict)
     planned_faults: tuple[str, ...] = ()
-    """The names of the faults that its scenario puts in whatever happens."""
+    """The names of the faults that its scenario injects in any case."""
     planned_commands: tuple[str, ...] = ()
-    """The admin commands that its scenario gives, as they stand in `controls.jsonl`."""
+    """The admin commands that its scenario gives, as written in `controls.jsonl`."""
     demanded: tuple[str, ...] = ()
-    """The ids of the promises that its scenario demands: one that cannot be checked is unknown."""
+    """The ids of the promises that its scenario demands. If one of them cannot be checked, it is unknown."""
     expected: tuple[Expected, ...] = ()
-    """The messages that its exact script expects."""
+    """The messages that the run's exact script expects."""
     converge: Converge | None = None
     failures: tuple[Failure, ...] = ()
-    """What no other file of the run shows."""
+    """Failures that no other file of the run shows."""
     written: tuple[str, ...] = ()
-    """Files that the run began with, those of records empty: without one of them evidence is missing."""
+    """The files that the run began with, record files still empty. If one of them is gone, evidence is missing."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
 
     @property
     def is_script(self) -> bool:
-        """Whether it is the run of an exact script that expects messages."""
+        """Whether the run is of an exact script that expects messages."""
         return bool(self.expected)
 
     def to_json(self) -> str:
-        """As `manifest.json` holds it, with the format version."""
+        """The text of `manifest.json`, with the format version."""
         return jsonfields.to_json({"format": FORMAT_VERSION, **asdict(self)}) + "\n"
 
 
 class AdminCommand(StrEnum):
-    """What can be ordered of a cluster. START is no admin command to members, it starts those that are down."""
+    """The commands for a cluster. START is not sent to members: it starts those that are down."""
 
     SNAPSHOT = "snapshot"
     SUSPEND = "suspend"
@@ -175,26 +176,26 @@ class AdminCommand(StrEnum):
     ABORT = "abort"
     START = "start"
     STANDBY_SNAPSHOT = "standby-snapshot"
-    """The standbys take one, the members do not; done when every member that runs knows of it."""
+    """The standbys take a snapshot, the members do not. Done when every running member knows of it."""
     REPLICATE_STANDBY_SNAPSHOT = "replicate-standby-snapshot"
-    """Each member fetches the latest one that a standby reported to it."""
+    """Each member fetches the latest snapshot that a standby reported to it."""
 
 
 STANDBY_COMMANDS: Final = (AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT)
-"""What makes sense only with a standby beside the members."""
+"""The commands that need a standby beside the members."""
 ADMIN_COMMANDS: Final = tuple(command for command in AdminCommand if command not in STANDBY_COMMANDS)
 ENDINGS: Final = (AdminCommand.SHUTDOWN, AdminCommand.ABORT)
 FORCED_END: Final = "end by force"
-"""What a control record says where the harness killed members that it had started, outside of any fault."""
+"""`what` of the control record if the harness killed members that it had started, outside any fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
     """One admin command of an operator, and the proof that it took effect.
 
-    `what` is an `AdminCommand`, `FORCED_END`, or what was done to a node beside the members, as a scenario says it.
-    `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the command, -1 when
-    no member did. `operations` are those that were acknowledged when it was given.
+    `what` is an `AdminCommand`, `FORCED_END`, or an action on a node beside the members, as written in a scenario.
+    `members` has what was observed of each member afterwards, by its id as text. `leader` is the member that took the
+    command, -1 if none did. `operations` counts the operations acknowledged when the command was given.
     """
 
     what: str
@@ -211,9 +212,9 @@ class ControlRecord:
 
 
 class MemberFolder:
-    """The files of one member inside a run folder, or of a companion, which has the same files and a name.
+    """The files of a member, or of a companion, which has the same files and a name.
 
-    `at_rest`: no process adds to them any more, so that the trace, which many callers ask for, is read once.
+    `at_rest`: no process appends to them any more, so the trace, which many callers ask for, is read once.
     """
 
     def __init__(self, path: Path, member_id: int, name: str = "", *, at_rest: bool = False) -> None:
@@ -228,13 +229,13 @@ class MemberFolder:
         self._events: list[TraceEvent] | None = None
 
     def protocol_files(self) -> list[Path]:
-        """The files of the protocol trace, if there are any; of one writer the older one comes first."""
+        """The files of the protocol trace, if any. Of two files of one writer, the older one comes first."""
         return sorted(self.path.glob("protocol*.jsonl"), key=lambda path: (path.name.split(".")[0], -len(path.name)))
 
     def read_trace(self) -> Iterator[TraceEvent]:
         """The events in order. A last line that its writer did not finish (SIGKILL) is left out.
 
-        So are others that it could not finish (a full disk): the next event says that some were lost.
+        Other unfinished lines (a full disk) are left out, too; the next event tells that some were lost.
         """
         if not self._is_at_rest:
             return read_trace_events(self.trace)
@@ -244,7 +245,7 @@ class MemberFolder:
 
 
 class RunFolder:
-    """A run folder by its path. Nothing is read or made before it is asked for. `at_rest` as of its members."""
+    """A run folder by its path. Nothing is read or made in advance. `at_rest` applies to its members."""
 
     def __init__(self, path: str | os.PathLike[str], *, at_rest: bool = False) -> None:
         self.path = Path(path)
@@ -262,7 +263,7 @@ class RunFolder:
         self._members: dict[int, MemberFolder] = {}
 
     def member(self, member_id: int) -> MemberFolder:
-        """The folder of one member, whether it is there or not."""
+        """The folder of one member, whether it exists or not."""
         if member_id not in self._members:
             path = self.path / f"member-{member_id}"
             self._members[member_id] = MemberFolder(path, member_id, at_rest=self._is_at_rest)
@@ -270,14 +271,14 @@ class RunFolder:
 
     @property
     def has_consensus(self) -> bool:
-        """Whether forwarders wrote what they saw."""
+        """Whether forwarders recorded messages."""
         return self.consensus_file.exists() and self.consensus_file.stat().st_size > 0
 
     def create(self, manifest: Manifest) -> None:
-        """Make the folder, the files that processes will append records to, and the manifest, which names them.
+        """Make the folder, the empty record files that processes append to, and the manifest, which names them.
 
-        So nothing has to be added to the manifest later, and a missing file differs from one without a record.
-        Raises `EnvironmentFault` when that is not possible.
+        So the manifest needs no additions later, and a missing file differs from one without records. Raises
+        `EnvironmentFault` when that is not possible.
         """
         written = RECORD_FILES if manifest.system == OWN_SYSTEM else (*RECORD_FILES, CONSENSUS_NAME)
         try:
@@ -290,23 +291,23 @@ class RunFolder:
         self.write_manifest(replace(manifest, written=named))
 
     def write_scenario(self, text: str) -> None:
-        """Add the scenario of a run that begins, and name its file in the manifest. Raises `EnvironmentFault`."""
+        """Add the scenario of a run that is beginning, and name its file in the manifest. Raises `EnvironmentFault`."""
         write_atomically(self.scenario_file, text)
         manifest = self.read_manifest()
         self.write_manifest(replace(manifest, written=(*manifest.written, SCENARIO_NAME)))
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Replace the manifest in one step, so that a reader never sees half of it. A seal is broken by that."""
+        """Replace the manifest in one step, so that a reader never sees half of it. This removes the seal."""
         write_atomically(self.manifest_file, replace(manifest, sealed=None).to_json())
         self.seal_file.unlink(missing_ok=True)
 
     def unseal(self) -> None:
-        """The run goes on: what it adds from now on is no change of what was collected."""
+        """Remove the seal, because the run goes on: what it appends now does not change what was collected."""
         if self.seal_file.exists():
             self.write_manifest(self.read_manifest())
 
     def read_manifest(self) -> Manifest:
-        """Raises `UsageError` for a folder that is none, is malformed or has another format version."""
+        """Raises `UsageError` for a folder without a manifest, a malformed manifest or another format version."""
         if not self.manifest_file.is_file():
             raise UsageError(f"{self.path} is not a run folder: it has no manifest.json")
         try:
@@ -315,30 +316,30 @@ class RunFolder:
             raise UsageError(f"{self.manifest_file}: {error}") from None
 
     def read_history(self) -> Iterator[Operation]:
-        """The operations in the order in which they were written down. Raises as `history.read_history`."""
+        """The operations in the order in which they were recorded. Raises as `history.read_history`."""
         return read_history(self.history_file)
 
     def history_writer(self, *, buffer_length: int = 64) -> HistoryWriter:
-        """Appends to the history; `buffer_length` operations are held back at most."""
+        """A writer that appends to the history and buffers at most `buffer_length` operations."""
         self.unseal()
         return HistoryWriter(self.history_file, buffer_length=buffer_length)
 
     def add_session_end(self, end: SessionEnd) -> None:
-        """Append to `sessions.jsonl`. Several processes may do that."""
+        """Append to `sessions.jsonl`. Several processes may do so."""
         self.unseal()
         _append_line(self.sessions_file, end.to_json())
 
     def read_session_ends(self) -> Iterator[SessionEnd]:
-        """What clients wrote down of their sessions; none when the file does not exist."""
+        """The session ends that clients recorded; none if the file does not exist."""
         return _values(parse_session_end, self.sessions_file)
 
     def add_stray(self, stray: Stray) -> None:
-        """Append to `strays.jsonl`. Several processes may do that."""
+        """Append to `strays.jsonl`. Several processes may do so."""
         self.unseal()
         _append_line(self.strays_file, stray.to_json())
 
     def read_strays(self) -> Iterator[Stray]:
-        """The answers that no operation waited for; none when the file does not exist."""
+        """The answers that no operation waited for; none if the file does not exist."""
         return _values(parse_stray, self.strays_file)
 
     def add_attempt(self, attempt: ConnectAttempt) -> None:
@@ -347,7 +348,7 @@ class RunFolder:
         _append_line(self.attempts_file, attempt.to_json())
 
     def read_attempts(self) -> Iterator[ConnectAttempt]:
-        """What came of attempts with wrong credentials; none when the file does not exist."""
+        """The results of attempts with wrong credentials; none if the file does not exist."""
         return _values(parse_connect_attempt, self.attempts_file)
 
     def add_fault(self, fault: FaultRecord) -> None:
@@ -361,29 +362,31 @@ class RunFolder:
         _append_line(self.controls_file, control.to_json())
 
     def add_forced_end(self, member_ids: Iterable[int], begin_ns: int, end_ns: int, why: str) -> None:
-        """That members were killed by who had started them. What cannot be written must not keep them from ending."""
+        """Record that whoever started the members killed them. A record that cannot be written must not prevent their
+        end.
+        """
         members: dict[str, Json] = {str(member_id): None for member_id in sorted(set(member_ids)) if member_id >= 0}
         if members:
             with contextlib.suppress(EnvironmentFault):
                 self.add_control(ControlRecord(FORCED_END, begin_ns, end_ns, -1, members, Proof(True, why)))
 
     def read_controls(self) -> Iterator[ControlRecord]:
-        """The commands of the run; none when the file does not exist."""
+        """The commands of the run; none if the file does not exist."""
         return _values(parse_control, self.controls_file)
 
     def heal_fault(self, healed: FaultRecord) -> None:
-        """Write down a fault that was healed, in place of what was written down when it was put in."""
+        """Replace the record of a fault, written when it was injected, with that of the healed fault."""
         faults = list(self.read_faults())
         faults[faults.index(healed.unhealed())] = healed
         self.unseal()
         write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
 
     def read_consensus(self) -> Iterator[TraceEvent]:
-        """What forwarders saw between members, read as a trace is; none when the file does not exist."""
+        """The messages that forwarders saw between members, read as a trace; none if the file does not exist."""
         return read_trace_events(self.consensus_file) if self.consensus_file.exists() else iter(())
 
     def read_faults(self) -> Iterator[FaultRecord]:
-        """The faults of the run; none when the file does not exist."""
+        """The faults of the run; none if the file does not exist."""
         return _values(parse_fault, self.faults_file)
 
 

@@ -1,7 +1,7 @@
-"""The seal of a run: digests of its files as they were when it was collected, so that later changes can be named.
+"""The seal of a run: digests of its files when it was collected, so that later changes can be named.
 
-`seal.json` has a digest for each file that the run is judged by, and the manifest has that of `seal.json`. This module
-knows nothing of what is in the files.
+`seal.json` has a digest for each file that the run is judged by, and the manifest has the digest of `seal.json`. This
+module knows nothing of the contents of the files.
 """
 
 import hashlib
@@ -37,14 +37,14 @@ _ZEROS: Final = bytes(_BLOCK_LENGTH)
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Digests by the paths of files in the run folder; of the manifest without what it says of the seal."""
+    """Digests by the paths of files in the run folder. That of the manifest leaves out its field `sealed`."""
 
     manifest: str
     files: Mapping[str, str]
 
 
 def seal(run: RunFolder) -> None:
-    """Seal a run whose files are complete. One that is sealed stays as it is.
+    """Seal a run whose files are complete; do nothing if it is sealed.
 
     Raises `EnvironmentFault` when its files cannot be read or the seal cannot be written.
     """
@@ -61,7 +61,7 @@ def seal(run: RunFolder) -> None:
 
 
 def add_failure(run: RunFolder, failure: Failure) -> None:
-    """Write into the manifest why the run failed. A run that is sealed is sealed anew; without a manifest nothing is.
+    """Write into the manifest why the run failed, and renew its seal if it had one. Do nothing without a manifest.
 
     Raises as `seal`.
     """
@@ -74,12 +74,12 @@ def add_failure(run: RunFolder, failure: Failure) -> None:
 
 
 def seal_of(run: RunFolder) -> Seal:
-    """What a seal of the run as it is now would say. Raises `OSError` for a file that cannot be read."""
+    """The seal that the run would get in its present state. Raises `OSError` for a file that cannot be read."""
     fields = jsonfields.parse_object(jsonfields.read_text(run.manifest_file))
     told = {name: value for name, value in fields.items() if name != "sealed"}
     manifest = digest_of_text(json.dumps(told, sort_keys=True))
     files = _sealed_files(run)
-    # Folders without the field were sealed without it.
+    # Folders without the field were sealed without these files.
     written = fields.get("written")
     if isinstance(written, list):
         paths = (run.path / name for name in (SESSIONS_NAME, STRAYS_NAME, SCENARIO_NAME) if name in written)
@@ -88,7 +88,7 @@ def seal_of(run: RunFolder) -> Seal:
 
 
 def read_seal(run: RunFolder, text: str) -> Seal:
-    """Raises `UsageError` for a text that is no seal."""
+    """Decode a seal. Raises `UsageError` for a text that is not one."""
     try:
         fields = jsonfields.parse_object(text)
         if jsonfields.integer(fields, "format") != FORMAT_VERSION:
@@ -104,9 +104,9 @@ def digest_of_text(text: str) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    """SHA-256 of its length, and of each of its blocks of 64 KiB that is not zeros, with its place before it.
+    """SHA-256 of the file's length, then the offset and content of each 64 KiB block that is not all zeros.
 
-    So holes cost nothing, and a copy has the same digest whether it has them or not.
+    So holes cost nothing, and a copy has the same digest with or without them.
     """
     whole = hashlib.sha256()
     with path.open("rb", buffering=0) as stream:
@@ -121,7 +121,7 @@ def digest_of_file(path: Path) -> str:
 
 
 def _block_offsets(fd: int, length: int) -> Iterator[int]:
-    """Of the blocks that have bytes of their own."""
+    """The offsets of the blocks that contain data."""
     position = 0
     for begin, end in data_extents(fd, length):
         position = max(position, begin - begin % _BLOCK_LENGTH)
@@ -131,7 +131,9 @@ def _block_offsets(fd: int, length: int) -> Iterator[int]:
 
 
 def _sealed_files(run: RunFolder) -> list[Path]:
-    """What a run is judged by: all files of members and companions, and those beside them that nothing adds to."""
+    """The files that a run is judged by: all files of members and companions, and the others that nothing
+    appends to.
+    """
     names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, CONSENSUS_NAME, SCHEMA_FILE, "security.json")
     found = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
     members = [path for path in run.path.glob("member-*") if path.is_dir()]

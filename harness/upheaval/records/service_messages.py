@@ -1,4 +1,4 @@
-"""Operations of a history as the shipped services' requests, and back.
+"""Encodes operations of a history as requests to the shipped services, and decodes them.
 
 Values travel as JSON text, so that integers, strings and null survive the way through the log. A request to any other
 service is known by the digest of its payload. This module knows the encoding of the services, and nothing of sessions
@@ -22,9 +22,9 @@ from upheaval_node.service.services.timers import FIRED
 
 _LONG: Final = struct.Struct("<q")
 _PRIVATE: Final = 0x10F000
-"""What is added to a byte that is no UTF-8, for a character that files may hold; lone surrogates are none."""
+"""Added to a byte that is not UTF-8, this gives a character that files may contain, unlike a lone surrogate."""
 _AS_BYTES: Final = {_PRIVATE + byte: 0xDC00 + byte for byte in range(0x80, 0x100)}
-# Such a character in an answer is itself written byte for byte.
+# If an answer contains such a character itself, its bytes are written the same way.
 _AS_CHARACTERS: Final = {surrogate: chr(private) for private, surrogate in _AS_BYTES.items()} | {
     private: "".join(chr(_PRIVATE + byte) for byte in chr(private).encode()) for private in _AS_BYTES
 }
@@ -52,7 +52,7 @@ _FUNCTIONS = {int(code): function for function, code in _CODES.items()}
 
 
 def encode_operation(operation_id: int, function: Function, key: str, value: Json) -> bytes:
-    """The payload that asks for an operation. Raises `UsageError` when key or value are too long."""
+    """The payload that requests an operation. Raises `UsageError` when key or value are too long."""
     expected, new = None, None
     if function is Function.CAS:
         assert isinstance(value, list)
@@ -88,7 +88,7 @@ def decode_operation(payload: Buffer) -> tuple[int, Function, str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """A message of the ledger to itself: the second step of a transfer."""
+    """A message from the ledger to itself: the second step of a transfer."""
 
     transfer_id: int
     account: str
@@ -96,7 +96,7 @@ class Credit:
 
 
 def decode_credit(payload: Buffer) -> Credit | None:
-    """None for any other message of a service."""
+    """The credit in a message of a service; None for any other message."""
     try:
         request = encoding.decode_request(payload)
     except DecodeError:
@@ -108,19 +108,20 @@ def decode_credit(payload: Buffer) -> Credit | None:
 
 
 def call_digest(payload: Buffer) -> str:
-    """By what the history and the log know a request to a service of a user's own."""
+    """The digest by which the history and the log identify a request to a user's service."""
     return hashlib.sha256(payload).hexdigest()
 
 
 def answer_text(answer: Buffer) -> str:
-    """The answer to a call as the history has it: UTF-8, other bytes as private characters; `answer_bytes` is the way
-    back.
+    """The answer to a call as written in the history: UTF-8, with other bytes as private characters.
+
+    `answer_bytes` is the inverse.
     """
     return bytes(answer).decode("utf-8", "surrogateescape").translate(_AS_CHARACTERS)
 
 
 def answer_bytes(text: str) -> bytes:
-    """The answer to a call that the history has as text."""
+    """The bytes of an answer that the history has as text; the inverse of `answer_text`."""
     return text.translate(_AS_BYTES).encode("utf-8", "surrogateescape")
 
 
@@ -172,5 +173,5 @@ def _decoded(value: bytes | None) -> Json:
     try:
         return parse(value.decode())
     except (ValueError, RecursionError):
-        # A client that is not ours: keep the bytes apart from every JSON value of ours.
+        # Written by a foreign client: this form of the bytes differs from every JSON value of ours.
         return {"bytes": value.hex()}

@@ -1,6 +1,6 @@
-"""When and why clients' sessions ended, as their clients know it: a line of `sessions.jsonl` each.
+"""When and why clients' sessions ended, as the clients know it: one line of `sessions.jsonl` each.
 
-The log says when the cluster closed a session; that its client is gone is recorded only here.
+The log says when the cluster closed a session; only these records say when its client was gone.
 """
 
 import json
@@ -18,22 +18,22 @@ class SessionCause(StrEnum):
     CLIENT = "client"
     """The client closed it."""
     CLUSTER = "cluster"
-    """The cluster reported that it has closed it, or took no more of it."""
+    """The cluster reported that it closed the session, or took no more messages in it."""
     LOST = "lost"
-    """No leader was found any more."""
+    """No leader could be found any more."""
     SILENT = "silent"
-    """The client went without a word, and let its connection be."""
+    """The client stopped without closing the session, and left its connection open."""
     OPEN = "open"
-    """Nothing: it was open when the run was written down."""
+    """Nothing: the session was still open when the run was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """The client of a session sent nothing in it after `ended_ns`, of the host's monotonic clock.
+    """The client of a session sent nothing in it after `ended_ns`, on the host's monotonic clock.
 
-    `leadership_term_id` is the term in which it opened: in a later one another session may get the id of one whose
-    opening was not committed. `followed_term_id` is the latest term whose leader its client knew. `held_ns` is until
-    when a silent client had its connection.
+    `leadership_term_id` is the term in which the session opened: in a later term, another session may get the same id
+    if the opening was not committed. `followed_term_id` is the latest term whose leader the client knew. `held_ns` is
+    when a silent client's connection ended.
     """
 
     session: int
@@ -50,5 +50,5 @@ class SessionEnd:
 
 
 def parse_session_end(fields: Mapping[str, Json]) -> SessionEnd:
-    """From a decoded line. Raises `FieldError` with the reason."""
+    """Build a session end from a decoded line. Raises `FieldError` with the reason."""
     return jsonfields.decode(SessionEnd, fields)

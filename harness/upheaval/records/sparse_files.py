@@ -1,4 +1,4 @@
-"""Where a sparse file has bytes of its own: a recording's segment may be long and hold little."""
+"""The parts of a sparse file that contain data: the segment of a recording may be long and hold little."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def data_extents(fd: int, length: int) -> Iterator[tuple[int, int]]:
-    """Of an open file, from and to; all of it where the file system does not say."""
+    """The extents with data of an open file, as start and end; the whole file if the file system does not know them."""
     position = 0
     while position < length:
         try:

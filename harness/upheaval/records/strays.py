@@ -1,7 +1,7 @@
-"""Answers that no operation of their client waited for: a line of `strays.jsonl` each.
+"""Answers that no operation of their client waited for: one line of `strays.jsonl` each.
 
-Most are late: the client had given the operation up. A second answer is a stray, too, and one to another client. What a
-service of a user's own sends besides its answers is one with its text.
+Most are late: the client had given up the operation. A second answer and an answer to another client are strays, too.
+So is a message that a user's service sends besides its answers; it is recorded with its text.
 """
 
 import json
@@ -17,11 +17,12 @@ STRAYS_NAME: Final = "strays.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A session received at `received_ns`, of the host's monotonic clock, the answer to an operation.
+    """A session received the answer to an operation at `received_ns`, on the host's monotonic clock.
 
-    `position` is where the service says that the operation is in the log. Both are None of a message that is no
-    answer of a shipped service. `text` is a message of a service of a user's own, as `answer_text` writes it; None
-    where the session asks a shipped one. `refusal` is why a shipped service refused a request of a test.
+    `position` is the log position of the operation, as the service reports it. `operation` and `position` are None for
+    a message that is not an answer of a shipped service. `text` is a message of a user's service, as `answer_text`
+    writes it; None if the session uses a shipped service. `refusal` is why a shipped service refused a request of a
+    test.
     """
 
     session: int
@@ -41,5 +42,5 @@ class Stray:
 
 
 def parse_stray(fields: Mapping[str, Json]) -> Stray:
-    """From a decoded line. Raises `FieldError` with the reason."""
+    """Build a stray from a decoded line. Raises `FieldError` with the reason."""
     return jsonfields.decode(Stray, fields)

@@ -1,4 +1,4 @@
-"""The events of a trace, from the lines of its file. Knows nothing of where traces lie and of what the events mean."""
+"""The events of a trace, from the lines of its file. Knows neither where traces are nor what the events mean."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from upheaval.records import jsonfields
 from upheaval.records.jsonfields import FieldError, Json
 
 TRACE_START: Final = b'{"ts":'
-"""What each line of a trace begins with."""
+"""The bytes that each line of a trace begins with."""
 LOST_EVENTS: Final = "lost_events_before"
-"""A field of the line of a trace that follows on lines which could not be written."""
+"""A field of the first trace line after lines that could not be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One line of a member's trace; `ns` is the member's monotonic clock."""
+    """One line of a member's trace; `ns` is on the member's monotonic clock."""
 
     line: int
     ns: int
@@ -26,7 +26,7 @@ class TraceEvent:
 
 
 def read_trace_events(path: Path) -> Iterator[TraceEvent]:
-    """In the order of the file. Raises `UsageError` for a malformed line, `EnvironmentFault` for an unreadable file."""
+    """The events in file order. Raises `UsageError` for a malformed line, `EnvironmentFault` for an unreadable file."""
     torn = 0
     for number, fields in jsonfields.read_lines(path, torn_end_allowed=True, torn_start=TRACE_START):
         if fields is jsonfields.TORN:

@@ -1,8 +1,9 @@
-"""Values of histories: which two are the same, whatever notation they were written in.
+"""Values of histories, and when two of them are the same, whatever notation they were written in.
 
-Types count: 1, 1.0, true and "1" are four values, as for Clojure's `=`, which Knossos compares with; JSON keeps
-integers and floats apart in the same way, and a service that answers 1.0 for 1 has changed the value. Sets have no
-order. This module knows nothing of histories."""
+Types count: 1, 1.0, true and "1" are four values, as for Clojure's `=`, which Knossos compares with. JSON, too, keeps
+integers and floats apart, and a service that answers 1.0 for 1 has changed the value. Sets have no order. This module
+knows nothing of histories.
+"""
 
 import json
 from collections.abc import Hashable, Iterator
@@ -11,11 +12,11 @@ from typing import cast
 from upheaval.records.jsonfields import Json
 
 Frozen = Hashable
-"""A value that compares and hashes by what it is: two are equal exactly when they are the same value."""
+"""A hashable form of a value: two forms are equal exactly when the values are the same."""
 
 
 class Word(str):
-    """What EDN writes without quotes, as it is written: a keyword, symbol, character, fraction or big decimal."""
+    """A token that EDN writes without quotes, verbatim: a keyword, symbol, character, fraction or big decimal."""
 
     __slots__ = ()
 
@@ -30,13 +31,13 @@ class Word(str):
 
 
 class UnorderedSet(list[Json]):
-    """The elements of a set, none of them twice."""
+    """The elements of a set, without duplicates."""
 
     __slots__ = ()
 
 
 def frozen(value: Json) -> Frozen:
-    """Raises `RecursionError` for what is nested too deep."""
+    """The hashable form of a value. Raises `RecursionError` for a value that is nested too deep."""
     kind = type(value)
     if kind is str or kind is int or value is None or kind is Word:
         return value  # type: ignore[return-value]  # a JSON value of these types can be hashed
@@ -51,7 +52,7 @@ def frozen(value: Json) -> Frozen:
 
 
 def thawed(value: Frozen) -> Json:
-    """The value again. Elements of sets and fields of objects come in the order of their texts."""
+    """The value of a hashable form. Elements of sets and fields of objects are sorted by their texts."""
     if isinstance(value, frozenset):
         return UnorderedSet(sorted(map(thawed, value), key=value_text))
     if not isinstance(value, tuple):
@@ -64,7 +65,7 @@ def thawed(value: Frozen) -> Json:
 
 
 def value_text(value: Json) -> str:
-    """As JSON; what JSON has no notation for as EDN writes it."""
+    """The value as JSON; where JSON has no notation, as EDN."""
     if isinstance(value, Word):
         return str(value)
     if isinstance(value, UnorderedSet):
@@ -81,7 +82,7 @@ def _key_text(name: str) -> str:
 
 
 def edn_text(value: Json) -> str:
-    """As EDN."""
+    """The value as EDN."""
     if isinstance(value, Word):
         return str(value)
     if value is None:
@@ -95,7 +96,7 @@ def edn_text(value: Json) -> str:
 
 
 def has_half_surrogates(value: Json) -> bool:
-    """Whether a text in it is none: half of a surrogate pair can be neither printed nor written."""
+    """Whether a text in the value contains half of a surrogate pair, which can be neither printed nor written."""
     return any(0xD800 <= ord(char) <= 0xDFFF for text in _texts(value) for char in text)
 
 

@@ -1,7 +1,7 @@
-"""Ends the members that a killed harness left running, and nothing of a harness that lives.
+"""Ends the members that a killed harness left running, but no member of a live harness.
 
-Members of the process runtime have their owner in their environment; those of a cluster that shall outlive the command
-that made it have none. This module knows processes, nothing of clusters.
+The environment of a member in the process runtime names its owner. It is empty for a member that may outlive the
+command that started it. This module knows processes, not clusters.
 """
 
 import signal
@@ -26,20 +26,20 @@ FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
 
 
 def owner_variables(folder: Path, *, kept: bool) -> dict[str, str]:
-    """What a new member of the run in a folder has in its environment. `kept`: it shall outlive this process."""
+    """The variables of a new member's environment. `kept`: the member may outlive this process."""
     return {OWNER_VARIABLE: "" if kept else str(Owner.me()), FOLDER_VARIABLE: str(folder)}
 
 
 @dataclass(slots=True)
 class AbandonedRun:
-    """What still runs of a run whose harness is certainly gone; `folder` is empty where none is known."""
+    """The live processes of a run whose harness is certainly gone. `folder` is empty when it is unknown."""
 
     folder: str
     processes: list[FoundProcess] = field(default_factory=list)
 
 
 def abandoned_runs() -> dict[str, AbandonedRun]:
-    """All of this machine, by their ids."""
+    """All abandoned runs on this machine, by run id."""
     runs: dict[str, AbandonedRun] = {}
     for pid, variables in environments():
         owner = variables.get(OWNER_VARIABLE, "")
@@ -50,7 +50,7 @@ def abandoned_runs() -> dict[str, AbandonedRun]:
 
 
 def end_abandoned() -> list[str]:
-    """SIGKILL to every member whose harness is certainly gone, and a word of it in its run; returns the runs' ids."""
+    """Kill every member whose harness is certainly gone, and record that in its run. Returns the ids of these runs."""
     runs = abandoned_runs()
     for run_id, run in runs.items():
         begin_ns = time.monotonic_ns()

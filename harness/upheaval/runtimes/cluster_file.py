@@ -1,6 +1,6 @@
-"""What a cluster of real members is made of, as kept in `cluster.json`, so that any later command can use it.
+"""The specification of a cluster of real members, kept in `cluster.json` so that any later command can use it.
 
-This module knows files; it starts nothing.
+This module handles files; it starts nothing.
 """
 
 import os
@@ -32,12 +32,14 @@ from upheaval_node.suggestions import did_you_mean
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
 ROOM_MIN: Final = 64 << 20
-"""Bytes that a run may need on its disk."""
+"""The bytes of free disk space that a run needs."""
 _REQUIRED: Final = ("run_id", "members", "components", "profile", "sync_level", "service", "base_port")
 
 
 def check(spec: ClusterSpec, runtime: str) -> None:
-    """Raises `UsageError` for anything that could never start: one clear line before any process is made."""
+    """Raises `UsageError` for a specification that could never start, in one clear line and before any process
+    starts.
+    """
     if not 1 <= spec.members <= MEMBERS_MAX:
         raise UsageError(f"--members {spec.members}: a cluster has 1 to {MEMBERS_MAX} members")
     if spec.components not in (TOGETHER, SPLIT):
@@ -64,7 +66,7 @@ def _check_model(spec: ClusterSpec) -> None:
     if ":" not in spec.service:
         raise UsageError(f"model {spec.model!r}: a model is for a custom service, {spec.service} has its own")
     if not spec.source:
-        # The image brings the service: where the model is becomes known when it is needed.
+        # The image brings the service: the model is only located when it is needed.
         return
     try:
         with on_python_path((spec.source,)):
@@ -82,17 +84,17 @@ def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
 
 
 def runtime_of(folder: Path) -> str:
-    """In which runtime the cluster of a folder runs; empty when there is none, or its file cannot be read."""
+    """The runtime of the cluster in a folder; empty when the folder has no cluster, or its file is unreadable."""
     return _text_in(folder, "runtime")
 
 
 def system_of(folder: Path) -> str:
-    """Of which system the members of the cluster of a folder are; empty as above."""
+    """The system under test of the cluster in a folder; empty as for `runtime_of`."""
     return _text_in(folder, "system")
 
 
 def start_of(folder: Path) -> tuple[str, str]:
-    """The launcher of the members of the cluster of a folder, and their options of Java's; empty as above."""
+    """The launcher and the JVM options of the members of the cluster in a folder; empty as for `runtime_of`."""
     return _text_in(folder, "launcher"), _text_in(folder, "jvm")
 
 
@@ -105,7 +107,7 @@ def _text_in(folder: Path, name: str) -> str:
 
 
 def load(folder: Path) -> ClusterSpec:
-    """Read `cluster.json`. Raises `UsageError` when there is none, it is malformed or of another version."""
+    """Read `cluster.json`. Raises `UsageError` when it is missing, malformed or of another version."""
     path = folder / CLUSTER_FILE
     if not path.is_file():
         raise UsageError(f"{folder} holds no cluster (it has no {CLUSTER_FILE}): start one with `upheaval up --dir`")
@@ -120,12 +122,14 @@ def load(folder: Path) -> ClusterSpec:
 
 
 def has_cluster(folder: Path) -> bool:
-    """Whether a cluster was made in the folder, running or not."""
+    """Whether the folder holds a cluster, running or not."""
     return (folder / CLUSTER_FILE).is_file()
 
 
 def require_usable(folder: Path) -> None:
-    """Raises when a new cluster cannot be made in this folder: no permission, or something else is there."""
+    """Raises `HarnessError` when no new cluster can be made in this folder: no permission, not empty, or too little
+    disk space.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = sorted(entry.name for entry in folder.iterdir())
@@ -141,9 +145,10 @@ def require_usable(folder: Path) -> None:
 
 
 def require_room(folder: Path) -> None:
-    """Raises `EnvironmentFault` where a run could not be written: what it did would be lost at its end.
+    """Raises `EnvironmentFault` when the folder is not writable or its disk is too full, so that a run would be lost at
+    its end.
 
-    Raises `UsageError` for a name that is not UTF-8.
+    Raises `UsageError` when the folder's name is not UTF-8.
     """
     name = str(folder.absolute())
     if not jsonfields.is_utf8(name):
@@ -157,7 +162,7 @@ def require_room(folder: Path) -> None:
 
 
 def _require_version(path: Path, fields: Mapping[str, Json]) -> None:
-    """A folder is only used by the series (major and minor version) that made it."""
+    """Raises `UsageError` unless this version is of the series (major and minor version) that made the folder."""
     number = jsonfields.integer(fields, "format")
     version = jsonfields.text(fields, "version")
     if number != FORMAT or version.split(".")[:2] != __version__.split(".")[:2]:

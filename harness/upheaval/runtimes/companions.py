@@ -1,7 +1,7 @@
-"""The companions of a cluster of real members: what those in processes and those in containers have in common.
+"""The companions of a cluster of real members: what companions in processes and in containers have in common.
 
-Any process that opens the cluster's folder finds them again, by `companions.json`. This module knows neither processes
-nor engines.
+Any process that opens the cluster's folder finds them again through `companions.json`. This module knows neither
+processes nor container engines.
 """
 
 from abc import abstractmethod
@@ -23,33 +23,35 @@ class LiveCompanion(LiveNode[Node_co]):
 
     @abstractmethod
     def status(self) -> CompanionStatus:
-        """What it says about itself."""
+        """What the companion reports about itself."""
 
     def start(self) -> None:
-        """Start it, unless it runs. Returns at once."""
+        """Start the companion unless it is running. Returns at once."""
         self.node.start()
 
     def kill(self) -> None:
-        """SIGKILL. Returns when it is gone, and what it has written is in the run folder."""
+        """Send SIGKILL. Returns when the companion is gone and its files are in the run folder."""
         self.note_position()
         self.node.kill()
         self.collect()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Ask for an orderly end, and wait for it. What it has written is in the run folder then."""
+        """Ask for an orderly end and wait for it. Returns when the companion's files are in the run folder."""
         self.note_position()
         self.node.stop(None, timeout_s)
         self.collect()
 
     def note_position(self) -> None:
-        """Keep up to where it says that it has the log, for those who judge what it left."""
+        """Record the log position that the companion reports, for the checkers that judge its files."""
         position = self.status().live_log_position
         if position >= 0:
             note_position(self.folder.parent, replace(self.config, position=position))
 
 
 def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:
-    """The entry to use for a companion that is wanted so: a new one, or the one that is there, asked for otherwise."""
+    """The entry to use for a wanted companion: `config` if the name is new, else the known entry with the source,
+    replay start and credentials of `config`.
+    """
     known = next((companion for companion in load_companions(folder) if companion.name == config.name), None)
     if known is None:
         return config
@@ -58,7 +60,7 @@ def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:
 
 
 def with_ports(config: CompanionConfig, cluster: ClusterSpec) -> CompanionConfig:
-    """With ports of its own on this machine, none of which is one of the members'."""
+    """The configuration with ports on this machine that do not collide with the members' ports."""
     if config.base_port:
         return config
     first, last = cluster.base_port, cluster.base_port + cluster.members * ports.PORTS_A_MEMBER
@@ -69,6 +71,6 @@ def with_ports(config: CompanionConfig, cluster: ClusterSpec) -> CompanionConfig
 
 
 def companion_endpoints(base_port: int) -> tuple[str, str, str]:
-    """Where one listens on this machine: consensus, catch-up, archive."""
+    """The endpoints of a companion on this machine: consensus, catch-up, archive."""
     _, consensus, _, catchup, archive = ports.member_ports(base_port, 0)
     return f"{ports.HOST}:{consensus}", f"{ports.HOST}:{catchup}", f"{ports.HOST}:{archive}"

@@ -1,6 +1,6 @@
-"""Waiting for a leader, for a member that catches up, and for all members to stand at one position.
+"""Waiting for a leader, for a member to catch up, and for all members to reach the same position.
 
-Seen through `status` alone. This module knows no runtime.
+All waits poll `status` only. This module knows no runtime.
 """
 
 import contextlib
@@ -21,45 +21,45 @@ _WAITS_WITH_PROGRESS: Final = 4
 
 
 class Conditions(ABC):
-    """What can be waited for in a cluster, as one look after the other at its members shows it."""
+    """The conditions that a caller can await in a cluster, by polling its members."""
 
     poll_interval_s: ClassVar[float] = POLL_INTERVAL_S
-    """How often the members are looked at."""
+    """The time between two polls of the members, in seconds."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
 
     @abstractmethod
     def status(self) -> list[MemberStatus]:
-        """What each member says of itself, and who leads."""
+        """What each member reports about itself, and who leads."""
 
     @abstractmethod
     def raise_if_ended(self, member_id: int | None = None) -> None:
-        """Raises `EnvironmentFault` when a member, or the one that is named, has ended by its own fault: no wait for
-        it can succeed.
+        """Raises `EnvironmentFault` when a member (or the given member) ended by its own fault: no wait for it can
+        succeed.
         """
 
     def shown(self, seen: Sequence[MemberStatus], begin_ns: int) -> str:
-        """What was seen last in a wait that began then, and the stalls that members have recorded meanwhile."""
+        """The last statuses of a wait that began at `begin_ns`, and the stalls that members recorded during it."""
         stalls: list[Stall] = []
         with contextlib.suppress(HarnessError):
             stalls = self._stalls_since(begin_ns)
         return shown(seen) + ("; meanwhile " + ", ".join(map(str, stalls)) if stalls else "")
 
     def _stalls_since(self, begin_ns: int) -> list[Stall]:
-        """What the members have recorded, as far as it can be read while they run. Raises `HarnessError`."""
+        """The stalls that members recorded, as far as they are readable while members run. Raises `HarnessError`."""
         return stalls_since(self.run, self.run.read_manifest().members, begin_ns)
 
     def leader(self) -> int | None:
-        """The serving leader of the highest term."""
+        """The serving leader of the highest term, None without one."""
         return serving_leader(self.status())
 
     def has_caught_up(self, member_id: int) -> bool:
-        """Whether the member leads, or follows the member that does, with its election over."""
+        """Whether the member leads, or follows the serving leader, and its election is over."""
         return is_caught_up(self.status(), member_id)
 
     def wait_until_leader(self, timeout_s: float = START_TIMEOUT_S, *, other_than: int | None = None) -> int:
-        """Wait for a leader that serves, if wanted another one than before."""
+        """Wait for a serving leader, other than `other_than` if that is given."""
 
         seen: Sequence[MemberStatus] = ()
         begin_ns = time.monotonic_ns()
@@ -80,15 +80,15 @@ class Conditions(ABC):
         return leader
 
     def progress(self) -> Sequence[object]:
-        """What changes as long as members that were just started get on."""
+        """A value that changes as long as members that were just started make progress."""
         return self.status()
 
     def raise_if_silent(self) -> None:
-        """Raises `EnvironmentFault` when a member runs and has shown nothing: it was not started as it should be."""
+        """Raises `EnvironmentFault` when a member runs but has shown nothing: it was not started correctly."""
 
     def wait_until_first_leader(self, timeout_s: float = START_TIMEOUT_S) -> int:
-        """Wait for the leader of members that were just started: until nothing has changed for so long, at most four
-        times as long.
+        """Wait for the first leader after a start. Every time-out with progress is extended, up to four times
+        `timeout_s` in total.
         """
         for _ in range(_WAITS_WITH_PROGRESS - 1):
             before = self.progress()
@@ -101,7 +101,7 @@ class Conditions(ABC):
         return self.wait_until_leader(timeout_s)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
-        """Wait until a member leads, or follows the member that does, with its election over."""
+        """Wait until a member leads, or follows the serving leader, and its election is over."""
 
         seen: Sequence[MemberStatus] = ()
         begin_ns = time.monotonic_ns()
@@ -120,18 +120,18 @@ class Conditions(ABC):
         )
 
     def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:
-        """Wait until all members stand at one committed position, and write it to the manifest.
+        """Wait until all members have the same append and commit position, and write that to the manifest.
 
-        The load must have ended. When the time-out passes, what was seen last is written as not reached.
+        The load must have ended. After a time-out, the manifest has the last positions, marked as not reached.
         """
         seen: Sequence[MemberStatus] = ()
         begin_ns = time.monotonic_ns()
         completed_ns = 0
 
         def stand_still() -> bool:
-            # Members are read one after the other, so what counts is a second look: positions that were equal only by
-            # chance have moved by then, and so has a log to which the end of a session was just added.
-            # Nothing is committed past the final positions before that look begins.
+            # Members are read one after the other, so a second look has to agree with the first: positions that were
+            # equal only by chance have moved by then, as has a log that just received the end of a session. Nothing is
+            # committed past the final positions before the second look begins.
             nonlocal seen, completed_ns
             self.raise_if_ended()
             first = seen = self.status()

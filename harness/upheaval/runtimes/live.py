@@ -1,8 +1,8 @@
-"""A cluster of real members, in processes or in containers: what both have in common.
+"""The common part of clusters of real members, in processes or in containers.
 
-A runtime fills in the nodes and how they are asked. `kill`, `stop`, `pause`, `resume` and `start` of a member are
-faults and their healing, put in, proved and written down by the driver of all faults; the same words of its `node` are
-the injector that a driver uses. This module knows neither processes nor engines.
+A runtime supplies the nodes and the way to ask them. , , ,  and  of a member inject and heal faults through the fault
+driver, which proves and records them. The methods of the same names on its `node` are the injector that the driver
+uses. This module knows neither processes nor container engines.
 """
 
 import contextlib
@@ -67,26 +67,26 @@ _ATTEMPT_TIMEOUT_S: Final = 20.0
 
 
 class Held(Protocol):
-    """What a handle of a cluster holds open."""
+    """A resource that a cluster handle holds open."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 class Links(LinkInjector, LinkObserver, Held, Protocol):
-    """The links of one live cluster. To be made before its members start, and closed after them."""
+    """The links of one live cluster. Create them before its members start, and close them after the members end."""
 
     @property
     def datagrams(self) -> Datagrams | None:
-        """The same links for what is done to single datagrams; None where members send none."""
+        """The same links, for faults of single datagrams; None where members send no datagrams."""
 
 
 class Machines(Hosts, Held, Protocol):
-    """What the members of one live cluster have of machines of their own."""
+    """The parts of a machine of its own that each member of one live cluster has, such as a clock or a volume."""
 
     @property
     def kinds(self) -> Collection[str]:
-        """The kinds of faults that can be done to them."""
+        """The kinds of faults that they support."""
 
 
 class LiveMember(LiveNode[Node_co]):
@@ -101,18 +101,18 @@ class LiveMember(LiveNode[Node_co]):
 
     @abstractmethod
     def status(self) -> MemberStatus:
-        """What the member says about itself."""
+        """What the member reports about itself."""
 
     @abstractmethod
     def control_status(self) -> ControlStatus:
-        """What its consensus module says, or what its files say when it is down."""
+        """What the member's consensus module reports, or its files when it is down."""
 
     @abstractmethod
     def exit_status(self, incarnation: str) -> int | None:
-        """The status that the life of that name ended with; None while it runs, or when that is unknown."""
+        """The exit status of that incarnation; None while it runs, or when the status is unknown."""
 
     def wait_until_alive(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until all components have shown themselves. Raises at once when one of them ends instead."""
+        """Wait until all components are up. Raises at once when one of them ends instead."""
 
         def is_alive() -> bool:
             self._live.raise_if_ended(self.member_id)
@@ -122,30 +122,30 @@ class LiveMember(LiveNode[Node_co]):
 
     @abstractmethod
     def give(self, command: str) -> str:
-        """Set the member's control toggle; why it was not taken, empty when it was."""
+        """Set the member's control toggle. Returns why it was refused, empty if it was not."""
 
-    # --- what is written down ---
+    # --- recorded in the run ---
 
     def kill(self, component: str | None = None) -> None:
-        """SIGKILL to the member, or to one component of a split member."""
+        """Send SIGKILL to the member, or to one component of a split member."""
         self._break(MemberFaultKind.KILL, component)
 
     def stop(self, component: str | None = None) -> None:
-        """Ask for an orderly end, and wait for it. One that does not run is left alone."""
+        """Ask for an orderly end and wait for it. Does nothing to a member that is not running."""
         if self.is_running():
             self._break(MemberFaultKind.STOP, component)
 
     def pause(self, component: str | None = None) -> None:
-        """Freeze the member: it holds its connections and answers nothing."""
+        """Freeze the member: it keeps its connections and does not answer."""
         self._break(MemberFaultKind.PAUSE, component)
 
     def resume(self) -> None:
-        """Let a paused member go on."""
+        """Resume a paused member."""
         self._live.heal(self.member_id, (MemberFaultKind.PAUSE,))
         self.node.resume()
 
     def start(self) -> None:
-        """Start what is not running of the member. It joins by itself."""
+        """Start the components that are not running. The member rejoins on its own."""
         self._live.run.unseal()
         self._live.heal(self.member_id, (MemberFaultKind.KILL, MemberFaultKind.STOP))
         self.node.start()
@@ -177,7 +177,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     runtime: ClassVar[str]
     machine_kinds: ClassVar[Collection[str]] = ()
-    """The kinds of faults of machines that its members can have machines of their own for."""
+    """The kinds of machine faults that the runtime supports, if members get machines of their own for them."""
 
     def __init__(self, folder: Path, config: ClusterSpec, members: Sequence[Member_co]) -> None:
         super().__init__(RunFolder(folder))
@@ -197,7 +197,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
     # --- handles ---
 
     def member(self, member_id: int) -> Member_co:
-        """Raises `UsageError` for a member that does not exist."""
+        """The member with this id. Raises `UsageError` if there is none."""
         if not 0 <= member_id < len(self.members):
             raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {len(self.members) - 1}")
         return self.members[member_id]
@@ -209,7 +209,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     @abstractmethod
     def ingress_endpoints(self) -> dict[int, str]:
-        """Where clients find the members; to be dialled through `resolver`."""
+        """The members' ingress endpoints by member id; dial them through `resolver`."""
 
     @abstractmethod
     def resolver(self) -> Resolver:
@@ -217,7 +217,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     @property
     def client_host(self) -> str:
-        """This machine, as the members reach it."""
+        """The address of this machine as members reach it."""
         return ports.HOST
 
     def way_in(self) -> WayIn:
@@ -226,13 +226,13 @@ class LiveCluster(Conditions, Generic[Member_co]):
         return WayIn(self.config.run_id, self.folder, *places, self.config.client)
 
     def note_policy(self) -> None:
-        """Write down who is to be let in by now, for the verdict."""
+        """Record for the verdict who may connect from now on."""
         security.note_policy(self.folder, self.config.tls, self.config.credentials, self.config.members)
 
     def reload_security(self) -> list[str]:
-        """Have every member that runs read its certificates and the credentials file again, and every companion.
+        """Make all running members and companions read their certificates and the credentials file again.
 
-        Returns the names of those that were asked. Raises `UsageError`, and asks none, when the files are no good.
+        Returns their names. Raises `UsageError`, before any of them reads a file, when the files are invalid.
         """
         companions = [companion for companion in self.companions() if companion.is_running()]
         if self.config.tls:
@@ -249,11 +249,11 @@ class LiveCluster(Conditions, Generic[Member_co]):
         return [*(member_name(member.member_id) for member in running), *(companion.name for companion in companions)]
 
     def client_tls(self) -> TlsFiles | None:
-        """What clients on this machine show to the members; None without TLS."""
+        """The certificate files of clients on this machine; None without TLS."""
         return security.client_files(self.config.tls)
 
     def try_strangers(self) -> None:
-        """Connect with wrong credentials of each kind, where the cluster asks for any, and write down the answers."""
+        """Connect with each kind of wrong credentials, if the cluster requires credentials, and record the answers."""
         if not self.config.credentials:
             return
         known = security.principals_of(self.config.credentials)[0]
@@ -267,11 +267,13 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     @abstractmethod
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:
-        """Where one end dials for the endpoints of others, from its next start on: how a proxy gets into a link."""
+        """Set the addresses that `source` dials for other ends' endpoints, from its next start on. That puts a proxy
+        into a link.
+        """
 
     @property
     def links(self) -> Links:
-        """What breaks the links. Raises `UsageError` where links have neither proxies nor filters."""
+        """The injector and observer of links. Raises `UsageError` when the links have neither proxies nor filters."""
         if self._links is None:
             raise UsageError(
                 "this cluster has no proxies in its links, which faults of links need: make it with links=True"
@@ -279,12 +281,12 @@ class LiveCluster(Conditions, Generic[Member_co]):
         return self._links
 
     def use_links(self, links: Links) -> None:
-        """What breaks the links of this cluster. To be made before the members start; it is closed with the cluster."""
+        """Set the injector and observer of links. Call it before the members start; the cluster closes it."""
         self._links = links
         self.hold(links)
 
     def hold(self, held: Held) -> None:
-        """Close it with the cluster."""
+        """Close the resource with the cluster."""
         self._held.callback(held.close)
 
     def is_running(self) -> bool:
@@ -292,18 +294,18 @@ class LiveCluster(Conditions, Generic[Member_co]):
         return any(self.for_all(_is_running))
 
     def companions(self) -> Sequence[LiveCompanion[Node]]:
-        """The nodes beside the members that were ever started here, running or not."""
+        """All companions that were ever started here, running or not."""
         return [self.make_companion(config) for config in load_companions(self.folder)]
 
     def companion(self, name: str) -> LiveCompanion[Node]:
-        """Raises `UsageError` for one that was never started here."""
+        """The companion of this name. Raises `UsageError` if it was never started here."""
         companion = next((companion for companion in self.companions() if companion.name == companion_name(name)), None)
         if companion is None:
             raise UsageError(f"{self.folder} has no {name}: start it first")
         return companion
 
     def add_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
-        """A handle to start one with; one that is there already goes on with what it has, asked for otherwise."""
+        """A handle to start a companion with. A known companion keeps its files and takes the new options."""
         check_companion(config)
         self.system.companions.check(config, self.runtime)
         self.run.unseal()
@@ -313,28 +315,28 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     @abstractmethod
     def make_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
-        """The handle of one."""
+        """The handle of a companion."""
 
     def note_companions(self) -> None:
-        """Keep up to where those that run have the log, before they end."""
+        """Record the log positions of all companions before they end."""
         for companion in self.companions():
             companion.note_position()
 
     def status(self) -> list[MemberStatus]:
-        """What each member says of itself, and who leads."""
+        """What each member reports about itself, and who leads."""
         return with_leaders(self.for_all(_status))
 
     def for_all(self, action: Callable[[Member_co], Result]) -> list[Result]:
-        """Do it for every member."""
+        """Run the action for every member."""
         return [action(member) for member in self.members]
 
     # --- life ---
 
     def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
-        """Start what is not running and wait for a leader that serves; returns its member id.
+        """Start what is not running and wait for a serving leader. Returns its member id.
 
-        The run goes on: a position that the members came to at an earlier end is its last no more.
-        When that fails, everything that was started here is ended again.
+        The wait lasts up to four times as long while members make progress. The run continues, so final positions from
+        an earlier end are removed. On a failure, everything that was started here is ended.
         """
         self.run.write_manifest(replace(self.run.read_manifest(), converge=None))
         self.note_policy()
@@ -345,26 +347,26 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """What members need before the first of them starts."""
+        """Prepare what members need before the first of them starts."""
 
     @abstractmethod
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End everything in an orderly way, by force what does not end; the folder stays, complete and sealed."""
+        """End everything in order, by force after the time-out. The folder remains, complete and sealed."""
 
     def seal(self) -> None:
-        """Seal the run, which has ended. A disk that has no room for that must not keep the cluster from ending."""
+        """Seal the ended run. A full disk must not keep the cluster from ending."""
         with contextlib.suppress(EnvironmentFault):
             seal(self.run)
 
     def collect(self) -> None:
-        """Bring what the members have written so far into the run folder, where it is not there by itself."""
+        """Copy the members' files into the run folder, in runtimes where members do not write there themselves."""
 
     @abstractmethod
     def all_or_nothing(self) -> AbstractContextManager[None]:
-        """On the way out of a failure, end what was started inside."""
+        """On a failure, end what was started inside."""
 
     def close(self) -> None:
-        """Give back what this handle holds open; the cluster goes on. `down` does that too."""
+        """Release everything that this handle holds open; the cluster keeps running. `down` does that too."""
         self._held.close()
 
     def __enter__(self) -> Self:
@@ -373,19 +375,19 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- as faults and admin commands see it ---
+    # --- for faults and admin commands ---
 
     @property
     def member_ids(self) -> Sequence[int]:
-        """The ids of all members, whether they run or not."""
+        """The ids of all members, running or not."""
         return range(self.config.members)
 
     def now_ns(self) -> int:
-        """Monotonic time of this machine."""
+        """The monotonic time of this machine."""
         return time.monotonic_ns()
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Ends early when it does not hold and a member has ended by its own fault."""
+        """Raises `UnknownOutcome` early when the condition does not hold and a member has ended by its own fault."""
         begin_ns = self.now_ns()
 
         def holds() -> bool:
@@ -405,74 +407,74 @@ class LiveCluster(Conditions, Generic[Member_co]):
         )
 
     def let_pass(self, seconds: float) -> None:
-        """Ends early, by `UnknownOutcome`, when a member ends by its own fault."""
+        """Raises `UnknownOutcome` early when a member ends by its own fault."""
         end_ns = self.now_ns() + int(seconds * S)
         self.wait_until(lambda: self.now_ns() >= end_ns, seconds + 60, "time")
 
     def node(self, member_id: int) -> Node:
-        """Injector and observer of a member."""
+        """The injector and observer of a member."""
         return self.member(member_id).node
 
     def give(self, member_id: int, command: str) -> str:
-        """Set the member's control toggle; why it was not taken, empty when it was."""
+        """Set the member's control toggle. Returns why it was refused, empty if it was not."""
         return self.member(member_id).give(command)
 
     def control_statuses(self) -> Sequence[ControlStatus]:
-        """What each member says of its module and snapshots, in order of their ids."""
+        """What each member reports about its consensus module and snapshots, in order of member ids."""
         return self.for_all(_control_status)
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
-        """The status that the incarnation ended with; None when it runs, or when that is unknown."""
+        """The exit status of the incarnation; None while it runs, or when the status is unknown."""
         return self.member(member_id).exit_status(incarnation)
 
     def record_control(self, record: ControlRecord) -> None:
-        """Written to the run folder at once."""
+        """Write the record to the run folder at once."""
         self.run.add_control(record)
 
     def use_machines(self, machines: Machines) -> None:
-        """What its members have of machines of their own. To be done before they start; closed with the cluster."""
+        """Set the members' machines. Call it before the members start; the cluster closes them."""
         self._machines = machines
         self.hold(machines)
 
     def hosts(self, purpose: str, kind: str = "") -> Hosts:
-        """Raises `UsageError` for what members have no machines of their own for."""
+        """The members' machines. Raises `UsageError` when they do not support faults of this kind."""
         if self._machines is not None and kind in self._machines.kinds:
             return self._machines
         hint = f"make it with machines=['{kind}'], or " if kind in self.machine_kinds else ""
         raise UsageError(f"the {self.runtime} runtime cannot {purpose}: {hint}use --runtime simulated")
 
     def datagrams(self, purpose: str) -> Datagrams:
-        """Of the cluster's links. Raises `UsageError` where they have none."""
+        """The links as injector for datagrams. Raises `UsageError` when the links have no datagrams."""
         datagrams = self.links.datagrams
         if datagrams is None:
             raise UsageError(f"{self.system.text} on the {self.runtime} runtime has no links of datagrams to {purpose}")
         return datagrams
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Done by the cluster's links."""
+        """Delegates to the cluster's links."""
         self.links.impose(links, effect)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Done by the cluster's links."""
+        """Delegates to the cluster's links."""
         self.links.lift(links, effect)
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        """As the cluster's links count it."""
+        """Delegates to the cluster's links."""
         return self.links.delivered_by_stream(link)
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
-        """Done by the cluster's links."""
+        """Delegates to the cluster's links."""
         return self.links.ping(link, timeout_s, extra_length)
 
     # --- faults by hand ---
 
     def inject(self, fault: MemberFault, name: str = "") -> None:
-        """Put a fault in and write it down with its proof; this process or another one heals it.
+        """Inject a fault and record it with its proof. This process or another one may heal it.
 
-        A restart is healed here: it is over once its members run again. Raises `UnknownOutcome` when one of both was
-        not proved.
+        A restart is healed here: it is over when its members run again. Raises `UnknownOutcome` when the fault or the
+        healing was not proved.
         """
-        # How much a load of another process had done by then is not known here.
+        # This process does not know the progress of a load in another process.
         driver = FaultDriver(
             self, lambda record: self.run.add_fault(replace(record, inject_operations=None, heal_operations=None))
         )
@@ -485,9 +487,9 @@ class LiveCluster(Conditions, Generic[Member_co]):
         _require(f"{fault.kind} of {fault.members}", proof)
 
     def heal(self, member_id: int, kinds: Sequence[MemberFaultKind]) -> None:
-        """Take away the faults of these kinds that a member is under, and write that down with its proof.
+        """Heal the faults of these kinds that affect a member, and record that with its proof.
 
-        What was put in by another process counts as well. Raises `UnknownOutcome` when it was not proved.
+        That includes faults that another process injected. Raises `UnknownOutcome` when the healing was not proved.
         """
         self.heal_recorded(
             fault
@@ -496,12 +498,12 @@ class LiveCluster(Conditions, Generic[Member_co]):
         )
 
     def heal_recorded(self, faults: Iterable[FaultRecord]) -> None:
-        """Take away faults of members that were written down as not healed, and write that down with its proof.
+        """Heal member faults that are recorded as not healed, and record that with its proof.
 
-        Raises `UnknownOutcome` when it was not proved.
+        Raises `UnknownOutcome` when the healing was not proved.
         """
         driver = FaultDriver(self, lambda record: self.run.heal_fault(replace(record, heal_operations=None)))
-        # One that ended what runs again was healed by something else.
+        # If a fault ended a member and the member runs again, something else healed that fault.
         under = [fault for fault in faults if self._is_under(fault)]
         for number, fault in enumerate(under):
             driver.adopt(str(number), fault)
@@ -514,7 +516,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
 
 AnyCluster = LiveCluster[LiveMember[Node]]
-"""A live cluster of whichever runtime."""
+"""A live cluster of any runtime."""
 
 
 def _status(member: LiveMember[Node]) -> MemberStatus:
@@ -539,14 +541,16 @@ def _require(what: str, proof: Proof) -> None:
 
 
 def made(spec: ClusterSpec, runtime: str) -> ClusterSpec:
-    """The cluster of a new run, of a system with its version. Raises `UsageError` for what could never start."""
+    """The specification for a new run, with the system's version. Raises `UsageError` when it could never start."""
     spec = replace(spec.made(uuid.uuid4().hex), system=system_named(spec.system).text)
     cluster_file.check(spec, runtime)
     return spec
 
 
 def with_base_port(spec: ClusterSpec) -> ClusterSpec:
-    """With the wished base port, or with one whose ports are free. Raises `HarnessError` when one of them is not."""
+    """The specification with the requested base port, or else with a free one. Raises `HarnessError` when a port is in
+    use.
+    """
     if not spec.base_port:
         return replace(spec, base_port=ports.choose_base_port(spec.members))
     ports.require_free(spec.base_port, spec.members)

@@ -1,4 +1,4 @@
-"""What the members of a cluster say at one moment, with lags and rates: the figures of `upheaval top` and its page."""
+"""The members' statuses at one moment, with lags and rates: the figures of `upheaval top` and its page."""
 
 import time
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from upheaval.system import MemberStatus
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The members at one moment of the monotonic clock, in nanoseconds."""
+    """The members' statuses at one moment. `ns` is monotonic time."""
 
     ns: int
     statuses: Sequence[MemberStatus]
 
     @classmethod
     def at(cls, cluster: AnyCluster) -> "Look":
-        """Now."""
+        """The current statuses."""
         return cls(time.monotonic_ns(), cluster.status())
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member with what follows from others and from before. `lag` is in bytes, `rate` in committed bytes a second;
-    None where it is not known.
+    """A member with figures that need other members or an earlier look. `lag` is in bytes, `rate` in committed bytes
+    per second; None if unknown.
     """
 
     status: MemberStatus
@@ -33,19 +33,19 @@ class MemberRow:
     rate: float | None
 
     def to_fields(self) -> dict[str, Any]:
-        """As `upheaval top --json` prints it."""
+        """The fields that `upheaval top --json` prints."""
         return {**asdict(self.status), "lag": self.lag, "committed_bytes_per_s": self.rate}
 
 
 def rows_of(look: Look, before: Look | None) -> list[MemberRow]:
-    """The lag is that behind the member that has appended most; the rate is the one since the look before."""
+    """One row per member: its lag behind the highest append position, and its rate since the look before."""
     furthest = max((status.append_position for status in look.statuses if status.alive), default=-1)
     earlier = {} if before is None else {status.member_id: status for status in before.statuses}
     seconds = 0.0 if before is None else (look.ns - before.ns) / 1e9
     rows = []
     for status in look.statuses:
         last, rate = earlier.get(status.member_id), None
-        # A member that was down in between, or whose log was cut, has no rate.
+        # A member that was down in between, or whose log was truncated, has no rate.
         is_going_on = last is not None and 0 <= last.commit_position <= status.commit_position
         if last is not None and is_going_on and seconds > 0:
             rate = (status.commit_position - last.commit_position) / seconds

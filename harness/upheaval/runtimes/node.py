@@ -1,6 +1,6 @@
-"""A node of a live cluster, a member or one beside the members: what can be done to it, and seen of it from outside.
+"""A node of a live cluster, a member or a companion: its injector and its observer.
 
-A runtime fills in the injector and the observer; this module knows neither processes nor engines.
+A runtime implements both; this module knows neither processes nor container engines.
 """
 
 import contextlib
@@ -14,22 +14,23 @@ from upheaval.waits import wait_until
 from upheaval_chaos import target
 
 STOP_TIMEOUT_S: Final = 15.0
-# Within this time the rest of a member ends when a component of it has died, of which members of Aeron hear after 10 s.
+# When a component of a member has died, the rest of the member ends within this time: Aeron's notice the death after 10
+# s.
 COMPONENT_END_TIMEOUT_S: Final = 20.0
 
 
 class Node(target.Node, Protocol):
-    """As faults know it, and what this machine can tell it besides."""
+    """A node as faults know it, and what this machine can tell it in addition."""
 
     def reload(self) -> None:
-        """Let it read its certificates and the credentials file again, as they are on this machine now."""
+        """Make the node read its current certificates and credentials file again."""
 
 
 Node_co = TypeVar("Node_co", bound=Node, covariant=True)
 
 
 class LiveNode(ABC, Generic[Node_co]):
-    """A handle of one node: where its files are, and the injector and the observer that it has in its runtime."""
+    """A handle of one node: its folder, and its injector and observer in the runtime."""
 
     def __init__(self, name: str, folder: Path, node: Node_co) -> None:
         self.name = name
@@ -38,19 +39,19 @@ class LiveNode(ABC, Generic[Node_co]):
         self.node = node
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """Names of what runs now, which never come back; empty when nothing runs."""
+        """The names of the current incarnations, never used again; empty when nothing runs."""
         return self.node.incarnation(component)
 
     def is_running(self) -> bool:
-        """Whether anything of it runs, paused or not."""
+        """Whether any part of the node runs, paused or not."""
         return bool(self.node.incarnation())
 
     def collect(self) -> None:
-        """Bring what it has written so far into the run folder, where it is not there by itself."""
+        """Copy the node's files into the run folder, in runtimes where it does not write there itself."""
 
 
 def wait_until_whole_or_gone(name: str, wanted: int, running: Callable[[], int], interval_s: float) -> None:
-    """A node that has lost one of its components ends by itself: wait for that. `running` counts what runs of it."""
+    """Wait for a node that lost a component to end, as it does on its own. `running` counts its running components."""
     if wanted == 1:
         return
     with contextlib.suppress(UnknownOutcome):

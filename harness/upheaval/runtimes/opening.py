@@ -1,6 +1,6 @@
-"""Picks the runtime of a live cluster: by name for a new one, by its folder for one that exists.
+"""Picks the runtime of a live cluster: by name for a new cluster, by its folder for an existing one.
 
-The docker runtime is imported only when it is asked for; nothing else needs its packages.
+The docker runtime is imported only on demand, since only it needs its packages.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 def create_cluster(
     runtime: str, folder: Path, spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
 ) -> AnyCluster:
-    """A new cluster; nothing runs yet. `kept`: it shall outlive this process."""
+    """Create a new cluster; nothing runs yet. `kept`: it may outlive this process."""
     if runtime == PROCESS:
         return ProcessCluster.create(folder, spec, kept=kept)
     if runtime != DOCKER:
@@ -27,7 +27,9 @@ def create_cluster(
 
 
 def open_cluster(folder: Path) -> AnyCluster:
-    """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
+    """The cluster in a folder, running or not. Raises `UsageError` when the folder has no cluster, or one of another
+    version.
+    """
     if cluster_file.runtime_of(folder) != DOCKER:
         return ProcessCluster.open(folder)
     from upheaval.runtimes.docker.cluster import DockerCluster

@@ -1,7 +1,8 @@
-"""Which harness made something, noted with the thing, so that a later one can tell whether the first one is gone.
+"""Identifies the harness that created something. The thing carries that identity, so a later harness can tell whether
+its owner is gone.
 
-A process id alone may belong to another process by now; together with its start time it does not. An owner that cannot
-be judged from here (another host, another boot, another process name space) is taken for alive. Linux only.
+Process ids are reused, but not together with the start time. An owner on another host, in another boot or in another
+process name space cannot be checked and counts as alive. Linux only.
 """
 
 import contextlib
@@ -11,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-# Of /proc/PID/stat, counted after the name (proc(5): state is the 3rd field, starttime the 22nd).
+# Fields of /proc/PID/stat, counted after the name (proc(5): state is the 3rd field, starttime the 22nd).
 _STATE_FIELD: Final = 0
 _START_TIME_FIELD: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process: its id, its start in ticks since the boot, and the place where both mean something."""
+    """A process: its id, its start in ticks since the boot, and the place where both are valid."""
 
     pid: str
     start: str
@@ -31,14 +32,14 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What `str` made; of anything else an owner that is taken for alive."""
+        """The owner from its `str`. Any other text gives an owner that counts as alive."""
         pid, _, rest = text.partition(" ")
         start, _, place = rest.partition(" ")
         return cls(pid, start, place)
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has ended for certain."""
+        """Whether the process has certainly ended."""
         if self.place != _place():
             return False
         return not self.pid.isdigit() or process_start(int(self.pid)) != self.start
@@ -48,7 +49,7 @@ class Owner:
 
 
 def process_start(pid: int) -> str | None:
-    """When a process started, in ticks since the boot; None when there is no such process, or only its exit status."""
+    """The start time of a process in ticks since the boot; None when there is no such process, or it is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -58,7 +59,7 @@ def process_start(pid: int) -> str | None:
 
 
 def _place() -> str:
-    """Where process ids mean the same: one boot of one host, one process name space."""
+    """The scope of process ids: one boot of one host, one process name space."""
     boot_id, name_space = "", ""
     with contextlib.suppress(OSError):
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -1,7 +1,7 @@
 """TCP ports for the members of a cluster on this machine.
 
-This module knows which ports a member needs, whether they are free, and which this process has chosen; it listens on
-none of them.
+This module knows which ports a member needs, whether they are free, and which ports this process chose. It does not
+listen on them.
 """
 
 import errno
@@ -17,22 +17,22 @@ from upheaval.errors import EnvironmentFault, UsageError
 
 HOST: Final = "127.0.0.1"
 
-# ingress, consensus, log, catch-up, archive, metrics; three for egress, of the first member; the claim.
+# Ingress, consensus, log, catch-up, archive, metrics; three egress ports, used for the first member only; the claim.
 PORTS_A_MEMBER: Final = 10
 PORTS_USED: Final = 5
 
 LOWEST_PORT: Final = 1024
 _LAST_PORT: Final = 65535
 
-# Below the range from which Linux takes ports for outgoing connections (32768), above the well-known ones.
+# Below Linux's range for outgoing connections (from 32768), above the well-known ports.
 _LOWEST: Final = 20000
 _HIGHEST: Final = 32000
 _ATTEMPTS: Final = 200
 
-# The last of a member's ten is bound, and nothing more, by the process that chose them: between the choice and the
-# first listener, and while a member is down, all of them look free to another process.
+# The process that chose the ports only binds the last of a member's ten: between the choice and the first listener, and
+# while a member is down, all ports look free to another process.
 _CLAIM: Final = PORTS_A_MEMBER - 1
-# By the newest clusters of this process; a process that starts many in turn would run out of ports otherwise.
+# Limited to the newest clusters of this process; a process that starts many in turn would run out of ports.
 _claims: Final = deque[ExitStack]()
 _MAX_CLAIMS: Final = 16
 
@@ -44,23 +44,23 @@ def member_ports(base_port: int, member_id: int) -> list[int]:
 
 
 def metrics_port(base_port: int, member_id: int) -> int:
-    """The port of a member's metrics and health, after those that are in the members string."""
+    """The port of a member's metrics and health, after the ports in the members string."""
     return member_ports(base_port, member_id)[-1] + 1
 
 
 def egress_ports(base_port: int) -> list[int]:
-    """Where clients take the answers of members that dial them, each program of clients at another one."""
+    """The ports on which clients receive answers of members that dial them, a different one for each client program."""
     first = metrics_port(base_port, 0) + 1
     return list(range(first, base_port + _CLAIM))
 
 
 def highest_base_port(members: int) -> int:
-    """The highest first port with which all ports of so many members exist."""
+    """The highest base port with which all ports of that many members exist."""
     return _LAST_PORT - members * PORTS_A_MEMBER
 
 
 def cluster_ports(base_port: int, members: int) -> list[int]:
-    """Every port that the members listen on."""
+    """All ports that the members listen on."""
     return [
         port
         for member_id in range(members)
@@ -69,7 +69,7 @@ def cluster_ports(base_port: int, members: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Whether a listener could be bound to the port now."""
+    """Whether a listener could bind the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -82,9 +82,9 @@ def is_free(port: int) -> bool:
 
 
 def choose_base_port(members: int) -> int:
-    """A base port whose ports are all free at this moment, and that no other process has chosen.
+    """A base port whose ports are all free now, and that no other process has chosen.
 
-    Drawn, not counted up, so that clusters that start at the same time rarely try the same.
+    It is random, so that clusters that start at the same time rarely try the same port.
     """
     draw = random.SystemRandom()
     span = members * PORTS_A_MEMBER
@@ -96,7 +96,7 @@ def choose_base_port(members: int) -> int:
 
 
 def _claim(base_port: int, members: int) -> bool:
-    """Whether the ports are this process's from now on, as far as other processes of the harness are concerned."""
+    """Claim the ports for this process. Returns whether no other process of the harness has claimed them."""
     with ExitStack() as claimed:
         for first in range(base_port, base_port + members * PORTS_A_MEMBER, PORTS_A_MEMBER):
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as claim:
@@ -106,7 +106,7 @@ def _claim(base_port: int, members: int) -> bool:
                     if error.errno in (errno.EADDRINUSE, errno.EACCES):
                         return False
                     raise EnvironmentFault(f"cannot bind {HOST}:{first + _CLAIM}: {error.strerror}") from error
-                # Until the process ends, for most of them.
+                # Most claims last until the process ends.
                 claimed.callback(os.close, claim.detach())
         _claims.append(claimed.pop_all())
     if len(_claims) > _MAX_CLAIMS:
@@ -115,7 +115,7 @@ def _claim(base_port: int, members: int) -> bool:
 
 
 def require_free(base_port: int, members: int) -> None:
-    """Raises `UsageError` for an impossible base port, `EnvironmentFault` naming the port that is in use."""
+    """Raises `UsageError` for an impossible base port, and `EnvironmentFault` with the port that is in use."""
     if not LOWEST_PORT <= base_port <= highest_base_port(members):
         room = f"{LOWEST_PORT} to {highest_base_port(members)}"
         raise UsageError(f"base port {base_port} does not leave room: use {room}")
@@ -125,5 +125,5 @@ def require_free(base_port: int, members: int) -> None:
 
 
 def first_used(ports: Sequence[int]) -> int | None:
-    """The first of the ports that something listens on, None when all are free."""
+    """The first port that something listens on; None when all ports are free."""
     return next((port for port in ports if not is_free(port)), None)

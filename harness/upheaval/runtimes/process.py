@@ -1,8 +1,7 @@
-"""The process runtime: a cluster of real processes on this machine, on loopback, without root and without an engine.
+"""The process runtime: a cluster of real processes on this machine, on loopback, without root or a container engine.
 
-A handle can be opened on a running cluster from any process: the folder holds all it needs, and processes are found
-by the run id in their environment. This module knows how members are started and ended; what they publish is read by
-`member_status`.
+Any process can open a handle on a running cluster: the folder holds everything it needs, and processes are found by the
+run id in their environment. This module starts and ends members; `member_status` reads what they publish.
 """
 
 import contextlib
@@ -54,14 +53,14 @@ from upheaval_node.tls_files import member_name
 
 ALL: Final = "all"
 START_DELAY_MAX_S: Final = 30.0
-"""How long a start waits for a system that lets a killed member come back only after a while."""
+"""How many seconds a start waits, at most, for a system that delays the return of a killed member."""
 _LOG_TAIL_LENGTH: Final = 4096
 _STACK: Final = ("at ", "... ")
 
 
 @dataclass(frozen=True, slots=True)
 class _Spawned:
-    """A process that this handle started. Where its part of the log file begins tells its last words from others'."""
+    """A process that this handle started. `log_start` is where its output begins in the log file."""
 
     pid: int
     who: str
@@ -69,7 +68,7 @@ class _Spawned:
     log_start: int
 
     def exit_status(self, *, wait: bool = False) -> int | None:
-        """The exit status, negative for a signal; None while it runs. To be asked until it is known, then no more."""
+        """The exit status, negative for a signal; None while it runs. Do not call it again once the status is known."""
         try:
             pid, status = os.waitpid(self.pid, 0 if wait else os.WNOHANG)
         except ChildProcessError:
@@ -78,7 +77,7 @@ class _Spawned:
 
 
 class ProcessMember(LiveMember[ProcessNode]):
-    """One member: a process, or one for each of its components."""
+    """One member: one process, or one process per component."""
 
     def __init__(self, cluster: "ProcessCluster", member_id: int) -> None:
         spec = cluster.config
@@ -89,20 +88,20 @@ class ProcessMember(LiveMember[ProcessNode]):
         self.wrapper: Sequence[str] = ()
         """A command and its options to put in front of the member's own: strace, nice, taskset."""
         self.variables: Mapping[str, str] = {}
-        """What its processes have in their environment besides."""
+        """Additional environment variables of its processes."""
 
     @property
     def endpoints(self) -> list[str]:
-        """Where it listens, in the order of the system's ports."""
+        """The member's endpoints, in the order of the system's ports."""
         return [f"{ports.HOST}:{port}" for port in ports.member_ports(self._cluster.config.base_port, self.member_id)]
 
     @property
     def configuration(self) -> Path:
-        """The file that its processes read when they start."""
+        """The configuration file that its processes read at their start."""
         return self.folder / self._cluster.system.configuration_file
 
     def plan(self, component: str, names: Mapping[str, str] | None = None) -> MemberPlan:
-        """What a process of the member is started with."""
+        """The plan from which a process of the member is started."""
         spec = self._cluster.config
         return MemberPlan(
             spec,
@@ -118,7 +117,9 @@ class ProcessMember(LiveMember[ProcessNode]):
         )
 
     def configure(self, names: Mapping[str, str] | None = None) -> None:
-        """Make its folder with its configuration; `names` say where it dials for an endpoint of another one."""
+        """Create the member's folder and configuration. `names`: the address to dial for an endpoint of
+        another member.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -128,32 +129,33 @@ class ProcessMember(LiveMember[ProcessNode]):
     # --- observer ---
 
     def status(self) -> MemberStatus:
-        """Read from the member's counters and mark files."""
+        """Read the status from the member's counters and mark files."""
         return self._cluster.system.read_status(self.folder, self.member_id, self._cluster.config.run_id)
 
     def control_status(self) -> ControlStatus:
-        """Read from the member's counters, and from its files when it is down."""
+        """Read the control status from the member's counters, or from its files when it is down."""
         return self._cluster.system.read_control(self.folder)
 
     def progress(self) -> object:
-        """Its status, and which of the files there are by which it shows itself."""
+        """The member's status, and which of its mark files and recording log exist."""
         marks = (layout.ARCHIVE_MARK, layout.CLUSTER_MARK, layout.RECORDING_LOG)
-        return self.status(), [(self.folder / mark).exists() for mark in marks]
+        # `Path.exists` raises for a folder that may not be read; the member itself reports that.
+        return self.status(), [os.access(self.folder / mark, os.F_OK) for mark in marks]
 
     def exit_status(self, incarnation: str) -> int | None:
-        """As the kernel or the process's own trace tells it."""
+        """The exit status as reported by the kernel or by the process's own trace."""
         pid = int(incarnation.rpartition(" ")[2])
         status = self._cluster.exit_status_of(self.member_id, pid)
         if status != ENDED_BY_SIGTERM:
             return status
-        # Java ends so after all that it closes in good order: its trace knows.
+        # A JVM ends with this status even after an orderly end, so the trace decides.
         traced = self._cluster.system.traced_exit_status(self._cluster.run.member(self.member_id), pid)
         return status if traced is None else traced
 
     # --- injector ---
 
     def give(self, command: str) -> str:
-        """Set the member's control toggle; why it was not taken, empty when it was."""
+        """Set the member's control toggle. Returns why it was refused, empty if it was not."""
         return self._cluster.system.give_command(self.folder, command)
 
     def _spawn(self, component: str) -> None:
@@ -165,7 +167,7 @@ class ProcessMember(LiveMember[ProcessNode]):
 
 
 class ProcessCompanion(LiveCompanion[ProcessNode]):
-    """A companion: one process."""
+    """A companion in one process."""
 
     def __init__(self, cluster: "ProcessCluster", config: CompanionConfig) -> None:
         node = ProcessNode(config.name, cluster.config.run_id, -1, (config.name,), self._spawn)
@@ -173,7 +175,7 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
         self._cluster = cluster
 
     def status(self) -> CompanionStatus:
-        """Read from its counters and its recording log."""
+        """Read the status from the companion's counters and recording log."""
         pid = next((process.pid for process in self.node.processes()), None)
         return self._cluster.system.companions.status_in_folder(self.name, self.folder, pid)
 
@@ -226,10 +228,10 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def create(
         cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
     ) -> "ProcessCluster":
-        """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
+        """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: the cluster may outlive this process.
 
-        What killed harnesses have left running is ended first. With a planted bug the members are a test build of the
-        node. Raises `HarnessError` with one clear line.
+        Members that killed harnesses left running are ended first. With a planted bug, the members run a test build of
+        the node. Raises `HarnessError` with one clear line.
         """
         if spec.image:
             raise UsageError("an image is for containers: use --runtime docker")
@@ -250,22 +252,24 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "ProcessCluster":
-        """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
+        """The cluster in a folder, running or not. Raises `UsageError` when the folder has no cluster, or one of
+        another version.
+        """
         path = Path(folder).absolute()
         return cls(path, cluster_file.load(path), kept=True)
 
     # --- handles ---
 
     def ingress_endpoints(self) -> dict[int, str]:
-        """On loopback, by member id."""
+        """The members' ingress endpoints on loopback, by member id."""
         return {member.member_id: member.endpoints[0] for member in self.members}
 
     def resolver(self) -> StaticResolver:
-        """The proxies of the clients where links have some, else the endpoints themselves."""
+        """Resolves to the clients' proxies if the links have any, else to the endpoints themselves."""
         return StaticResolver(self._client_names)
 
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:
-        """Into the member's configuration, which is read at its start; for clients at once."""
+        """Writes the names to the member's configuration for its next start; for clients they apply at once."""
         if source == CLIENTS:
             self._client_names = names
             return
@@ -276,7 +280,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return bool(processes_of(self.config.run_id))
 
     def make_companion(self, config: CompanionConfig) -> ProcessCompanion:
-        """The handle of a process, with ports of its own."""
+        """The handle of a process with ports of its own."""
         return ProcessCompanion(self, with_ports(config, self.config))
 
     # --- life ---
@@ -286,7 +290,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             ports.require_free(self.config.base_port, self.config.members)
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End everything; sockets are removed too."""
+        """End everything and remove the sockets."""
         run_id = self.config.run_id
         try:
             self.note_companions()
@@ -298,7 +302,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             except UnknownOutcome:
                 self._kill(processes_of(run_id), f"did not end within {timeout_s:g} s")
             self._clean_up()
-            # What was seen of the links is a part of the run.
+            # What the links recorded is part of the run, so they are closed before the run is sealed.
             self.close()
             self.seal()
         finally:
@@ -306,8 +310,10 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """On the way out of a failure, end at once what was started inside: found in the process table, because an
-        interrupt can come right after a process was made and before it was written down.
+        """On a failure, end at once what was started inside.
+
+        The process table has these processes: an interrupt can arrive after a process was started and before this
+        handle recorded it.
         """
         before = {process.pid for process in processes_of(self.config.run_id)}
         try:
@@ -320,7 +326,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             raise
 
     def _kill(self, victims: Sequence[FoundProcess], why: str) -> None:
-        """SIGKILL, and a word of it in the run."""
+        """Send SIGKILL, and record that in the run."""
         begin_ns = self.now_ns()
         send_signal(victims, signal.SIGKILL)
         wait_until_gone(victims, self.config.run_id)
@@ -337,12 +343,12 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     # --- processes ---
 
     def spawn(self, who: str, arguments: Sequence[str], log: Path, variables: Mapping[str, str]) -> None:
-        """Start a process of the run, which is found by its variables."""
+        """Start a process of the run. Its environment variables identify it."""
         settings = {**self._owner, RUN_ID_VARIABLE: self.config.run_id, **variables}
         try:
             with log.open("ab") as stream:
                 start = stream.tell()
-                # Not subprocess: its objects complain when a process is meant to live on after us.
+                # Not subprocess: its objects warn about processes that outlive this one.
                 pid = os.posix_spawnp(
                     arguments[0],
                     [*arguments],
@@ -361,7 +367,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         self.started.append(pid)
 
     def exit_status_of(self, member_id: int, pid: int) -> int | None:
-        """As the kernel tells those who started it; everybody else has the last line that it traced."""
+        """The exit status from the kernel if this handle started the process, else from the process's trace."""
         if pid in self._exit_statuses:
             return self._exit_statuses[pid]
         for spawned in list(self._spawned):
@@ -370,7 +376,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return self.system.traced_exit_status(self.run.member(member_id), pid)
 
     def _collected_status(self, spawned: _Spawned) -> int | None:
-        """The status of one that has ended, which the kernel tells once."""
+        """The status of an ended process, kept here because the kernel reports it only once."""
         status = spawned.exit_status()
         if status is not None:
             self._spawned.remove(spawned)
@@ -378,17 +384,19 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return status
 
     def progress(self) -> Sequence[object]:
-        """Of each member."""
+        """The progress of each member."""
         return self.for_all(lambda member: member.progress())
 
     def raise_if_silent(self) -> None:
-        """See `Conditions`. Of a launcher alone: the harness's own programs start what they should."""
+        """See `Conditions`. Checks only members with a launcher: the harness's own programs are known to start
+        correctly.
+        """
         for member in self.members if self.config.launcher else ():
             if member.is_running() and not _has_begun(member):
                 raise EnvironmentFault(_unstarted(member.name, "shows no mark file", member.folder / f"{ALL}.log"))
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
-        """Only processes that this handle started are known to have ended."""
+        """Only notices the end of processes that this handle started."""
         who = None if member_id is None else self.members[member_id].name
         member_of = {member.name: member for member in self.members}
         spared = {self.members[spared_id].name for spared_id in self.may_end}
@@ -401,7 +409,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             member = member_of.get(spawned.who)
             if status == 0 and self.config.launcher and member is not None and not _has_begun(member):
                 raise EnvironmentFault(_unstarted(spawned.who, "ended with status 0", spawned.log))
-            # Killed by a signal was our doing, and the other components of a killed one follow it.
+            # A signal came from the harness, and the other components of a killed one end as a consequence.
             if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):
                 raise EnvironmentFault(
                     f"{spawned.who} ended with status {status}: "
@@ -410,7 +418,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
 
 def _has_begun(member: ProcessMember) -> bool:
-    """Whether a component of Aeron was ever launched for it."""
+    """Whether a component of Aeron was ever launched for the member."""
     return MemberFolder(member.folder, member.member_id).trace.exists()
 
 
@@ -419,15 +427,15 @@ def _unstarted(who: str, what: str, log: Path) -> str:
 
 
 def _descriptors_of_the_caller() -> list[int]:
-    """All that are open but for the standard streams. A member that lived on with the end of a pipe would have its
-    reader wait for ever.
+    """All open descriptors except the standard streams. A member that kept one end of a pipe would block its reader for
+    ever.
     """
-    # One that is closed by now is no error: C libraries pass over it.
+    # A descriptor that is closed by now is no error: C libraries ignore it.
     return [number for path in Path("/proc/self/fd").iterdir() if (number := int(path.name)) > 2]
 
 
 def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode], component: str) -> None:
-    """Until a node that was killed, or a component of it, may start."""
+    """Wait until a killed node, or a killed component, may start again."""
     wait_until(
         lambda: system.start_delay_s(node.folder, component) == 0,
         timeout_s=START_DELAY_MAX_S,
@@ -436,9 +444,9 @@ def _wait_for_start(system: SystemUnderTest, node: LiveNode[ProcessNode], compon
 
 
 def last_line(log: Path, start: int) -> str:
-    """The last thing that a process said from byte `start` of its log on.
+    """The last line that a process printed after byte `start` of its log.
 
-    Of an exception of Java its message, without the frames below it.
+    For a Java exception, its message without the stack frames.
     """
     try:
         with log.open("rb") as stream:

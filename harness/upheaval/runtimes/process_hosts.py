@@ -1,7 +1,7 @@
-"""What an operator does to the hosts of a cluster of processes: another version, an empty disk.
+"""An operator's work on the hosts of a cluster of processes: another version, or an empty disk.
 
-A host is the member's folder here, and the software is what is installed, or what a system of several versions has in
-its cache. Implements `upheaval.operations.maintenance.Hosts`.
+A host is the member's folder. Its software is the installed version, or a cached version of a system with several.
+Implements `upheaval.operations.maintenance.Hosts`.
 """
 
 import json
@@ -21,7 +21,9 @@ class ProcessHosts:
         self._cluster = cluster
 
     def prepare(self, renewal: Renewal) -> Renewal:
-        """With the canonical text of the system. Raises `UsageError` for an image: processes have none."""
+        """Returns the renewal with the system's canonical text. Raises `UsageError` for an image, which processes do
+        not have.
+        """
         if renewal.image:
             raise UsageError(f"--image {renewal.image}: these members are processes and run what is installed")
         system = self._cluster.system
@@ -30,7 +32,7 @@ class ProcessHosts:
         return replace(renewal, system=system.upgraded_to(renewal.system)) if renewal.system else renewal
 
     def renew(self, member_id: int, renewal: Renewal) -> None:
-        """Write the versions into the member's configuration and the cluster's."""
+        """Write the versions to the configurations of the member and the cluster."""
         if renewal.system:
             self._renew_system(member_id, renewal.system)
         if renewal.app_version is None:
@@ -47,7 +49,7 @@ class ProcessHosts:
         cluster.system = system_named(cluster.config.system)
 
     def fetch(self, member_id: int) -> None:
-        """Members write into the run folder themselves."""
+        """Does nothing: members write into the run folder themselves."""
 
     def discard(self, member_id: int) -> None:
-        """The folder is all that there is of a host."""
+        """Does nothing: a host has nothing but its folder."""

@@ -1,7 +1,7 @@
 """Load on a cluster of processes: many client slots in one thread of this process, over real sockets.
 
-One loop turns all sessions, so that operations are pipelined and thousands run in seconds. This module knows the wiring
-only; what is asked for and how outcomes are settled is the workload's.
+One loop drives all sessions, so operations are pipelined and thousands complete in seconds. This module only does the
+wiring; the workload chooses operations and settles outcomes.
 """
 
 import threading
@@ -28,13 +28,13 @@ from upheaval_node.tls_files import MEMBER, member_name
 from upheaval_node.types import MS, S
 
 DRAIN_TIMEOUT_S: Final = 15.0
-# How often the thread looks whether it shall stop when nothing happens on the network.
+# The time after which an idle thread checks whether it should stop.
 _LOOK_NS: Final = 20 * MS
 _CLOSE_TIMEOUT_NS: Final = 200 * MS
 
 
 class ProcessLoad:
-    """Runs a load in a thread of its own until `finish`. Use in a `with` statement; an error of the load comes out."""
+    """Runs a load in its own thread until `finish`. Use it in a `with` statement; it raises an error of the load."""
 
     def __init__(
         self,
@@ -72,20 +72,20 @@ class ProcessLoad:
 
     @property
     def raised(self) -> Sequence[str]:
-        """What its users' own code raised."""
+        """The errors that the users' own code raised."""
         return self._load.raised
 
     @property
     def counts(self) -> LoadCounts:
-        """How its operations have ended so far."""
+        """How many operations ended so far, by outcome."""
         return self._load.counts
 
     def start(self) -> None:
-        """Begin in the thread of the load."""
+        """Start the load in its thread."""
         self._thread.start()
 
     def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
-        """Wait until that many operations are acknowledged in all. Raises what ended the load instead."""
+        """Wait until that many operations are acknowledged in total. Raises the error that ended the load instead."""
 
         def reached() -> bool:
             self._raise_if_failed()
@@ -98,7 +98,9 @@ class ProcessLoad:
         )
 
     def finish(self, timeout_s: float = DRAIN_TIMEOUT_S) -> LoadCounts:
-        """Invoke nothing more, await or give up what is outstanding, close sessions and history, which is complete."""
+        """Invoke no more operations, wait for outstanding ones or give them up, and close the sessions and the complete
+        history.
+        """
         self._stop_wanted = True
         self._loop.wake()
         self._thread.join(timeout_s)

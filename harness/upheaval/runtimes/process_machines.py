@@ -1,9 +1,11 @@
-"""What members in processes have of machines of their own: volumes, and a wall clock each.
+"""The parts of a machine of its own that a member in a process can have: volumes, and a wall clock.
 
-The log and the cluster's state are on volumes (see `volumes`), so a member that meets a full one can still write its
-trace. The clock is that of Debian's libfaketime, which is loaded before the member and reads an
-offset from a file, once a second: `CLOCK_REALTIME` moves, the monotonic clock does not. The observer looks at neither
-setting. It reads the time that a member writes into its mark file, and writes to the volume as any other process would.
+The log and the cluster's state are on volumes (see `volumes`), so a member with a full volume can still write its
+trace. The clock is Debian's libfaketime. It is loaded before the member and reads an offset from a file, once a second:
+`CLOCK_REALTIME` moves, the monotonic clock does not.
+
+The observer does not read these settings. It reads the time that a member writes into its mark file, and writes to the
+volume as any other process would.
 """
 
 import contextlib
@@ -32,15 +34,17 @@ _ON_VOLUMES: Final = (layout.ARCHIVE_DIRECTORY, layout.CLUSTER_DIRECTORY)
 _LIBRARIES: Final = ("/usr/lib", "/usr/lib64")
 _LIBRARY: Final = "libfaketimeMT.so.1"
 _OFFSET_AGE_S: Final = 1
-"""How old an offset may be that a member goes by: to read the file at each look at the clock costs ten times more."""
+"""The maximum age of a member's clock offset, in seconds: reading the file at each look at the clock costs ten times
+more.
+"""
 _MARK_PERIOD_S: Final = 3.0
-"""Three times as long as members take to write the time again."""
+"""Three times the interval, in seconds, at which members write the time."""
 _MEETS_FULL_DISK_S: Final = 60.0
 _SHARED_MEMORY: Final = Path("/dev/shm")
 
 
 class ProcessMachines:
-    """Implements `upheaval_chaos.target.Hosts` for some kinds of faults. To be made before the members start."""
+    """Implements `upheaval_chaos.target.Hosts` for some kinds of faults. Create it before the members start."""
 
     is_exact = False
 
@@ -61,7 +65,7 @@ class ProcessMachines:
             raise
 
     def close(self) -> None:
-        """Leave the files of the volumes in the members' folders."""
+        """Move the files of the volumes back to the members' folders."""
         for volumes in self._volumes.values():
             while volumes:
                 volumes[-1].save()
@@ -73,19 +77,21 @@ class ProcessMachines:
     # --- injector ---
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
-        """By the offset that the member's clock has."""
+        """Set the offset of the member's clock."""
         require_jump(self._cluster.system, milliseconds)
         self._offsets_ms[member_id] += milliseconds
         write_atomically(self._clock_file(member_id), f"{self._offsets_ms[member_id] / 1000:+.3f}\n")
 
     def fill_disk(self, member_id: int) -> None:
-        """The member may end of it."""
+        """Fill the member's volumes. The member may end because of that."""
         self._cluster.may_end.add(member_id)
         for volume in self._volumes[member_id]:
             volume.fill()
 
     def free_disk(self, member_id: int) -> None:
-        """Wait, too, until the member has ended of it or shows that it has not, so that a start finds one or none."""
+        """Free the disk. Also waits until the member has either ended because of the full disk or shown that it has
+        not, so that a start sees the final state.
+        """
         for volume in self._volumes[member_id]:
             volume.free()
         member = self._cluster.member(member_id)
@@ -96,7 +102,7 @@ class ProcessMachines:
             return len(stamps) > 2 or not member.is_running()
 
         wait_until(is_decided, timeout_s=_MEETS_FULL_DISK_S, describe=lambda: f"{member.name} neither ends nor goes on")
-        # Its end is collected while it is allowed.
+        # Collect its exit status while the member may end.
         self._cluster.raise_if_ended(member_id)
         self._cluster.may_end.discard(member_id)
 
@@ -131,7 +137,9 @@ class ProcessMachines:
         return boot_id()
 
     def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
-        """Waits until the member writes the time again, about a second; None when it does not."""
+        """The time that the member wrote last, and its lead, both in ms. Waits about a second for the member to write;
+        None when it does not.
+        """
         first = self._stamp(member_id)
         with contextlib.suppress(UnknownOutcome):
             wait_until(
@@ -143,28 +151,28 @@ class ProcessMachines:
         return None if stamp in (None, first) else (stamp, stamp - now_ms)
 
     def disk_work(self, member_id: int) -> DiskWork:
-        """By the size of the volumes' contents, and by writes of this process."""
+        """Measured by the size of the volumes' contents, and by writes of this process."""
         volumes = self._volumes.get(member_id, ())
         self._refused[member_id] += sum(not volume.has_room() for volume in volumes)
         return DiskWork(0, 0, self._refused[member_id], sum(volume.most_used() for volume in volumes), (), 0)
 
     def has_room(self, member_id: int) -> bool:
-        """By writes of this process."""
+        """Measured by writes of this process."""
         return all(volume.has_room() for volume in self._volumes[member_id])
 
     def has_durable_log(self, member_id: int) -> bool:  # noqa: ARG002 - no fault changes its bytes here
-        """Not looked at."""
+        """False: not observed here."""
         return False
 
     def damage_reports(self, member_id: int) -> int:  # noqa: ARG002 - no fault changes its bytes here
-        """Not looked at."""
+        """0: not observed here."""
         return 0
 
     def watch(self, link: Link) -> NoReturn:
         """Raises `UsageError`: proxies watch the links of processes."""
         raise UsageError(f"the machines of processes do not watch {link}")
 
-    # --- what they are made of ---
+    # --- set-up ---
 
     def _make_volumes(self) -> None:
         for member in self._cluster.members:
@@ -206,7 +214,7 @@ class ProcessMachines:
 
 
 def require_machines(kinds: Collection[HostFaultKind]) -> None:
-    """Raises `EnvironmentFault` when this machine lacks what members need for faults of these kinds."""
+    """Raises `EnvironmentFault` when this machine cannot support faults of these kinds."""
     if HostFaultKind.CLOCK_JUMP in kinds:
         find_library()
     if HostFaultKind.DISK_FULL in kinds:
@@ -214,7 +222,7 @@ def require_machines(kinds: Collection[HostFaultKind]) -> None:
 
 
 def find_library() -> Path:
-    """Debian's libfaketime. Raises `EnvironmentFault` where it is not installed."""
+    """Debian's libfaketime. Raises `EnvironmentFault` when it is not installed."""
     for folder in map(Path, _LIBRARIES):
         for pattern in (f"faketime/{_LIBRARY}", f"*/faketime/{_LIBRARY}"):
             for path in folder.glob(pattern):
@@ -223,7 +231,7 @@ def find_library() -> Path:
 
 
 def _remove_traces_of_clocks(pids: Collection[int]) -> None:
-    """libfaketime leaves two files in shared memory for each process."""
+    """Remove the two files in shared memory that libfaketime leaves for each process."""
     for pid in pids:
         for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The processes of one node of a run on this machine, found by what their environment holds."""
+"""The processes of one node of a run on this machine, found by their environment."""
 
 import signal
 from collections.abc import Callable, Sequence
@@ -21,31 +21,33 @@ SIGNAL_TIMEOUT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessNode:
-    """Implements `node.Node`. `components` are those of its processes; `spawn` starts the one of a component."""
+    """Implements `node.Node`. It has one process per entry of `components`; `spawn` starts the process of a
+    component.
+    """
 
     name: str
     run_id: str
     member_id: int
-    """-1 for a node beside the members."""
+    """-1 for a companion."""
     components: Sequence[str]
     spawn: Callable[[str], None]
 
     def processes(self, component: str | None = None) -> list[FoundProcess]:
-        """The live processes of this node, or of one component of it."""
+        """The live processes of this node, or of one component."""
         wanted = self.components if component is None else (component,)
         processes = [process for process in processes_of(self.run_id) if process.member_id == self.member_id]
         return [process for process in processes if process.component in wanted]
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """One name for each process."""
+        """The current incarnations, one name per process."""
         return frozenset(f"process {process.pid}" for process in self.processes(component))
 
     def turns(self, component: str | None = None) -> int:
-        """Context switches."""
+        """The number of context switches so far."""
         return sum(context_switches(process.pid) for process in self.processes(component))
 
     def start(self) -> None:
-        """Start what is not running. A member that has lost a component is left to end first."""
+        """Start the components that are not running. A member that lost a component may end first."""
         wait_until_whole_or_gone(self.name, len(self.components), lambda: len(self._running()), POLL_INTERVAL_S)
         running = self._running()
         for component in self.components:
@@ -53,29 +55,29 @@ class ProcessNode:
                 self.spawn(component)
 
     def kill(self, component: str | None = None) -> None:
-        """SIGKILL."""
+        """Send SIGKILL and wait for the end."""
         victims = self.processes(component)
         send_signal(victims, signal.SIGKILL)
         wait_until_gone(victims, self.run_id)
 
     def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """SIGTERM."""
+        """Send SIGTERM and wait for the end."""
         processes = self.processes(component)
         send_signal(processes, signal.SIGTERM)
-        # A stopped process does not hear that it is to end.
+        # A stopped process handles SIGTERM only after it is resumed.
         send_signal(processes, signal.SIGCONT)
         wait_until_gone(processes, self.run_id, timeout_s)
 
     def pause(self, component: str | None = None) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP and wait until the processes are stopped."""
         self._signal_and_wait(component, signal.SIGSTOP, is_stopped_then=True)
 
     def resume(self, component: str | None = None) -> None:
-        """SIGCONT."""
+        """Send SIGCONT and wait until the processes are resumed."""
         self._signal_and_wait(component, signal.SIGCONT, is_stopped_then=False)
 
     def reload(self) -> None:
-        """SIGHUP."""
+        """Send SIGHUP."""
         send_signal(self.processes(), signal.SIGHUP)
 
     def _running(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""What the members of a cluster are to be after an upgrade, and how a cluster notes what they are."""
+"""The versions that the members of a cluster have after an upgrade, and how a cluster records them."""
 
 from dataclasses import dataclass, replace
 
@@ -9,18 +9,18 @@ from upheaval.system import system_named
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What is None or empty stays as it is."""
+    """New versions of members. A field that is None or empty does not change."""
 
     app_version: int | None = None
     """See `upheaval.operations.maintenance.parse_app_version`."""
     image: str = ""
-    """Of containers."""
+    """The image of containers."""
     system: str = ""
-    """As `--system` takes it."""
+    """The system as `--system` takes it."""
 
 
 def note_system(cluster: AnyCluster, text: str) -> None:
-    """Members are of this system from their next start on: in the cluster's file, and in the manifest of the run."""
+    """Record the members' system from their next start on, in the cluster's file and in the manifest of the run."""
     before = cluster.config.system
     if text == before:
         return

@@ -1,7 +1,7 @@
-"""Volumes for members: file systems in memory, whose sizes can change while members use them.
+"""Volumes for members: file systems in memory whose size can change during use.
 
-One is mounted on a folder of a member, and its files are copied into that folder when it is given up. Its source names
-the harness that mounted it, so a later one can save what a killed one left.
+A volume is mounted on a folder of a member. When it is given up, its files are copied into that folder. Its source
+names the harness that mounted it, so that a later harness can save the files of a killed one.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from upheaval.runtimes.owner import Owner
 from upheaval_chaos.programs import run_program
 
 VOLUME_BYTES: Final = 1 << 30
-"""How much a volume takes before it is full by itself. Memory is used for what is written alone."""
+"""The size of a volume that is not filled on purpose, in bytes. It uses memory only for written data."""
 _SOURCE: Final = "upheaval-volume "
 _MOUNTS: Final = Path("/proc/self/mounts")
 _FILL_ATTEMPTS: Final = 500
@@ -30,14 +30,16 @@ _HINT: Final = "run as root, or under `unshare --user --map-root-user --mount`"
 
 
 class Volume:
-    """The volume that is, or is to be, mounted on a folder."""
+    """The volume that is, or will be, mounted on a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._most_used = 0
 
     def mount(self) -> None:
-        """Make the folder, and take its files into the volume. Raises `EnvironmentFault` without the right to mount."""
+        """Create the folder and move its files into the volume. Raises `EnvironmentFault` without the right to
+        mount.
+        """
         self.folder.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{self.folder.name}-", dir=self.folder.parent) as name:
             _copy(self.folder, Path(name))
@@ -46,20 +48,21 @@ class Volume:
             _copy(Path(name), self.folder)
 
     def fill(self) -> None:
-        """Make it as small as its contents. Raises `UnknownOutcome` when these grow faster than that."""
+        """Shrink the volume to its contents. Raises `UnknownOutcome` when the contents grow faster than that."""
         for _ in range(_FILL_ATTEMPTS):
-            # The kernel refuses a size below what is used: then the member has written in between.
+            # The kernel refuses a size below the used bytes: the member has written meanwhile.
             with contextlib.suppress(EnvironmentFault):
                 self._resize(self._used())
                 return
         raise UnknownOutcome(f"the volume on {self.folder} grows faster than its size can be set")
 
     def free(self) -> None:
-        """Give it its first size again."""
+        """Restore the original size."""
         self._resize(VOLUME_BYTES)
 
     def save(self) -> None:
-        """Unmount it and keep its files in the folder. Raises `EnvironmentFault` and stays mounted if they do not fit.
+        """Unmount the volume and keep its files in the folder. If they do not fit, raises `EnvironmentFault` and stays
+        mounted.
 
         Another harness may save the same volume at the same time. The second one finds nothing left to do.
         """
@@ -69,7 +72,7 @@ class Volume:
             copy = self.folder.with_name(f"{self.folder.name}.saved")
             copy.mkdir(exist_ok=True)
             _copy(self.folder, copy)
-            # Lazily: a process that still reads a file of it must not keep the run from ending.
+            # Lazily: a process that still reads a file of the volume must not keep the run from ending.
             _run("umount", "--lazy", str(self.folder))
             shutil.rmtree(self.folder)
             copy.rename(self.folder)
@@ -77,14 +80,14 @@ class Volume:
     # --- observer ---
 
     def most_used(self) -> int:
-        """The most bytes that it has held whenever this was asked. It grows only when the volume finds room for more
-        than it ever held: a file that is replaced by one as large does not count.
+        """The highest number of used bytes over all calls. It grows only when the volume has room for more than before:
+        replacing a file by one of the same size does not count.
         """
         self._most_used = max(self._most_used, self._used())
         return self._most_used
 
     def has_room(self) -> bool:
-        """Whether it takes bytes of this process, which are removed again."""
+        """Whether this process can write bytes there. They are removed again."""
         return takes_bytes(self.folder)
 
     def _used(self) -> int:
@@ -96,7 +99,7 @@ class Volume:
 
 
 def takes_bytes(folder: Path) -> bool:
-    """Whether a file can be written there now; nothing of it is left."""
+    """Whether a file can be written there now. The file is removed again."""
     path = folder / _TRIED
     try:
         path.write_bytes(bytes(_TRIED_BYTES))
@@ -118,7 +121,7 @@ def require_volumes() -> None:
 
 
 def abandoned_volumes() -> list[Volume]:
-    """Those of harnesses that are certainly gone."""
+    """The volumes of harnesses that are certainly gone."""
     volumes = []
     for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():
         source, folder, *_ = (_OCTAL.sub(lambda octal: chr(int(octal[1], 8)), field) for field in line.split(" "))

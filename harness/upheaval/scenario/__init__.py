@@ -1,7 +1,4 @@
-"""The language of scenarios: their values, their text, and the schedules that are recorded in it.
-
-Runs nothing.
-"""
+"""The language of scenarios: their values, their text, and the schedules recorded in it. Runs nothing."""
 
 from upheaval.scenario.exact_script import (
     ExactScript as ExactScript,

@@ -1,7 +1,7 @@
-"""Faults that are written as statements of a scenario and done at once, and the scenario of what was done so.
+"""Faults that a user injects by hand, as statements of a scenario, and the scenario that repeats them.
 
-The language of scenarios is the only one in which a fault is asked for by hand: it refuses what it does not know, and
-what was done can be run again.
+The language of scenarios is the only one for faults by hand: it rejects what it does not know, and what was done can be
+run again.
 """
 
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import S
 
 OPERATIONS_BETWEEN: Final = 50
-"""How many are acknowledged before the first fault and after each heal."""
+"""How many operations are acknowledged before the first event and after the last one."""
 QUIET_MAX_S: Final = 10
-"""Nothing is waited for longer while no fault is there: the user only looked at the cluster meanwhile."""
+"""The longest wait without any fault, in seconds: the user only looked at the cluster meanwhile."""
 _WHERE: Final = "fault"
 _NEVER_NS: Final = 1 << 63
 _ENDS_LEADERSHIP: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP, MemberFaultKind.PAUSE)
@@ -31,7 +31,7 @@ _ENDS_LEADERSHIP: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP, MemberFau
 def fault_in(statement: str, spec: ClusterSpec) -> Fault:
     """The fault of a statement such as `kill leader` or `slow member-0 <-> member-1 latency-ms=200`.
 
-    Raises `UsageError` that says what is wrong with it.
+    Raises `UsageError` that names the problem.
     """
     lines = ["title by hand", _cluster_line(spec.members, spec.components), "wait operations 1"]
     if len(statement.splitlines()) != 1:
@@ -47,7 +47,7 @@ def fault_in(statement: str, spec: ClusterSpec) -> Fault:
 def scenario_by_hand(run: RunFolder) -> Scenario:
     """What was done to the cluster of a run so far, as a scenario that waits for its effects.
 
-    A member that led when it was hit is `leader` there: who leads in another run is another one. Raises `UsageError`
+    A member that led when it was hit becomes `leader`, because another run may have another leader. Raises `UsageError`
     when nothing was done.
     """
     manifest = run.read_manifest()
@@ -72,11 +72,13 @@ class _Event(NamedTuple):
     order: int
     lines: tuple[str, ...]
     opens: int = 0
-    """How many more faults are there after it."""
+    """By how much the event changes the number of active faults."""
 
 
 def _steps(events: Iterable[_Event]) -> list[str]:
-    """Between two events as many seconds as there were, rounded; of a long time without any fault only a part."""
+    """The statements, with waits of the original length in rounded seconds; without any fault, at most
+    `QUIET_MAX_S`.
+    """
     steps: list[str] = []
     last_ns: int | None = None
     open_count = 0
@@ -102,21 +104,21 @@ def _events(run: RunFolder, manifest: Manifest) -> list[_Event]:
         events.append(_Event(fault.inject_begin_ns, number, (f"inject {name} {statement}", *after), 1))
         is_of_members = fault.what in list(MemberFaultKind)
         healing = (f"heal {name}", f"wait caught-up {name}") if is_of_members else (f"heal {name}",)
-        # What is there still is healed last.
+        # A fault that is still active is healed last.
         events.append(_Event(_NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns, number, healing, -1))
-    # One that nothing showed would not take effect in another run either.
+    # A command without proof would not take effect in another run either.
     controls = [control for control in run.read_controls() if control.what != FORCED_END and control.proof.holds]
     return [*events, *(_Event(control.begin_ns, 0, (control.what,)) for control in controls)]
 
 
 def _overlaps(other: FaultRecord, fault: FaultRecord) -> bool:
-    """Whether the other one was there when this one was put in."""
+    """Whether `other` was active when `fault` was injected."""
     end_ns = _NEVER_NS if other.heal_end_ns is None else other.heal_end_ns
     return other.inject_begin_ns <= fault.inject_begin_ns < end_ns
 
 
 def _by_role(fault: FaultRecord, leader: int | None, *, is_alone: bool) -> str:
-    """The statement with the roles of members in the place of their ids, as far as the roles name the same members."""
+    """The statement with roles of members instead of ids, as far as the roles name the same members."""
     if not fault.statement:
         raise UsageError(f"{fault.what} of {fault.where} has no statement: another program did it")
     led = f"member-{leader}"
@@ -129,7 +131,7 @@ def _by_role(fault: FaultRecord, leader: int | None, *, is_alone: bool) -> str:
 
 
 class _Leaders:
-    """Who led when, by the traces of the members; nothing of a system that leaves none."""
+    """Who led when, by the traces of the members; knows no leaders of a system without traces."""
 
     def __init__(self, run: RunFolder, manifest: Manifest) -> None:
         self._spans = {}
@@ -139,7 +141,7 @@ class _Leaders:
             self._spans[member_id] = [s for s in member_spans(events, 0, last_ns + 1) if s.state == LEADER]
 
     def at(self, ns: int) -> int | None:
-        """The member that led at that moment, or last before it."""
+        """The member that led at that moment, or the last one before it; None without any."""
         begun = [(s.begin, member_id) for member_id, spans in self._spans.items() for s in spans if s.begin <= ns]
         return max(begun, default=(0, None))[1]
 

@@ -1,8 +1,8 @@
-"""An exact script as a value and as a text: steps that decide everything, and the messages that must come of them.
+"""An exact script, as a value and as a text: steps that determine everything, and the messages that must result.
 
-Unlike a scenario it has no load: who leads, what a client sends and when are given, so that every message of the run
-can be written down beforehand. It runs on the simulated runtime only. docs/scenarios.md describes the text. This
-module runs nothing.
+Unlike a scenario it has no load. Who leads, what a client sends, and when are given, so that every message of the run
+can be written down beforehand. It runs on the simulated runtime only. docs/scenarios.md describes the text. This module
+runs nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from upheaval_node.protocol.describe import MESSAGE_NAMES, field_names
 
 EXACT_LIBRARY: Final = LIBRARY / "exact"
 MARK: Final = "exact"
-"""The statement of an exact script that no scenario has."""
+"""The statement that only exact scripts have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start members; `leader` is the one that may nominate itself, None for any."""
+    """Start members. `leader` is the only member that may nominate itself; None if any may."""
 
     members: tuple[int, ...]
     leader: int | None
@@ -31,19 +31,19 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """SIGKILL, all at one moment."""
+    """SIGKILL all these members at one moment."""
 
     members: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOpen:
-    """A client opens a session, and has it."""
+    """A client opens a session; the script waits until it is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFill:
-    """The client sends echo requests, one after the other, until the log ends at exactly this position."""
+    """The client sends echo requests in sequence until the log ends at exactly this position."""
 
     position: int
 
@@ -55,14 +55,14 @@ class ClientClose:
 
 @dataclass(frozen=True, slots=True)
 class WaitLog:
-    """Until this position is committed on all members that run, and the log ends there."""
+    """Wait until this position is committed on all running members, and the log ends there."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class WaitSent:
-    """Until a member has sent a message with these fields to another one; the very moment, and not a bit later."""
+    """Wait until the moment at which a member has sent a message with these fields to another one, and no longer."""
 
     message: str
     source: int
@@ -72,7 +72,7 @@ class WaitSent:
 
 @dataclass(frozen=True, slots=True)
 class WaitFollows:
-    """Until a member follows the leader."""
+    """Wait until a member follows the leader."""
 
     member: int
 
@@ -166,7 +166,7 @@ class _Reader:
         return WaitSent(message, source, target, options.rest(ends))
 
     def _read_expect(self, line: Statement) -> None:
-        """The lines that follow, up to `end`, as they stand."""
+        """Read the lines that follow, up to `end`, verbatim."""
         message = line.take_one_of("message", sorted(MESSAGE_NAMES))
         options = line.take_options(("mask", "from", "first"))
         masked = options.values["mask"].split(",") if "mask" in options else []
@@ -181,7 +181,7 @@ class _Reader:
 
 
 def parse_exact(text: str, *, name: str, where: str) -> ExactScript:
-    """The script that a text states. Raises `UsageError` with `where`, line and column."""
+    """Parse a script. Raises `UsageError` with `where`, line and column."""
     return _Reader(text, where).script(name)
 
 
@@ -191,7 +191,9 @@ def exact_names() -> list[str]:
 
 
 def find_exact(name: str) -> ExactScript | None:
-    """The exact script of that name, or in that file; None when what has the name is something else."""
+    """The exact script with that name, or in that file; None if there is none, or if the file is not an exact
+    script.
+    """
     path = Path(name) if name.endswith(SUFFIX) else EXACT_LIBRARY / f"{name}{SUFFIX}"
     if not path.is_file():
         return None
@@ -202,5 +204,5 @@ def find_exact(name: str) -> ExactScript | None:
 
 
 def is_exact(text: str) -> bool:
-    """Whether a text says of itself that it is an exact script."""
+    """Whether a text has the statement that marks an exact script."""
     return any(statement.first == MARK for statement in Text(text, "").statements())

@@ -1,7 +1,7 @@
-"""The recorded schedule of a run, as a scenario of its own: which faults hit which members, and when.
+"""The recorded schedule of a run, as a scenario: which faults hit which members, and when.
 
-A scenario names roles and conditions; its run found members and moments. Both are in `faults.jsonl`: each fault as a
-statement, with the time and the number of acknowledged operations at which it was asked for and was healed. This module
+A scenario names roles and conditions; its run resolved them to members and moments. `faults.jsonl` has both: each fault
+as a statement, and the time and the number of acknowledged operations at which it was requested and healed. This module
 runs nothing.
 """
 
@@ -15,9 +15,11 @@ from upheaval.scenario.values import Scenario
 from upheaval_node.types import MS
 
 _HEAD: Final = ("title", "cluster", "workload")
-"""What is above the steps of a recorded schedule, as in the scenario that it comes from; its promises are below."""
+"""The statements of the original scenario that come before the steps of a recorded schedule; promises come
+after them.
+"""
 _NO_WITNESSES: Final = "witnesses off"
-"""Those of a custom service are among the recorded commands."""
+"""The witness snapshots of a custom service are among the recorded commands."""
 
 
 class _Event(NamedTuple):
@@ -27,7 +29,7 @@ class _Event(NamedTuple):
 
 
 def recorded_scenario(origin: Scenario, run: RunFolder) -> Scenario:
-    """Raises `UsageError` when the run holds faults that no scenario made."""
+    """The recorded schedule of a run. Raises `UsageError` if the run has faults that no scenario injected."""
     statements = list(Text(origin.text, origin.name).statements())
     head = [statement.code for statement in statements if statement.first in _HEAD]
     promises = [statement.code for statement in statements if statement.first == "promise"]
@@ -38,7 +40,7 @@ def recorded_scenario(origin: Scenario, run: RunFolder) -> Scenario:
 
 
 def _steps(run: RunFolder) -> list[str]:
-    """Every event at its moment, and at the end as many operations as there were."""
+    """Every event at its moment, and a wait at the end until as many operations are acknowledged as in the run."""
     last_ns, acknowledged = _load(run)
     steps = []
     for event in sorted(_events(run)):

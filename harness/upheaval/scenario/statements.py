@@ -1,7 +1,7 @@
-"""A text as statements, which both languages consist of: one a line, words between spaces, `#` begins a comment.
+"""Splits a text into statements, for both languages: one per line, words between spaces, `#` begins a comment.
 
-A language is a table from the first word of a statement to what reads the rest. Whatever is wrong is a `UsageError`
-that begins with `FILE:LINE:COLUMN`. This module knows no statement but those that both languages have.
+A language is a table from the first word of a statement to the function that reads the rest. Every error is a
+`UsageError` that begins with `FILE:LINE:COLUMN`. This module knows only the statements that both languages have.
 """
 
 import re
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ScenarioError(UsageError):
-    """Something is wrong with the text; `message` says what, without the place."""
+    """An error in the text; `message` is its reason without the place."""
 
     def __init__(self, place: str, message: str) -> None:
         super().__init__(f"{place}: {message}")
@@ -48,7 +48,7 @@ class Word:
 
 
 class Statement:
-    """The words of one line, taken one after the other."""
+    """The words of one line, consumed in order."""
 
     def __init__(self, where: str, number: int, content: str) -> None:
         self._place = f"{where}:{number}"
@@ -64,16 +64,16 @@ class Statement:
 
     @property
     def first(self) -> str:
-        """The word that says what the statement is."""
+        """The first word, which names the kind of statement."""
         return self._words[0].text
 
     @property
     def has_more(self) -> bool:
-        """Whether there are words that were not taken."""
+        """Whether there are words left."""
         return self._next < len(self._words)
 
     def fail(self, message: str, at: Word | None = None) -> NoReturn:
-        """Point at a word, the last one taken if none is given."""
+        """Raise `ScenarioError` at a word, by default the last one taken."""
         word = at or self._words[max(self._next - 1, 0)]
         raise ScenarioError(f"{self._place}:{word.column}", message)
 
@@ -89,11 +89,11 @@ class Statement:
         return self.take_word(what).text
 
     def take_one_of(self, what: str, choices: Collection[str]) -> str:
-        """The next word, which is one of these."""
+        """The next word, which must be one of `choices`."""
         return self.one_of(self.take_word(what), what, choices)
 
     def take_from(self, what: str, table: Mapping[str, T]) -> T:
-        """What the table has for the next word."""
+        """The value that the table has for the next word."""
         return table[self.take_one_of(what, table)]
 
     def take_number(self, what: str) -> int:
@@ -101,20 +101,20 @@ class Statement:
         return self.number(self.take_word(what), what)
 
     def take_name(self, what: str) -> str:
-        """The next word, which may be the name of something."""
+        """The next word, which must be a valid name."""
         word = self.take(what)
         if not _NAME.fullmatch(word):
             self.fail(f"{what} {word!r}: use small letters, digits and hyphens")
         return word
 
     def take_rest(self, what: str) -> str:
-        """Everything up to the end of the line or the comment, unchanged."""
+        """Everything up to the end of the line or to the comment, unchanged."""
         first = self.take_word(what)
         self._next = len(self._words)
         return self.code[first.column - 1 :]
 
     def take_promise(self) -> Promise:
-        """The rest of the line as the id or the sentence of a promise."""
+        """The rest of the line, as the id or the sentence of a promise."""
         first = self._words[self._next] if self.has_more else None
         text = self.take_rest("promise")
         promise = promise_named(text)
@@ -123,7 +123,7 @@ class Statement:
         return promise
 
     def take_options(self, allowed: Collection[str]) -> "Options":
-        """The rest of the line as `name=value`."""
+        """The rest of the line, as options `name=value`."""
         values: dict[str, Word] = {}
         while self.has_more:
             word = self.take_word("option")
@@ -139,7 +139,7 @@ class Statement:
         return Options(self, values)
 
     def one_of(self, word: Word, what: str, choices: Collection[str]) -> str:
-        """The text of a word that is one of these."""
+        """The text of a word, which must be one of `choices`."""
         if word.text not in choices:
             hint = did_you_mean(word.text, choices)
             self.fail(f"unknown {what} {word.text!r}: use one of {', '.join(choices)}{hint}", word)
@@ -153,7 +153,7 @@ class Statement:
         return int(word.text)
 
     def member(self, word: Word, members: int, others: Collection[str] = ()) -> int:
-        """A word as the id of one of so many members; `others` are what else the word may be."""
+        """A word as a member id below `members`; `others` are the other words allowed here, for the error."""
         prefix, _, digits = word.text.rpartition("-")
         if prefix != "member" or not digits.isascii() or not digits.isdigit() or len(digits) > DIGITS_MAX:
             hint = did_you_mean(word.text, (*others, *(f"member-{member_id}" for member_id in range(members))))
@@ -164,12 +164,12 @@ class Statement:
         return int(digits)
 
     def finish(self) -> None:
-        """Raises `ScenarioError` when there are more words."""
+        """Raises `ScenarioError` if words are left."""
         if self.has_more:
             self.fail(f"unexpected {self.take('word')!r}")
 
     def checked(self, make: Callable[[], T]) -> T:
-        """What `make` makes; a value that refuses its parameters is an error of this line."""
+        """The result of `make`. If it raises `UsageError`, that becomes an error of this line."""
         try:
             return make()
         except UsageError as error:
@@ -177,7 +177,7 @@ class Statement:
 
 
 class Options:
-    """The options of a statement. What is wrong with a value is an error that points at its option."""
+    """The options of a statement. An error in a value points at its option."""
 
     def __init__(self, statement: Statement, values: Mapping[str, Word]) -> None:
         self._statement = statement
@@ -187,7 +187,7 @@ class Options:
         return name in self.values
 
     def text(self, name: str, otherwise: str = "") -> str:
-        """The value as it is written."""
+        """The value as written."""
         return self.values[name].text if name in self.values else otherwise
 
     def number(self, name: str, otherwise: int = 0, *, least: int = 1) -> int:
@@ -195,16 +195,16 @@ class Options:
         return self._statement.number(self.values[name], name, least) if name in self.values else otherwise
 
     def one_of(self, name: str, choices: Collection[str], otherwise: str = "") -> str:
-        """The value, which is one of these."""
+        """The value, which must be one of `choices`."""
         return self._statement.one_of(self.values[name], name, choices) if name in self.values else otherwise
 
     def rest(self, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """The others, as they are written."""
+        """The other options, as written."""
         return tuple((name, word.text) for name, word in self.values.items() if name not in taken)
 
 
 class Text:
-    """A text whose statements are read one after the other."""
+    """A text whose statements are read in order."""
 
     def __init__(self, text: str, where: str) -> None:
         self._lines = text.split("\n")
@@ -212,7 +212,7 @@ class Text:
         self._next = 0
 
     def statements(self) -> Iterator[Statement]:
-        """Those that are left, empty lines not among them."""
+        """The remaining statements, without empty lines."""
         while self._next < len(self._lines):
             self._next += 1
             statement = Statement(self._where, self._next, self._lines[self._next - 1])
@@ -220,13 +220,13 @@ class Text:
                 yield statement
 
     def read_by(self, language: Mapping[str, Callable[[Statement], None]]) -> None:
-        """Each statement by what the table has for its first word."""
+        """Read each statement with the function that the table has for its first word."""
         for statement in self.statements():
             statement.take_from("statement", language)(statement)
             statement.finish()
 
     def take_block(self, end: str) -> tuple[str, ...] | None:
-        """The lines up to one that is `end`, without empty ones; None when there is no such line."""
+        """The lines up to one that equals `end`, without empty ones; None if there is no such line."""
         lines = [line.strip() for line in self._lines[self._next :]]
         if end not in lines:
             return None
@@ -235,12 +235,12 @@ class Text:
         return tuple(filter(None, block))
 
     def fail(self, message: str) -> NoReturn:
-        """Point at the last line: something is missing in the whole text."""
+        """Raise `ScenarioError` at the last line, for what is missing in the whole text."""
         raise ScenarioError(f"{self._where}:{len(self._lines)}:1", message)
 
 
 def read_library_text(path: Path) -> str:
-    """What a file of the library, or one like it, says. Raises `UsageError`."""
+    """The text of a file of the library, or of a file like it. Raises `UsageError`."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

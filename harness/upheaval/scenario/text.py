@@ -1,4 +1,4 @@
-"""The language of scenarios: what each statement does to the scenario that is read. docs/scenarios.md describes it.
+"""The language of scenarios: the effect of each statement on the scenario that is read. See docs/scenarios.md.
 
 This module runs nothing.
 """
@@ -46,9 +46,9 @@ DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4
 BOTH_WAYS: Final = "<->"
 ONE_WAY: Final = "->"
 OTHERS: Final = LIBRARY / "known"
-"""Where the scenarios of known bugs are, of systems that are not ours."""
+"""The folder with the scenarios of known bugs in other systems."""
 _ASKED: Final = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME)
-"""What a leader may be asked for without a wait for the outcome: no member ends by it."""
+"""The commands that a leader may get without a wait for the outcome: none of them ends a member."""
 _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _OMITS_USUALLY: Final = 100
 
@@ -257,7 +257,7 @@ class _Reader:
         )
 
     def _require_one_means(self, line: Statement, means: Means) -> None:
-        """Members whose links have proxies do not send each other packets."""
+        """Reject a second means: members whose links have proxies do not send each other packets."""
         if self._means not in (None, means):
             line.fail(f"the links of one cluster are broken by {self._means} or by {means}, not by both")
         self._means = means
@@ -321,7 +321,7 @@ class _Reader:
 
 
 def parse_scenario(text: str, *, name: str, where: str) -> Scenario:
-    """The scenario that a text states. Raises `UsageError` with `where`, line and column."""
+    """Parse a scenario. Raises `UsageError` with `where`, line and column."""
     return _Reader(text, where).scenario(name)
 
 
@@ -331,7 +331,7 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """One of the library or of a known bug by its name, or any by the path of its file."""
+    """A scenario of the library or of a known bug by its name, or any scenario by the path of its file."""
     path = Path(name) if name.endswith(SUFFIX) else LIBRARY / f"{name}{SUFFIX}"
     if not name.endswith(SUFFIX) and not path.is_file():
         path = OTHERS / path.name

@@ -1,4 +1,4 @@
-"""A scenario as a value: a cluster, a load, steps that wait and break and heal, and the promises that must hold.
+"""A scenario as a value: a cluster, a load, steps that wait, inject and heal, and the promises that must hold.
 
 The same value runs on every runtime. This module knows neither its text (`scenario.text`) nor how it is run.
 """
@@ -19,37 +19,38 @@ from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 
 LIBRARY = Path(__file__).parents[1] / "scenarios"
-# A user whose leader is gone opens another session, and its old ones stay until they time out.
+# A user that lost its leader opens another session, and its old sessions remain until they time out.
 SESSIONS_A_USER = 6
 SPARE_SESSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class WaitOperations:
-    """Until so many more operations are acknowledged."""
+    """Wait until `count` more operations are acknowledged."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class WaitLeader:
-    """Until a leader serves; if `other_than` names a fault, one that was not its victim."""
+    """Wait until a leader serves; if `other_than` names a fault, a leader that was not its victim."""
 
     other_than: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitCaughtUp:
-    """Until the victim of a fault follows the leader, or leads."""
+    """Wait until the victim of a fault follows the leader, or leads."""
 
     fault: str
 
 
 @dataclass(frozen=True, slots=True)
 class WaitMoment:
-    """Until so many operations are acknowledged in all, and so long after the last fault began or was healed.
+    """Wait until `operations` are acknowledged in all, and `after_ms` have passed since the last fault began or was
+    healed.
 
-    The first of a scenario counts from the beginning of the load. A recorded schedule consists of these.
+    The first wait of a scenario counts from the beginning of the load. A recorded schedule consists of these waits.
     """
 
     operations: int
@@ -58,22 +59,24 @@ class WaitMoment:
 
 @dataclass(frozen=True, slots=True)
 class WaitTime:
-    """Until so many nanoseconds have passed since the load began; what is over is not waited for."""
+    """Wait until this many nanoseconds have passed since the load began; continue at once if they have."""
 
     since_load_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class WaitSeconds:
-    """Time under load and nothing else."""
+    """Wait for this time, under load."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class WaitSent:
-    """Until one of some members has sent another of some such a message, after the last fault began or was healed, or
-    the last such message was sent. Fields by their names in a trace, values as they are written there.
+    """Wait until one of the members `source` has sent such a message to one of the members `target`.
+
+    Only messages count that were sent after the last fault began or was healed, or after the last such message. Fields
+    have their names in a trace, and values are written as there.
     """
 
     message: str
@@ -84,7 +87,7 @@ class WaitSent:
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """Put a fault in under a name, and prove that it took effect."""
+    """Inject a fault under a name, and prove that it took effect."""
 
     name: str
     fault: Fault
@@ -92,17 +95,17 @@ class Inject:
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """Take a fault away, and prove that too."""
+    """Heal a fault, and prove that, too."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Put a fault in under a name and go on.
+    """Inject a fault under a name and continue at once.
 
-    One that is drawn is left out when it cannot be done now, and what shows of it is looked at while others act. One
-    that is not is proved before it is taken away.
+    A drawn fault is skipped if it is impossible now, and its proof is sought while other steps run. A fault that is not
+    drawn is proved before it is healed.
     """
 
     name: str
@@ -112,16 +115,16 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Take away what was begun, and go on."""
+    """Heal what was begun, and continue at once."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class AskFor:
-    """Let an operator command something of the member that leads now, and go on, taken or not.
+    """Let an operator give the present leader a command, and continue whether the leader takes it or not.
 
-    `start` starts what is down, unless a fault keeps it down.
+    `start` starts the members that are down, unless a fault keeps them down.
     """
 
     command: AdminCommand
@@ -129,14 +132,16 @@ class AskFor:
 
 @dataclass(frozen=True, slots=True)
 class GiveCommand:
-    """Let an operator command something (`upheaval.cluster.control`), and prove that it took effect on every member."""
+    """Let an operator give a command (`upheaval.cluster.control`), and prove that it took effect on every member."""
 
     command: str
 
 
 @dataclass(frozen=True, slots=True)
 class KeepCompanion:
-    """Start, stop or kill a node beside the members, and prove it. `source` is whom a start copies from."""
+    """Start, stop or kill a node beside the members, and prove it. `source` says which members a started node copies
+    from.
+    """
 
     action: str
     source: str = "ANY"
@@ -144,13 +149,13 @@ class KeepCompanion:
 
     @property
     def config(self) -> CompanionConfig:
-        """What it is asked for as."""
+        """The configuration of the node."""
         return CompanionConfig(self.name, self.source)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitCompanion:
-    """Until a node beside the members has the log up to where it is committed at the beginning of the wait."""
+    """Wait until a node beside the members has the log up to the commit position at the beginning of the wait."""
 
     name: str = BACKUP_NAME
 
@@ -176,11 +181,11 @@ Step = (
 
 @dataclass(frozen=True, slots=True)
 class OwnCode:
-    """A service in the place of that of a scenario, and who asks it.
+    """A service that replaces that of a scenario, and its users.
 
     `service` is a shipped one that a workload drives, or `module:Class`; then `user` is the `module:Class` of its
-    users, and `model` what the service's answers are judged by. All are looked up in the folder `source` first.
-    `schema` is the file of the SBE schema of its messages.
+    users, and `model` judges the service's answers. All are looked up in the folder `source` first. `schema` is the
+    file of the SBE schema of its messages.
     """
 
     service: str
@@ -192,7 +197,7 @@ class OwnCode:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario. `promises` are those of which it demands that they can be checked.
+    """One scenario. `promises` are the promises that must be checkable for it to pass.
 
     `witnesses`: a custom service takes snapshots before the first fault and after each heal, without a statement.
     """
@@ -206,10 +211,10 @@ class Scenario:
     promises: tuple[str, ...] = ()
     witnesses: bool = True
     has_invariants: bool = False
-    """Whether the invariants of the simulation are watched, as in a campaign."""
+    """Whether the invariants of the simulation are checked, as in a campaign."""
 
     def run_by(self, own: OwnCode | None) -> "Scenario":
-        """The same with that service and its users, or as it is."""
+        """The scenario with that service and its users; unchanged for None."""
         if own is None:
             return self
         sessions = SESSIONS_A_USER * self.workload.slots + SPARE_SESSIONS if own.user else self.cluster.max_sessions
@@ -227,16 +232,16 @@ class Scenario:
         )
 
     def on_system(self, system: str | None) -> "Scenario":
-        """The same on that system, or as it is."""
+        """The scenario on that system; unchanged for None."""
         return self if system is None else replace(self, cluster=replace(self.cluster, system=system))
 
     def launched(self, launcher: str | None, jvm: str | None) -> "Scenario":
-        """The same with members that this command starts, and with these options of Java's."""
+        """The scenario with members that the command `launcher` starts, and with the options `jvm` for Java."""
         return replace(self, cluster=replace(self.cluster, launcher=launcher or "", jvm=jvm or ""))
 
     @property
     def link_faults(self) -> tuple[LinkFault | DatagramFault, ...]:
-        """The faults of links among its steps."""
+        """The faults of links in its steps."""
         return tuple(
             step.fault
             for step in self.steps
@@ -245,20 +250,20 @@ class Scenario:
 
     @property
     def host_faults(self) -> tuple[HostFault, ...]:
-        """The faults of machines among its steps."""
+        """The faults of hosts in its steps."""
         return tuple(
             step.fault for step in self.steps if isinstance(step, Inject | Begin) and isinstance(step.fault, HostFault)
         )
 
     @property
     def has_closing_snapshot(self) -> bool:
-        """Where states are judged, that at the end is, too."""
+        """Whether the run ends with a snapshot, by which states are compared."""
         has_commands = any(isinstance(step, GiveCommand) for step in self.steps)
         return needs_closing_snapshot(self.cluster.service, has_commands=has_commands)
 
     @property
     def planned_faults(self) -> tuple[str, ...]:
-        """The names of the faults that are put in whatever happens."""
+        """The names of the faults that are injected in any case."""
         return tuple(
             step.name
             for step in self.steps
@@ -267,15 +272,17 @@ class Scenario:
 
     @property
     def planned_commands(self) -> tuple[str, ...]:
-        """The commands that are given whatever happens, as they are written down, without options."""
+        """The commands that are given in any case, as they are recorded, without options."""
         given = [_command_of(step) for step in self.steps if isinstance(step, GiveCommand | KeepCompanion)]
         return (*given, AdminCommand.SNAPSHOT.value) if self.has_closing_snapshot else tuple(given)
 
     @property
     def runtimes(self) -> tuple[str, ...]:
-        """Where it can run: the simulated runtime runs components together, and only it has whole hosts to break;
-        only containers filter packets, and simulated members send no datagrams and have no dialling sides. Messages are
-        read while they are written on processes alone.
+        """The runtimes that it can run on.
+
+        The simulated runtime runs components together, and most faults of whole hosts are possible only there. Only
+        containers filter packets. Simulated members send no datagrams, and their links have no dialling side. Only
+        processes let messages be read while they are written.
         """
         if self.has_invariants or any(fault.kind not in ON_PROCESSES for fault in self.host_faults):
             return (SIMULATED,)

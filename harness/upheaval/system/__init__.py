@@ -1,6 +1,6 @@
-"""What a member is, to the code that runs it: programs, files, ports, statuses, commands.
+"""What the harness knows about a member: its programs, files, ports, statuses, commands.
 
-One system under test is one object of `under_test`; nothing else in the harness knows what a member is made of.
+Each system under test is one object of `under_test`; the rest of the harness does not know how members are made.
 """
 
 from upheaval.system.aeron import AERON as AERON

@@ -1,8 +1,8 @@
 """Members of Aeron Cluster, in Java, as a system under test: processes on this machine, or containers.
 
-A member is one process of `upheaval.Member` (`images/aeron`). Its recordings and its recording log lie in its folder,
-and its media driver's directory in shared memory, until the run ends. What it says is read from Aeron's own files,
-which our node's have the layout of. This module starts and ends nothing.
+A member is one process of `upheaval.Member` (`images/aeron`). Until the run ends, its recordings and its recording log
+are in its folder, and its media driver's directory is in shared memory. Its status comes from Aeron's own files, whose
+layout our node's files share. This module starts and ends nothing.
 """
 
 import contextlib
@@ -88,18 +88,18 @@ _MARKS: Final = {
 _MARGIN_MS: Final = 500
 _BRIDGE: Final = "upheaval.Bridge"
 _BRIDGES: Final = itertools.count()
-"""Those of one process have a directory in shared memory each."""
+"""Numbers the bridges of this process: each has its own directory in shared memory."""
 
 
 class AeronSystem(AnswersAsJson):
-    """Aeron Cluster of one version, or of one for each member. Implements `SystemInContainers`.
+    """Aeron Cluster in one version, or one version per member. Implements `SystemInContainers`.
 
-    Clients and companions are of the oldest, `version`: Aeron's members talk to what is older than they are.
+    Clients and companions have the oldest version, `version`: members of Aeron accept older peers.
     """
 
     runtimes = LIVE_RUNTIMES
     split_runtimes = LIVE_RUNTIMES
-    # The order of the members string, and where a member gets what it replicates.
+    # The order of the members string, then the endpoint for replication.
     ports = (9001, 9002, 9003, 9004, 9005)
     metrics_port = 9006
     shared_memory = "256m"
@@ -110,7 +110,7 @@ class AeronSystem(AnswersAsJson):
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST), ENDED_BY_SIGTERM)
     configuration_file = PROPERTIES_FILE
     has_streams = False
-    # The driver's clients take its keepalive from the wall clock, and end when it is 10 s old.
+    # Clients of the driver read its keepalive from the wall clock, and end when it is 10 s old.
     longest_clock_jump_ms = 9000
 
     def __init__(self, version: str = "") -> None:
@@ -122,25 +122,25 @@ class AeronSystem(AnswersAsJson):
 
     @property
     def text(self) -> str:
-        """With the version, also where it was not asked for."""
+        """The name with the version, even if the user gave none."""
         return f"{AERON}:{','.join(self.versions)}"
 
     @property
     def digest(self) -> str:
-        """Of the jar, with commas of several."""
+        """The digest of the jar; for several versions, comma-separated digests."""
         return ",".join(map(jar_digest, self.versions))
 
     @property
     def note(self) -> str:
-        """Where the member program was compiled for another version."""
+        """A note when the member program was compiled for another version."""
         return "; ".join(dict.fromkeys(filter(None, map(classes_note, self.versions))))
 
     def version_of(self, member_id: int) -> str:
-        """That of a member; of one that the text does not name, `version`."""
+        """The version of a member; `version` for a member that the text does not name."""
         return self.versions[member_id] if 0 <= member_id < len(self.versions) > 1 else self.version
 
     def upgraded_to(self, text: str) -> str:
-        """See `SystemUnderTest`. The jar is fetched and the member program compiled."""
+        """See `SystemUnderTest`. Fetches the jar and compiles the member program."""
         name, _, version = text.partition(":")
         if name != AERON or len(versions_of(version)) > 1:
             raise UsageError(f"--to {text}: members of {self.text} are upgraded to one {AERON}:VERSION")
@@ -155,7 +155,7 @@ class AeronSystem(AnswersAsJson):
         return target.text
 
     def require_app_version(self) -> None:
-        """Raises `UsageError`: members have that of Aeron's defaults."""
+        """Raises `UsageError`: members have Aeron's default application version."""
         raise UsageError(
             f"--app-version: members of {self.text} have Aeron's default: use --to {AERON}:VERSION, or neither"
         )
@@ -167,7 +167,7 @@ class AeronSystem(AnswersAsJson):
         return AeronSystem(",".join(versions)).text
 
     def check(self, spec: ClusterSpec) -> None:
-        """Raises `HarnessError` for what members of Aeron are not made to be, and without Java or the jar."""
+        """Raises `HarnessError` for options that members of Aeron do not support, and without Java or the jar."""
         try:
             profile_settings(spec.profile, sync_level=spec.sync_level)
         except NodeError as error:
@@ -191,7 +191,7 @@ class AeronSystem(AnswersAsJson):
         require_launcher(spec, self.text, self.version)
 
     def configuration_text(self, plan: MemberPlan) -> str:
-        """A file of Java's properties."""
+        """A Java properties file."""
         return properties_text(_properties(plan))
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
@@ -205,7 +205,9 @@ class AeronSystem(AnswersAsJson):
 
     @property
     def image(self) -> str:
-        """Of its version. Raises `UsageError` for several: the members of a cluster in containers have one image."""
+        """The image of its version. Raises `UsageError` for several versions: the members of a cluster have
+        one image.
+        """
         if len(self.versions) > 1:
             raise UsageError(f"system {self.text}: members of several versions run as processes: use --runtime process")
         return image_tag(AERON, self.version)
@@ -217,11 +219,11 @@ class AeronSystem(AnswersAsJson):
 
     @property
     def test_image(self) -> str:
-        """The same: no bug is planted in it."""
+        """The same image: it has no planted bugs."""
         return self.image
 
     def command_line(self, command: str | None) -> Sequence[str]:
-        """What does in the member's container what `give_command` and `read_control` do here."""
+        """The command that does inside the container what `give_command` and `read_control` do here."""
         return (*INSIDE, "control", *([] if command is None else [command]))
 
     @property
@@ -230,9 +232,9 @@ class AeronSystem(AnswersAsJson):
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        """What a container receives: the properties, and whose they are; where a copy of a service's code would be."""
+        """The variables of a container: the properties and their owner, and the folder of a copied service."""
         folders = [str(self.folder / folder) for folder in plan.python_path]
-        # Components in containers of their own share nothing but the member's volume.
+        # Components in separate containers share only the member's volume.
         is_split = plan.component != _WHOLE
         shared = directory_in_container(plan.spec.run_id, str(plan.member_id))
         driver = {DIRECTORY: str(self.folder / DRIVER_IN_VOLUME if is_split else shared)}
@@ -250,11 +252,11 @@ class AeronSystem(AnswersAsJson):
         return ()
 
     def start_delay_s(self, folder: Path, component: str) -> float:
-        """Aeron takes a mark file for that of a live process for 10 s after its last sign of life."""
+        """Aeron treats a mark file as active for 10 s after the last sign of life of its process."""
         return max((_active_for_s(path) for path in _marks(folder, component)), default=0.0)
 
     def clean_up(self, folder: Path) -> None:
-        """Keep the counters of a member that has ended, and give the shared memory back."""
+        """Keep the counters of a member that has ended, and free its shared memory."""
         directory = driver_directory(folder)
         if directory is None or not directory.is_dir():
             return
@@ -270,11 +272,11 @@ class AeronSystem(AnswersAsJson):
         return channel, datagram_ping_text(channel, extra_length)
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
-        """From the last event of the process."""
+        """The status in the last event of the process."""
         return traced_exit_status(member, pid)
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
-        """From the counters in the driver's directory."""
+        """Read the status from the counters in the driver's directory."""
         path = counters_file(folder)
         pid = driver_pid(path)
         process = process_of(pid, run_id) if pid > 0 else None
@@ -299,7 +301,7 @@ class AeronSystem(AnswersAsJson):
         return status_from_counters(status, counters, log_recording_id(_recording_log(folder)))
 
     def read_control(self, folder: Path) -> ControlStatus:
-        """From the counters of a live member, and from its recording log."""
+        """Read the control status from the counters of a live member, and from its recording log."""
         path = counters_file(folder)
         counters = None
         if path is not None and _is_alive(folder):
@@ -308,7 +310,7 @@ class AeronSystem(AnswersAsJson):
         return read_control(counters, _recording_log(folder))
 
     def give_command(self, folder: Path, command: str) -> str:
-        """Store the toggle into the mapped counters, as Aeron's ClusterTool does."""
+        """Set the toggle in the mapped counters, as Aeron's ClusterTool does."""
         path = counters_file(folder)
         if path is None or not _is_alive(folder):
             return "the member is not running"
@@ -316,25 +318,25 @@ class AeronSystem(AnswersAsJson):
             header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
             if header is None:
                 return "the member is not running"
-            # Closed when nothing refers to it any more: the counters hold views of it.
+            # The map closes when nothing refers to it any more: the counters have views of it.
             view = memoryview(mmap.mmap(stream.fileno(), 0))
         values = view[header.counters_values_offset :][: header.layout.counters_values_length]
         metadata = view[header.counters_metadata_offset :][: header.layout.counters_metadata_length]
         return give_command(Counters(values, metadata, 0, 0), command)
 
     def tool(self, options: Options, aeron: Path | None = None) -> Answer:
-        """By Aeron's ClusterTool where a member that runs is asked; that of its version unless a jar is given."""
+        """Use Aeron's ClusterTool for questions to a running member, in the member's version unless a jar is given."""
         if not is_asking(options) or not _is_alive(node_folder(options)):
             return execute(options)
         member_id = property_of(node_folder(options), MEMBER_ID)
         return ask(options, aeron or jar(self.version_of(-1 if member_id is None else int(member_id))))
 
     def clients(self, needs: ClientNeeds) -> Clients:
-        """Through a bridge of their own."""
+        """Sessions through a bridge of their own."""
         return BridgeClients(needs, self._bridge(needs.way))
 
     def waiting_clients(self, way: WayIn, options: ClientOptions) -> WaitingClients:
-        """Through a bridge that they share. Raises `UsageError` for certificates and credentials."""
+        """Waiting clients through a bridge that they share. Raises `UsageError` for certificates and credentials."""
         for what, name in (("TLS", "tls"), ("credentials", "credentials_file")):
             if options.get(name):
                 raise UsageError(f"system {self.text} has no {what}")
@@ -372,7 +374,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "members": "|".join(",".join([str(number), *endpoints]) for number, endpoints in enumerate(plan.endpoints)),
         "folder": plan.folder,
         DIRECTORY: str(shared_directory(plan.spec.run_id, str(plan.member_id))),
-        # Members of Aeron show no metrics: that port of theirs is free.
+        # Members of Aeron publish no metrics, so their metrics port is free.
         "replication.endpoint": f"{_host(plan)}:{plan.metrics.rpartition(':')[2]}",
         "service": ",".join(map(class_name, (plan.spec.service, *plan.spec.more_services))),
         "sync.level": str(plan.spec.sync_level),
@@ -385,7 +387,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
 
 
 def _host(plan: MemberPlan) -> str:
-    """That of a member, as the others know it."""
+    """The host of a member as the others know it."""
     return plan.endpoints[plan.member_id][0].rpartition(":")[0]
 
 
@@ -396,10 +398,10 @@ def _marks(folder: Path, component: str) -> Iterator[Path]:
 
 
 def _active_for_s(path: Path) -> float:
-    """How long a mark file still counts as that of a live process; 0 of one whose owner ended in good order.
+    """How many seconds a mark file still counts as active; 0 if its owner ended in good order.
 
-    0 as well of one whose owner was killed while it started: every later start of 1.51.0 is refused, however long
-    one waits (issue 2148 of Aeron). That start says so.
+    Also 0 if its owner was killed during its start: version 1.51.0 refuses every later start, however long one waits
+    (issue 2148 of Aeron). That start reports the reason.
     """
     try:
         with path.open("rb") as stream:
@@ -413,7 +415,7 @@ def _active_for_s(path: Path) -> float:
 
 
 def _is_alive(folder: Path) -> bool:
-    """Whether the media driver of the member that is configured there runs."""
+    """Whether the media driver of the member configured in the folder runs."""
     pid, run_id = driver_pid(counters_file(folder)), property_of(folder, RUN_ID)
     process = process_of(pid, run_id) if pid > 0 and run_id is not None else None
     return process is not None and str(process.member_id) == property_of(folder, MEMBER_ID)

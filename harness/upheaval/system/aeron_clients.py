@@ -1,7 +1,8 @@
-"""Sessions with a cluster of Aeron's, through a bridge: a process of `upheaval.Bridge`, each one a connection to it.
+"""Sessions with an Aeron cluster through a bridge: a process of `upheaval.Bridge`, with one connection per session.
 
-Frames both ways: a little-endian int32 with the length of the rest, one byte with the kind, the body. A message counts
-as offered when the bridge has it; one that the bridge could not hand on (`N`) is given back, and is in no log.
+Frames have the same form in both directions: a little-endian int32 with the length of the rest, one byte with the kind,
+the body. A message counts as offered when the bridge has received it. A message that the bridge could not pass on (`N`)
+is given back and is in no log.
 """
 
 import contextlib
@@ -36,23 +37,23 @@ _LEADER: Final = struct.Struct("<qiq")
 _NUMBER: Final = struct.Struct("<q")
 _BODY_OFFSET: Final = 4
 _UNSENT_MAX: Final = 1 << 16
-"""Bytes that wait for the bridge to take them; more are not offered."""
+"""The bytes that may wait for the bridge. With more, offers are refused."""
 _CONNECT, _OFFER, _CLOSE = b"COX"
 _TOLD_LEADER, _ANSWER, _ERROR, _END, _GIVEN_BACK = b"LREDN"
 
 
 class Bridge:
-    """The process of a bridge. `address` is where it listens. Implements `AnyBridge`."""
+    """The process of a bridge, which listens on `address`. Implements `AnyBridge`."""
 
     def __init__(self, command: Sequence[str], folder: Path, directory: Path, egress: "Egress") -> None:
-        """Start it and wait until it listens; `directory` and `egress` are its own until it is closed.
-
-        Raises `EnvironmentFault` when it does not start.
+        """Start the bridge and wait until it listens. It owns `directory` and `egress` until it is closed. Raises
+        `EnvironmentFault` when it does not start.
         """
         self._log = folder / LOG_FILE
         self._directory, self._egress = directory, egress
         with self._log.open("ab") as log:
-            # In a session of its own: what interrupts its clients must not end the bridge before their sessions.
+            # In its own process session: a signal that interrupts its clients must not end the bridge before their
+            # sessions.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -68,7 +69,7 @@ class Bridge:
             raise
 
     def close(self) -> None:
-        """End the bridge with its input; by force when that is not enough."""
+        """End the bridge by closing its input, or by force when that does not suffice."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -94,28 +95,28 @@ class Bridge:
 
 
 class AnyBridge(Protocol):
-    """What sessions connect to."""
+    """A bridge that sessions connect to."""
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address on which it listens."""
 
     def close(self) -> None:
-        """Its clients need it no more."""
+        """Release the bridge: its clients have ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningBridge:
-    """A bridge that another process has started, and ends. Implements `AnyBridge`."""
+    """A bridge that another process starts and ends. Implements `AnyBridge`."""
 
     address: str
 
     def close(self) -> None:
-        """It goes on."""
+        """Does nothing: the bridge keeps running."""
 
 
 class BridgeClients:
-    """Sessions of a load through a bridge of their own. Implements `Clients`."""
+    """The sessions of a load, through a bridge of their own. Implements `Clients`."""
 
     agents: Sequence[Agent] = ()
 
@@ -124,7 +125,7 @@ class BridgeClients:
         self._bridge = bridge
 
     def open_session(self) -> Session:
-        """Connected when the cluster has let it in."""
+        """A session that is connected once the cluster has accepted it."""
         return BridgeSession(self._needs.network, self._bridge.address, endpoints_text(self._needs.way))
 
     def close(self) -> None:
@@ -133,19 +134,20 @@ class BridgeClients:
 
 
 def endpoints_text(way: WayIn) -> str:
-    """The endpoints that a bridge connects to, as it takes them."""
+    """The endpoints in the form that a bridge takes."""
     return ",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items())
 
 
 class Egress:
-    """Where members answer to one bridge: a host, and its sessions choose their ports, or one of the places of a run.
+    """The address for answers of members to one bridge: a host whose ports its sessions choose, or one of the run's
+    places.
 
-    The process that has bound the TCP port of its number has taken a place, because a bridge binds the UDP port only
-    while it has a session. A bridge that has one has taken it too, even when the process that started it is gone.
+    A process takes a place by binding the TCP port of the same number, because a bridge binds the UDP port only during
+    a session. A bridge with a session keeps the place, even when the process that started it is gone.
     """
 
     def __init__(self, way: WayIn) -> None:
-        """Take a place. Raises `EnvironmentFault` when none is left."""
+        """Take a place. Raises `EnvironmentFault` when all are taken."""
         self._held: socket.socket | None = None
         self.endpoint = way.host
         for endpoint in way.egress_endpoints:
@@ -157,7 +159,7 @@ class Egress:
             raise EnvironmentFault(f"{len(way.egress_endpoints)} programs are clients already: end one of them")
 
     def give_back(self) -> None:
-        """Another bridge may have it."""
+        """Give the place back for another bridge."""
         if self._held is not None:
             self._held.close()
 
@@ -176,7 +178,9 @@ def _bound(endpoint: str) -> socket.socket | None:
 
 
 def _line(pipe: IO[bytes], timeout_s: float) -> bytes:
-    """The first line of what a process says; what there is of it when it ends, or says no whole line in time."""
+    """The first line of a process's output. The line is incomplete when the process ends or the time-out
+    passes first.
+    """
     deadline = time.monotonic() + timeout_s
     line = b""
     while not line.endswith(b"\n"):
@@ -212,17 +216,17 @@ class BridgeSession:
     # --- for the load ---
 
     def do_work(self, now: Now) -> int:  # noqa: ARG002 - the network delivers by itself
-        """How much has come since the last turn."""
+        """How many events have arrived since the last turn."""
         self._flush()
         work, self._work = self._work, 0
         return work
 
     def next_deadline_ns(self) -> int:
-        """Only input concerns it."""
+        """Never: it only reacts to input."""
         return NEVER_NS
 
     def poll(self, handler: Callable[[int, Buffer], None], limit: int = 100) -> int:
-        """Deliver what the service sent; what position it had in the egress the bridge does not tell."""
+        """Deliver the service's messages. The bridge does not report their positions in the egress."""
         count = 0
         while self._answers and count < limit:
             handler(0, self._answers.popleft())
@@ -230,7 +234,7 @@ class BridgeSession:
         return count
 
     def offer(self, *parts: Buffer) -> int:
-        """Hand one message to the bridge; the how-manyth of this session it is."""
+        """Offer one message to the bridge. Returns its number in this session, from 1."""
         if not self.is_connected:
             return NOT_CONNECTED
         if len(self._unsent) > _UNSENT_MAX:
@@ -241,12 +245,12 @@ class BridgeSession:
         return self._offered
 
     def given_back(self) -> Sequence[int]:
-        """What `offer` returned for messages that were not taken; each is returned once."""
+        """The numbers that `offer` returned for messages that were not taken. Each is returned once."""
         numbers, self._given_back = self._given_back, []
         return numbers
 
     def close(self) -> None:
-        """Let the bridge close the session with the cluster."""
+        """Make the bridge close the session with the cluster."""
         if self.is_closed:
             return
         self._write(_CLOSE, b"")
@@ -257,12 +261,12 @@ class BridgeSession:
     # --- for the network ---
 
     def on_connected(self, connection: Connection) -> None:  # noqa: ARG002 - the one that was dialled
-        """Say what waits."""
+        """Send the waiting bytes."""
         self._is_open = True
         self._flush()
 
     def on_data(self, data: memoryview) -> None:
-        """Take the frames that are whole."""
+        """Handle all complete frames."""
         self._work += 1
         received = self._received
         received += data
@@ -277,7 +281,7 @@ class BridgeSession:
         del received[:begin]
 
     def on_writable(self) -> None:
-        """Say what waits."""
+        """Send the waiting bytes."""
         self._work += 1
         self._flush()
 
@@ -302,7 +306,7 @@ class BridgeSession:
         elif kind == _END:
             earlier = f"; before that, {self._told}" if self._told else ""
             self._connection.close()
-            # Whether the cluster or the client gave the session up the bridge does not say.
+            # The bridge does not report whether the cluster or the client gave the session up.
             self._end(TimeoutExpired(printed(body) + earlier))
 
     def _end(self, error: NodeError | None) -> None:

@@ -1,6 +1,6 @@
-"""Backups of clusters of Aeron: its own ClusterBackup, run by `upheaval.Backup` (`images/aeron`). Starts nothing.
+"""Backups of Aeron clusters: Aeron's own ClusterBackup, run by `upheaval.Backup` (`images/aeron`). Starts nothing.
 
-Their folders are laid out like those of members. Aeron's standbys are not open source.
+Their folders have the same layout as members' folders. Aeron's standbys are not open source.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _SEGMENT_LENGTH: Final = 16 * MIB
 
 
 class AeronCompanions:
-    """Those of one version. Implements `upheaval.system.companions.Companions`."""
+    """The companions for one version. Implements `upheaval.system.companions.Companions`."""
 
     configuration_file = PROPERTIES_FILE
     health_command: Sequence[str] = (*INSIDE, BACKUP)
@@ -44,7 +44,7 @@ class AeronCompanions:
             raise UsageError("system aeron has no credentials")
 
     def configuration_text(self, plan: CompanionPlan) -> str:
-        """A file of Java's properties."""
+        """A Java properties file."""
         return properties_text(_properties(plan))
 
     def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:  # noqa: ARG002 - of one kind
@@ -52,7 +52,7 @@ class AeronCompanions:
         return java_command(self._version, "upheaval.Backup", str(configuration))
 
     def environment(self, plan: CompanionPlan) -> Mapping[str, str]:
-        """The properties, and whose they are."""
+        """The properties and their owner."""
         driver = {DIRECTORY: str(directory_in_container(plan.spec.run_id, plan.config.name))}
         return {
             CONFIGURATION_VARIABLE: properties_text({**_properties(plan), **driver}),
@@ -60,11 +60,11 @@ class AeronCompanions:
         }
 
     def arguments(self, plan: CompanionPlan) -> Sequence[str]:
-        """Its kind."""
+        """The companion's kind."""
         return (plan.config.kind,)
 
     def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
-        """From the counters in the driver's directory."""
+        """Read the status from the counters in the driver's directory."""
         return status_in_folder(name, folder, pid, counters_file(folder))
 
 

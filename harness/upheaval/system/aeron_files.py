@@ -1,4 +1,6 @@
-"""Where Aeron's nodes keep what is looked at from outside, and how that is configured. This module starts nothing."""
+"""The places of the files of Aeron's nodes that the harness reads, and their configuration. This module starts
+nothing.
+"""
 
 import fcntl
 import os
@@ -16,17 +18,17 @@ PROPERTIES_FILE: Final = "member.properties"
 DIRECTORY: Final = "aeron.dir"
 """The property with the directory of the media driver."""
 DRIVER_IN_VOLUME: Final = "driver"
-"""Where that is in the folder of a member whose components are in containers of their own."""
+"""The driver's directory in the folder of a member whose components are in separate containers."""
 RUN_ID: Final = "run.id"
 MEMBER_ID: Final = "member.id"
 _SHARED_MEMORY: Final = Path("/dev/shm")
 _SHARED_LEAST: Final = 256 * 1024 * 1024
-"""Bytes that the drivers of three members and of their clients take."""
+"""The bytes that the drivers of three members and of their clients need."""
 _ESCAPED: Final = "\\:=#! "
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """A file of properties as Java reads it."""
+    """The properties as the text of a Java properties file."""
     return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in properties.items())
 
 
@@ -35,13 +37,13 @@ def _escaped(text: str) -> str:
 
 
 def shared_directory(run_id: str, whose: str) -> Path:
-    """The directory of a media driver of a run, in shared memory where that is large enough."""
+    """The directory of a media driver of a run, in shared memory if that is large enough."""
     size = shutil.disk_usage(_SHARED_MEMORY).total if _SHARED_MEMORY.is_dir() else 0
     return place_of_drivers(size) / _name(run_id, whose)
 
 
 def directory_in_container(run_id: str, whose: str) -> Path:
-    """The same in a container, which gets the shared memory that it needs."""
+    """The directory in a container, which always has enough shared memory."""
     return _SHARED_MEMORY / _name(run_id, whose)
 
 
@@ -50,7 +52,7 @@ def _name(run_id: str, whose: str) -> str:
 
 
 def place_of_drivers(shared_memory_size: int) -> Path:
-    """Where media drivers have their directories, by the bytes of shared memory that there are, used or not.
+    """The folder for the directories of media drivers, given the total bytes of shared memory, used or not.
 
     A container has 64 MB by default. A JVM that writes past the end of that dies in the middle of an access.
     """
@@ -60,7 +62,7 @@ def place_of_drivers(shared_memory_size: int) -> Path:
 
 
 def property_of(folder: Path, name: str) -> str | None:
-    """As the node is configured; None of a folder without a configuration."""
+    """A property of the node's configuration; None when the folder has no configuration."""
     try:
         lines = (folder / PROPERTIES_FILE).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -70,13 +72,13 @@ def property_of(folder: Path, name: str) -> str | None:
 
 
 def driver_directory(folder: Path) -> Path | None:
-    """That of the media driver, if the folder has a configuration."""
+    """The media driver's directory, if the folder has a configuration."""
     directory = property_of(folder, DIRECTORY)
     return None if directory is None else Path(directory)
 
 
 def is_running(folder: Path, component: str) -> bool:
-    """Whether a component of a split member runs: it holds the lock of a file, in whichever container it is."""
+    """Whether a component of a split member runs: it holds the lock of a file, whichever container it is in."""
     try:
         with (folder / f"{component}.lock").open("rb") as lock:
             fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -88,13 +90,13 @@ def is_running(folder: Path, component: str) -> bool:
 
 
 def counters_file(folder: Path) -> Path | None:
-    """Of a node that runs, or was killed."""
+    """The counters file of a node that runs or was killed."""
     directory = driver_directory(folder)
     return None if directory is None else directory / "cnc.dat"
 
 
 def driver_pid(path: Path | None) -> int:
-    """The process that made the file; -1 when none has."""
+    """The process that created the file; -1 without one."""
     if path is None:
         return -1
     try:

@@ -30,7 +30,7 @@ from upheaval_node.tool.__main__ import finish, parse
 
 _FOLDER: Final = Path(FOLDER_IN_CONTAINER)
 _MEMBER: Final = "{member}"
-"""The placeholder of the member's id in a text that several members share."""
+"""The placeholder for the member's id in a text for several members."""
 _USAGE: Final = 2
 _WORDS: Final = "usage: status [--repeat] | health | control [COMMAND] | backup [--json FOLDER] | tool WORD..."
 _BRIDGE: Final = "bridge"
@@ -38,15 +38,14 @@ _BRIDGE_PORT: Final = 9100
 _BRIDGE_DIRECTORY: Final = "/dev/shm/upheaval-bridge"
 _ARCHIVE: Final = "archive"
 _WITH_DRIVER: Final = (_ARCHIVE, "all")
-"""The components with the media driver."""
+"""The components that include the media driver."""
 _DRIVER_TIMEOUT_S: Final = 60
-"""More than an archive waits for its mark file."""
+"""Longer than an archive waits for its mark file."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the member or, with `backup`, the backup as it is configured, or with `bridge` one for clients, to its end.
-
-    Returns its exit status.
+    """Run the member to its end, or the configured backup with `backup`, or a bridge for clients with `bridge`. Returns
+    the exit status.
     """
     if list(arguments) == [_BRIDGE]:
         return _run_bridge()
@@ -59,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         return _USAGE
     component = os.environ.get(COMPONENT_VARIABLE, "all")
     properties = _FOLDER / PROPERTIES_FILE
-    # Other components of the member write the same, and read it meanwhile.
+    # Other components of the member write the same text, and may read it meanwhile.
     fresh = properties.with_name(f"{properties.name}.{component}")
     fresh.write_text(text.replace(_MEMBER, os.environ.get(MEMBER_VARIABLE, _MEMBER)), encoding="utf-8")
     fresh.replace(properties)
@@ -68,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     has_driver = component in _WITH_DRIVER
     if has_driver:
-        # What a killed one left would be taken for a driver that runs.
+        # The directory of a killed driver would pass for that of a running one.
         system.clean_up(_FOLDER)
     time.sleep(system.start_delay_s(_FOLDER, component))
     if not has_driver and not _has_archive():
@@ -82,15 +81,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run_bridge() -> int:
-    """Clients are in its network name space; members answer to the name of its host."""
+    """Run a bridge. Clients are in its network name space; members answer to the name of its host."""
     options = (f"-Dupheaval.bridge.port={_BRIDGE_PORT}",)
     program = ("upheaval.Bridge", _BRIDGE_DIRECTORY, socket.gethostname())
-    # It ends with its standard input, of which a container may have none.
+    # The bridge ends with its standard input, which a container may lack.
     return _status_of(java_line(_class_path(), *program, options=options), stdin=subprocess.PIPE)
 
 
 def _status_of(command: Sequence[str], stdin: int | None = None) -> int:
-    """Of a program that is asked to end when this one is, however early that is."""
+    """The exit status of a program that is asked to end when this one is, however early."""
     is_told = False
     program: subprocess.Popen[bytes] | None = None
 

@@ -1,12 +1,13 @@
-"""Members of Aeron that a program of the user's starts: how it is called, and what it gets.
+"""Members of Aeron that a user's own program starts: its command line and its environment.
 
-The program starts Aeron's components as in production. An agent in its virtual machine (`images/aeron`, `Agent.java`)
-sets the system properties of the member and makes its insides visible; see docs/aeron.md.
+The program starts Aeron's components as in production. An agent in its JVM (`images/aeron`, `Agent.java`) sets the
+member's system properties and exposes its internals; see docs/aeron.md.
 """
 
 import os
 import shlex
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -20,13 +21,14 @@ from upheaval.system.cluster_spec import ClusterSpec
 from upheaval_chaos.programs import run_program
 
 JAR_PLACE: Final = "{aeron}"
-"""In a launcher: the path of the jar of the system's version."""
+"""Stands in a launcher for the path of the jar of the system's version."""
 TOOL_OPTIONS: Final = "JAVA_TOOL_OPTIONS"
-_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path")
+_JAVA_LIMIT_S: Final = 60.0
+"""How many seconds Java may take to print its version."""
 
 
 def launch_line(spec: ClusterSpec, version: str, configuration: Path) -> list[str]:
-    """What runs the launcher for the member that is configured there, in the folder of the user's code."""
+    """The command that runs the launcher for the member configured in that folder, in the folder of the user's code."""
     agent = f"-javaagent:{agent_jar(version)}={configuration}"
     options = [os.environ.get(TOOL_OPTIONS, ""), *map(_quoted, [agent, *java_options(spec)])]
     variable = f"{TOOL_OPTIONS}={' '.join(filter(None, options))}"
@@ -34,12 +36,12 @@ def launch_line(spec: ClusterSpec, version: str, configuration: Path) -> list[st
 
 
 def java_options(spec: ClusterSpec) -> list[str]:
-    """Of every member's virtual machine. Raises `UsageError` for a text that no shell could read."""
+    """The options of every member's JVM. Raises `UsageError` for a text that no shell could parse."""
     return _split("jvm", spec.jvm)
 
 
 def require_launcher(spec: ClusterSpec, system: str, version: str) -> None:
-    """Raises `UsageError` for options that Java does not take, and for a launcher that could not start a member."""
+    """Raises `UsageError` for options that Java refuses, and for a launcher that could not start a member."""
     options = java_options(spec)
     odd = next((word for word in options if not word.startswith("-")), None)
     if odd is not None:
@@ -58,7 +60,7 @@ def require_launcher(spec: ClusterSpec, system: str, version: str) -> None:
 
 
 def require_aeron(spec: ClusterSpec, runtime: str, *, is_aeron: bool) -> None:
-    """Raises `UsageError` where members are no Java, or are not started by a program of this machine."""
+    """Raises `UsageError` if members do not run Java, or are not started by a program on this machine."""
     if spec.jvm and not is_aeron:
         raise UsageError(f"jvm {spec.jvm!r}: members of {spec.system} are no Java: use --system aeron")
     if spec.launcher and not (is_aeron and runtime == PROCESS):
@@ -80,12 +82,16 @@ def _split(name: str, text: str) -> list[str]:
 
 
 def _quoted(option: str) -> str:
-    """As the virtual machine reads a variable of options."""
+    """The option quoted for the JVM's options variable."""
     return f'"{option}"' if any(character.isspace() for character in option) else option
 
 
 def _require_java_takes(text: str, options: Sequence[str]) -> None:
-    done = run_program(["java", *options, "-version"])
+    try:
+        done = run_program(["java", *options, "-version"], limit_s=_JAVA_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        limit = f"within {_JAVA_LIMIT_S:g} s"
+        raise UsageError(f"jvm {text!r}: java -version did not end {limit}: leave out what makes it wait") from None
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line and not _is_note(line)]
         raise UsageError(f"jvm {text!r}: {lines[0] if lines else 'java does not take it'}")

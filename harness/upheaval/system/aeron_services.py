@@ -1,4 +1,4 @@
-"""Refuses services and client programs for members of Aeron that cannot be loaded, before anything is started."""
+"""Refuses services and client programs for members of Aeron that cannot be loaded, before anything starts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from upheaval_node.suggestions import did_you_mean
 
 
 def require_services(spec: ClusterSpec, system: str) -> None:
-    """Raises `UsageError` for a name that is none, and for a class path that is not there where it should be; of the
-    client program, too.
+    """Raises `UsageError` for an invalid name, or a class path that does not exist where it should. Also checks the
+    client program.
     """
     for name in (spec.service, *spec.more_services):
         if ":" not in name and name not in (*SERVICES, *SILENT_SERVICES):

@@ -1,6 +1,6 @@
-"""`upheaval tool` for members of Aeron: what has to ask a member that runs is done by Aeron's own ClusterTool.
+"""`upheaval tool` for members of Aeron: Aeron's own ClusterTool does what has to ask a running member.
 
-Everything else is read from files and counters, which are those of our node. Starts no member.
+Everything else is read from files and counters, which have the format of our node's. Starts no member.
 """
 
 import re
@@ -22,14 +22,14 @@ ASKING: Final = (LIST_MEMBERS, *ADMIN_COMMANDS)
 """The commands that need an answer of the consensus module."""
 _PROGRAM: Final = "io.aeron.cluster.ClusterTool"
 _START_MS: Final = 30_000
-"""So long Java may take to begin and to end."""
+"""The time in ms that Java may take to begin and to end."""
 _FIELD: Final = re.compile(r"(\w+)=('[^']*'|[^,{}\[\]]+)")
 _INTEGER: Final = re.compile(r"-?\d+", re.ASCII)
 _WORDS: Final[dict[str, Value]] = {"true": True, "false": False, "null": None}
 
 
 def is_asking(options: Options) -> bool:
-    """Whether the command is one of `ASKING`, can be carried out at all, and is for a member."""
+    """Whether the command is one of `ASKING`, is valid, and is for a member."""
     if options.wants_help or len(options.words) < 2 or options.words[1] not in ASKING:
         return False
     with DiskNode(cluster_dir_of(options.words[0])) as node:
@@ -38,9 +38,9 @@ def is_asking(options: Options) -> bool:
 
 
 def ask(options: Options, aeron: Path) -> Answer:
-    """What ClusterTool says to one of `ASKING`. Raises `NodeError` where it ends by an exception, or not at all.
+    """The answer of ClusterTool to one of `ASKING`. Raises `NodeError` when it ends by an exception or does not end.
 
-    `aeron` is the jar that it is in.
+    `aeron` is the jar with ClusterTool.
     """
     folder, *words = options.words
     timeout_ms = max(QUERY_TIMEOUT_MS, options.timeout_ms)

@@ -1,4 +1,4 @@
-"""Clients of Aeron's clusters whose calls wait: each has one session through a bridge that they share."""
+"""Waiting clients of Aeron clusters: each has one session, through a bridge that they share."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class BridgeWaitingClients:
         self._bridge = bridge
 
     def new_client(self, timeout_s: float) -> "BridgeWaitingClient":
-        """With a loop of its own."""
+        """A client with its own loop."""
         return BridgeWaitingClient(self._bridge.address, self._endpoints, timeout_s)
 
     def close(self) -> None:
@@ -55,12 +55,12 @@ class BridgeWaitingClient:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a session that takes messages."""
+        """Whether it has a session that takes messages."""
         return self._session is not None and self._session.is_connected
 
     @property
     def session(self) -> BridgeSession:
-        """Raises `UsageError` before the first one."""
+        """The current or last session. Raises `UsageError` before the first one."""
         if self._session is None:
             raise UsageError("the client is not connected: call reconnect()")
         return self._session
@@ -71,10 +71,7 @@ class BridgeWaitingClient:
         return self.session.session_id
 
     def reconnect(self) -> None:
-        """Close the session, if there is one, and try to open another until the time is over.
-
-        Raises `TimeoutExpired`.
-        """
+        """Close the session, if it has one, and try to open another until the time-out. Raises `TimeoutExpired`."""
         deadline_ns = time.monotonic_ns() + self._timeout_ns
         error: NodeError | None = None
         while True:
@@ -89,19 +86,20 @@ class BridgeWaitingClient:
             self._cycle.run_until(lambda: False, retry_ns)
 
     def _open(self, deadline_ns: int) -> BridgeSession:
-        """Another session, which may have been refused."""
+        """Open another session. The cluster may have refused it."""
         if self._session is not None:
             self._session.close()
         session = self._session = BridgeSession(self._network, self._address, self._endpoints)
-        # Each session counts its messages from 1 on.
+        # Each session numbers its messages from 1.
         self._given_back.clear()
         self._cycle.run_until(lambda: session.is_connected or session.is_closed, deadline_ns)
         return session
 
     def request(self, payload: Buffer, accepts: Callable[[Buffer], bool] | None = None) -> bytes:
-        """Send a message and wait for its answer; what the bridge gives back is sent again while there is time.
+        """Send a message and wait for its answer. A message that the bridge gives back is sent again until the
+        time-out.
 
-        Raises `NotSent` when no cluster has it, and `OutcomeUnknown` when no answer came.
+        Raises `NotSent` when the cluster does not have the message, and `OutcomeUnknown` when no answer came.
         """
         session = self.session
         deadline_ns = time.monotonic_ns() + self._timeout_ns
@@ -116,7 +114,7 @@ class BridgeWaitingClient:
         return self._received.pop()
 
     def idle(self, seconds: float) -> None:
-        """Take what has come, for so long; the bridge keeps the session alive."""
+        """Receive messages for that many seconds; the bridge keeps the session alive."""
         self._cycle.run_until(lambda: False, time.monotonic_ns() + round(seconds * S))
 
     def close(self) -> None:
@@ -134,23 +132,23 @@ class BridgeWaitingClient:
     # --- the agent ---
 
     def do_work(self, now: Now) -> int:
-        """What arrived for the session."""
+        """Handle what arrived for the session."""
         session = self._session
         if session is None:
             return 0
         return session.do_work(now) + self._take(session)
 
     def next_deadline_ns(self) -> int:
-        """Only input concerns it."""
+        """Never: it only reacts to input."""
         return NEVER_NS
 
     def _ask(self, session: BridgeSession, payload: Buffer, deadline_ns: int) -> None:
-        """Offer it once. Returns when there is an answer, or when the bridge has given it back."""
+        """Offer the message once. Returns when there is an answer, or when the bridge has given the message back."""
         number = self._send(session, payload, deadline_ns)
         self._cycle.run_until(
             lambda: bool(self._received) or session.is_closed or number in self._given_back, deadline_ns
         )
-        # What came together with the end of the session.
+        # Messages that arrived together with the end of the session.
         self._take(session)
         if not self._received and number not in self._given_back:
             why = f"the session ended ({session.error})" if session.is_closed else "no answer within the time-out"

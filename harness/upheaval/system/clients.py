@@ -1,4 +1,4 @@
-"""How clients reach a cluster: what a system makes its sessions and its waiting clients of. Knows no load."""
+"""How clients reach a cluster: a system's sessions and waiting clients. Knows no load."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NEW_LEADER_TIMEOUT_NS: Final = 10 * S
 
 @dataclass(frozen=True, slots=True)
 class WayIn:
-    """How clients on this machine reach the members: `resolver` says what to dial for an ingress endpoint."""
+    """How clients on this machine reach the members. `resolver` gives the address to dial for an ingress endpoint."""
 
     run_id: str
     folder: Path
@@ -31,24 +31,24 @@ class WayIn:
     endpoints: Mapping[int, str]
     resolver: Resolver
     host: str
-    """This machine, as the members reach it."""
+    """The address of this machine as members reach it."""
     egress_endpoints: Sequence[str] = ()
-    """Where answers reach each program of clients, as the members know it; without any, at any port of the host."""
+    """Where members send answers, one endpoint per client program; empty for any port of the host."""
     client: str = ""
     """The bridge of all clients, `CLASSPATH:Class` with absolute paths; empty for the system's own clients."""
     bridge: str = ""
-    """Where one listens already; empty to start one."""
+    """The address of a running bridge; empty to start one."""
 
     @property
     def dialled(self) -> Mapping[str, str]:
-        """What is dialled for the endpoints that are not dialled themselves."""
+        """The address to dial for each endpoint, where it differs from the endpoint."""
         address_of = {endpoint: self.resolver.resolve(endpoint, 0) for endpoint in self.endpoints.values()}
         return {endpoint: address for endpoint, address in address_of.items() if address != endpoint}
 
 
 @dataclass(frozen=True, slots=True)
 class ClientNeeds:
-    """What sessions with a cluster are made with."""
+    """What a session with a cluster needs."""
 
     way: WayIn
     network: Network
@@ -61,56 +61,56 @@ class Clients(Protocol):
 
     @property
     def agents(self) -> Sequence[Agent]:
-        """What needs turns besides the sessions."""
+        """The agents that need turns in addition to the sessions."""
 
     def open_session(self) -> Session:
-        """A new session, which connects by itself."""
+        """A new session, which connects on its own."""
 
     def close(self) -> None:
-        """End what the sessions used, after them."""
+        """Release what the sessions used, after they have ended."""
 
 
 class WaitingClient(Protocol):
-    """A client whose calls wait, as `upheaval_node.client.driver.BlockingClient` is one."""
+    """A client whose calls wait, such as `upheaval_node.client.driver.BlockingClient`."""
 
     invoke_ns: int
-    """Right before the first offer of the last request."""
+    """The time right before the first offer of the last request."""
     on_unasked: Callable[[Buffer], None] | None
-    """Takes each message of the service that no request waits for."""
+    """Takes each message of the service that answers no request."""
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a session that takes messages."""
+        """Whether it has a session that takes messages."""
 
     @property
     def session(self) -> Session:
-        """The one that is open, or was last. Raises `UsageError` before the first."""
+        """The current or last session. Raises `UsageError` before the first one."""
 
     @property
     def session_id(self) -> int:
-        """Of that session."""
+        """The cluster session id of that session."""
 
     def reconnect(self) -> None:
-        """Open a session, after closing the one before. Raises `NodeError`."""
+        """Open a session, after closing the previous one. Raises `NodeError`."""
 
     def request(self, payload: Buffer, accepts: Callable[[Buffer], bool] | None = None) -> bytes:
         """The first answer, or the first that `accepts` takes. Raises `NotSent` or `OutcomeUnknown`."""
 
     def idle(self, seconds: float) -> None:
-        """Take what has come, for so long."""
+        """Receive messages for that many seconds."""
 
     def close(self) -> None:
         """End the session; the client cannot be used again."""
 
 
 class WaitingClients(Protocol):
-    """What makes clients whose calls wait."""
+    """Creates clients whose calls wait."""
 
     def new_client(self, timeout_s: float) -> WaitingClient:
-        """Not connected yet; the time bounds connecting and each call."""
+        """A client that is not connected yet. The time-out applies to connecting and to each call."""
 
     def close(self) -> None:
-        """End what the clients used, after them."""
+        """Release what the clients used, after they have ended."""
 
 
 class NodeWaitingClients:
@@ -121,12 +121,12 @@ class NodeWaitingClients:
         self._options = options
 
     def new_client(self, timeout_s: float) -> BlockingClient:
-        """With a loop of its own."""
+        """A client with its own loop."""
         options: ClientOptions = {**self._options, "resolver": self._way.resolver}
         return BlockingClient(self._way.endpoints, timeout_s, **options)
 
     def close(self) -> None:
-        """Each client has ended what it used."""
+        """Does nothing: each client has released its resources."""
 
 
 class NodeClients:
@@ -143,7 +143,7 @@ class NodeClients:
         return (self._media,)
 
     def open_session(self) -> Session:
-        """Follows the leader."""
+        """A session that follows the leader."""
         return ClusterClient(
             self._media,
             self._needs.way.endpoints,

@@ -1,4 +1,4 @@
-"""What a cluster is to be, as one value: scenarios, tests, commands and runtimes say it with this and nothing else."""
+"""The specification of a cluster as one value, shared by scenarios, tests, commands and runtimes."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +12,10 @@ from upheaval_node import __version__
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A cluster that is wished for; with a `run_id`, one that was made, and what was chosen for it.
+    """The cluster that a user asks for. With a `run_id`, a cluster that was made, with everything that was chosen for
+    it.
 
-    Paths are texts, absolute in one that was made, because any later process has to find them.
+    Paths are texts, and absolute in a made cluster, because any later process has to find them.
     """
 
     members: MemberCount = 3
@@ -22,49 +23,52 @@ class ClusterSpec:
     profile: Profile = "test"
     sync_level: SyncLevel = 0
     service: str = WORKBENCH_SERVICE
-    """A shipped one, or `module:Class`; of members in Java `CLASSPATH:Class`."""
+    """A shipped service, or `module:Class`; for members in Java `CLASSPATH:Class`."""
     more_services: tuple[str, ...] = ()
-    """What runs beside it in each member, as shipped services, in order of their service ids from 1 on."""
+    """Shipped services that run beside it in each member, in order of their service ids from 1 on."""
     source: FilePath = ""
-    """The folder with the code of a custom service, which containers get a copy of; empty for the current one."""
+    """The folder with the code of a custom service, copied into containers; empty for the current folder."""
     model: str = ""
     """`module:Class` of a model of that service, or a module with promises, in the same folder; empty for none."""
     schema: FilePath = ""
     """The SBE schema of that service's requests and answers, an XML file; empty for none."""
     client: FilePath = ""
-    """`CLASSPATH:Class` in that folder: a program that is the bridge of all clients; empty for the system's own."""
+    """`CLASSPATH:Class` in that folder: a program that serves as the bridge of all clients; empty for the
+    system's own.
+    """
     launcher: str = ""
-    """A command that starts one member of Aeron, in place of the harness's own program; empty for that."""
+    """A command that starts one member of Aeron; empty for the harness's own program."""
     jvm: str = ""
-    """Options of Java's for every member, as a shell reads them."""
+    """JVM options for every member, in shell syntax."""
     ignored: tuple[str, ...] = ()
-    """Patterns of names, and of paths below `source`, that containers do not get."""
+    """Patterns of names, and of paths below `source`, that are not copied into containers."""
     image: str = ""
-    """The image of containers, which may bring that code instead; empty for the node's own."""
+    """The image of containers, which may contain that code; empty for the node's own image."""
     base_port: int = 0
-    """The first of ten ports a member on this machine; 0 for free ones."""
+    """The first port on this machine, with ten ports per member; 0 for free ports."""
     max_sessions: int = 0
-    """How many clients a member lets in; 0 for the node's own limit."""
+    """The number of clients that a member accepts; 0 for the node's own limit."""
     leader_disconnect_ms: int = 0
-    """How long a follower does without its connection from the leader before it elects another one; 0: it goes by the
-    heartbeat time-out alone."""
+    """How long a follower waits without its connection from the leader before it starts an election; 0: only the
+    heartbeat time-out counts.
+    """
     protocol_trace: int = 0
-    """How many bytes the protocol trace of each process may take; 0 for no such trace."""
+    """The maximum size of each process's protocol trace in bytes; 0 for no such trace."""
     tls: FilePath = ""
     """The folder of the certificates of members and clients; empty without TLS."""
     credentials: FilePath = ""
-    """The credentials file of those who may connect; empty for everyone."""
+    """The credentials file of the clients that may connect; empty for everyone."""
     planted: str | None = None
-    """The bug of a test build of the node that the members are; None for the node of the product."""
+    """The planted bug of the members, which then run a test build of the node; None for the normal node."""
     system: str = OWN_SYSTEM
-    """What the members are, as `system_named` takes it."""
+    """The members' system, as `system_named` takes it."""
     run_id: str = ""
     python_path: tuple[FilePath, ...] = ()
-    """Where the members find the code of a custom service; nowhere when it is shipped or the image brings it."""
+    """Where members find the code of a custom service; empty when the service is shipped or part of the image."""
     version: str = __version__
 
     def made(self, run_id: str) -> Self:
-        """The cluster of a run, which nothing has been chosen for yet."""
+        """The specification of a run, before a runtime chooses anything for it."""
         has_code = ":" in self.service and not (self.image and not self.source)
         return replace(
             self,
@@ -79,17 +83,17 @@ class ClusterSpec:
 
     @property
     def model_source(self) -> str:
-        """The folder with the code of the model; empty without one."""
+        """The folder with the code of the model; empty without a model."""
         return str(Path(self.source).absolute()) if self.model else ""
 
     @property
     def is_service_here(self) -> bool:
-        """Whether the code of its service is on this machine, not in an image only."""
+        """Whether the service's code is on this machine, and not only in an image."""
         return ":" not in self.service or bool(self.python_path)
 
 
 CLUSTER_OF_THREE: Final = ClusterSpec()
-"""The cluster of a user who asks for nothing else."""
+"""The default cluster."""
 
 
 def _with_absolute_paths(program: str, source: str) -> str:

@@ -1,6 +1,6 @@
-"""What a companion says about itself, from its counters and its recording log, for every runtime.
+"""Reads a companion's status from its counters and its recording log, for every runtime.
 
-Works on a live one, a dead one and one that is just starting; it only reads.
+Works on a companion that is alive, dead or starting. It only reads.
 """
 
 import dataclasses
@@ -16,7 +16,9 @@ from upheaval_node.runtime.backup_health import backup_health_of, read_backup_he
 
 
 def status_in_folder(name: str, folder: Path, pid: int | None, cnc: Path | None = None) -> CompanionStatus:
-    """Of one whose files are on this machine; `pid` None: it does not run. `cnc` if its counters lie elsewhere."""
+    """The status of a companion whose files are on this machine. `pid` None: it does not run. `cnc`: the counters file,
+    if that is elsewhere.
+    """
     if pid is None:
         return status_from_fields(name, {**read_backup_health(str(folder)), "alive": False})
     try:
@@ -25,18 +27,18 @@ def status_in_folder(name: str, folder: Path, pid: int | None, cnc: Path | None 
     except (OSError, NodeError):
         return CompanionStatus(name, alive=True, pid=pid)
     if counters is None:
-        # The driver is just making the file.
+        # The driver is just creating the file.
         return CompanionStatus(name, alive=True, pid=pid)
     return companion_from_counters(name, counters, pid, recording_log)
 
 
 def companion_from_counters(name: str, counters: Counters, pid: int, recording_log: bytes) -> CompanionStatus:
-    """Of a live one."""
+    """The status of a live companion."""
     return status_from_fields(name, backup_health_of(counters, pid, recording_log))
 
 
 def status_from_text(name: str, text: str) -> CompanionStatus:
-    """What `upheaval_node.runtime.backup_health --json` printed. What cannot be read is a dead one."""
+    """Parse the output of `upheaval_node.runtime.backup_health --json`. Unreadable output means a dead companion."""
     try:
         return status_from_fields(name, jsonfields.parse_object(text))
     except FieldError:
@@ -44,7 +46,7 @@ def status_from_text(name: str, text: str) -> CompanionStatus:
 
 
 def status_from_fields(name: str, fields: Mapping[str, object]) -> CompanionStatus:
-    """From what the node says of its health as an object; what is missing or of another type counts as unknown."""
+    """The status from the node's health object. A field that is missing or of another type counts as unknown."""
     state = fields.get("state")
     if fields.get("alive") is not True:
         return CompanionStatus(name, alive=False, snapshot_position=_number(fields, "snapshot_position"))

@@ -1,6 +1,6 @@
-"""What a companion *is*: its ports, how it is configured, started and asked, in processes and in containers.
+"""What the harness knows about a companion: its ports, and how it is configured, started and asked in either runtime.
 
-Runtimes know companions only through this, as they know members through `under_test`. It starts nothing.
+Runtimes know companions only through this module, as they know members through `under_test`. It starts nothing.
 """
 
 import json
@@ -16,7 +16,7 @@ from upheaval.system.companion_status import status_in_folder
 from upheaval_node.runtime import backup_health
 
 PORTS_IN_CONTAINER: Final = (9002, 9004, 9005)
-"""Where one in a container listens: consensus, catch-up, archive."""
+"""The ports of a companion in a container: consensus, catch-up, archive."""
 METRICS_PORT_IN_CONTAINER: Final = 9006
 
 
@@ -25,8 +25,8 @@ class CompanionPlan:
     """One companion of a cluster, as a runtime wants it.
 
     `members` are the consensus endpoints of the cluster's members; `endpoints` are its own: consensus, catch-up,
-    archive. `tls` are the files of its certificate, empty without TLS; `credentials_file` holds its principal and
-    secret, empty for none.
+    archive. `tls` are the files of its certificate, empty without TLS; `credentials_file` has its principal and secret,
+    empty for none.
     """
 
     spec: ClusterSpec
@@ -40,43 +40,45 @@ class CompanionPlan:
 
 
 class Companions(Protocol):
-    """What a runtime has to know of those of a system."""
+    """What a runtime has to know about a system's companions."""
 
     def check(self, config: CompanionConfig, runtime: str) -> None:
-        """Raises `UsageError` for what there is none of, there."""
+        """Raises `UsageError` for a companion that does not exist in that runtime."""
 
     @property
     def configuration_file(self) -> str:
-        """The name of the configuration of one, in its folder."""
+        """The name of the configuration file in a companion's folder."""
 
     @property
     def health_command(self) -> Sequence[str]:
-        """A command inside a container: exit status 0 for one that is well; with `--json` it says all that it knows."""
+        """A command inside the container with exit status 0 for a healthy companion. With `--json` it prints its
+        status.
+        """
 
     def configuration_text(self, plan: CompanionPlan) -> str:
-        """What its configuration holds."""
+        """The content of the configuration file."""
 
     def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:
-        """What runs it on this machine."""
+        """The command that runs it on this machine."""
 
     def environment(self, plan: CompanionPlan) -> Mapping[str, str]:
-        """How it is configured in a container."""
+        """The environment that configures it in a container."""
 
     def arguments(self, plan: CompanionPlan) -> Sequence[str]:
-        """What the image's entry point receives."""
+        """The arguments of the image's entry point."""
 
     def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
-        """Of one whose files are on this machine; `pid` None: it does not run."""
+        """The status of a companion whose files are on this machine. `pid` None: it does not run."""
 
 
 class NodeCompanions:
-    """Those of our node. Implements `Companions`."""
+    """The companions of our node. Implements `Companions`."""
 
     configuration_file = "config.json"
     health_command: Sequence[str] = ("python3", "-m", backup_health.__name__)
 
     def check(self, config: CompanionConfig, runtime: str) -> None:
-        """There are all kinds, everywhere."""
+        """Accepts every kind in every runtime."""
 
     def configuration(self, plan: CompanionPlan) -> dict[str, Json]:
         """See `upheaval_node.backup.config`."""
@@ -105,7 +107,7 @@ class NodeCompanions:
         return fields
 
     def configuration_text(self, plan: CompanionPlan) -> str:
-        """As JSON."""
+        """The configuration as JSON."""
         return jsonfields.to_json(self.configuration(plan)) + "\n"
 
     def command(self, config: CompanionConfig, configuration: Path) -> Sequence[str]:
@@ -113,14 +115,14 @@ class NodeCompanions:
         return [sys.executable, "-P", "-m", f"upheaval_node.runtime.{config.kind}", "--config", str(configuration)]
 
     def environment(self, plan: CompanionPlan) -> Mapping[str, str]:
-        """The configuration, in the variable of its kind, and the run."""
+        """The configuration, in the variable for its kind, and the run."""
         variable = f"UPHEAVAL_{plan.config.kind.upper()}_CONFIG"
         return {variable: json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
 
     def arguments(self, plan: CompanionPlan) -> Sequence[str]:
-        """Its kind."""
+        """The companion's kind."""
         return (plan.config.kind,)
 
     def status_in_folder(self, name: str, folder: Path, pid: int | None) -> CompanionStatus:
-        """From the counters and the recording log there."""
+        """Read the status from the counters and the recording log in the folder."""
         return status_in_folder(name, folder, pid)

@@ -1,4 +1,4 @@
-"""The control toggle of a member and what comes of it, for runtimes that hold its counters and files themselves."""
+"""The control toggle of a member and its effects, for runtimes that have its counters and files themselves."""
 
 from upheaval_node.cluster.admin_commands import ControlStatus, give_command, read_control
 

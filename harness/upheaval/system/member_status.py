@@ -1,6 +1,6 @@
-"""Reads what a member says about itself from the files in its folder: counters, mark files, recording log.
+"""Reads a member's status from the files in its folder: counters, mark files, recording log.
 
-Works on a live member, a dead one and one that is just starting; it only reads. This module starts and ends nothing.
+Works on a member that is alive, dead or starting; it only reads. This module starts and ends nothing.
 """
 
 import os
@@ -27,9 +27,9 @@ _STEP: Final = 64
 
 
 def member_pids(folder: Path, member_id: int, run_id: str) -> dict[str, int]:
-    """The live processes of a member by component, as the mark files name them.
+    """The live processes of a member by component, from its mark files.
 
-    The id in an old mark file may belong to another process by now, even to one of this run.
+    The id in an old mark file may by now belong to another process, even one of this run.
     """
     marks = {
         "archive": layout.ARCHIVE_MARK,
@@ -46,7 +46,7 @@ def member_pids(folder: Path, member_id: int, run_id: str) -> dict[str, int]:
 
 
 def read_member_status(folder: Path, member_id: int, run_id: str) -> MemberStatus:
-    """The status of one member; `leader_member_id` is left to `with_leaders`."""
+    """The status of one member, without `leader_member_id`, which `with_leaders` sets."""
     pids = member_pids(folder, member_id, run_id)
     status = MemberStatus(member_id, alive=len(pids) == 3, pids=pids)
     if not status.alive:
@@ -56,23 +56,23 @@ def read_member_status(folder: Path, member_id: int, run_id: str) -> MemberStatu
     except (OSError, NodeError):
         counters = None
     if counters is None:
-        # The driver is just making the file: the member lives and says nothing yet.
+        # The driver is just creating the file: the member lives but has no status yet.
         return status
     return status_from_counters(status, counters, log_recording_id(_content(folder / layout.RECORDING_LOG)))
 
 
 def with_leaders(statuses: Iterable[MemberStatus]) -> list[MemberStatus]:
-    """Fill in who leads each member's term, as far as a live member says that it does."""
+    """Fill in the leader of each member's term, if a live member claims to lead it."""
     members = list(statuses)
     leaders = {status.leadership_term_id: status.member_id for status in members if status.role == LEADER}
     return [replace(status, leader_member_id=leaders.get(status.leadership_term_id, -1)) for status in members]
 
 
 def read_counters(path: Path, driver_pid: int) -> Counters | None:
-    """A copy of the counters of a `cnc.dat`; None when its driver is not this process: what it says is old.
+    """A copy of the counters in a `cnc.dat`; None when `driver_pid` did not create it, so that its content is stale.
 
-    Read and not mapped: a member that starts makes the file anew, and to read a mapped file that was cut ends the
-    reader. Counters are read in steps, because only the first few of thousands are in use.
+    The file is read and not mapped: a starting member recreates it, and reading a mapping of a truncated file would
+    crash the reader. Counters are read in steps, because only the first few of thousands are in use.
     """
     with path.open("rb", buffering=0) as stream:
         header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
@@ -94,7 +94,7 @@ def read_counters(path: Path, driver_pid: int) -> Counters | None:
 
 
 def last_commit_position(folder: Path) -> int:
-    """What a node, alive or not, knew to be committed when it was last heard of; -1 when that is unknown."""
+    """The last known commit position of a node, alive or not; -1 when it is unknown."""
     path = counters_file(folder) or folder / layout.CNC
     try:
         counters = read_counters(path, driver_pid(path))
@@ -105,7 +105,9 @@ def last_commit_position(folder: Path) -> int:
 
 
 def status_from_counters(status: MemberStatus, counters: Counters, recording_id: int | None) -> MemberStatus:
-    """Fill in what the counters say. `recording_id` is that of the member's log, None while it has none."""
+    """Fill in the values of the counters. `recording_id` is the recording of the member's log, None while it
+    has none.
+    """
     role = _value(counters, counter_types.CLUSTER_NODE_ROLE)
     state = _value(counters, counter_types.ELECTION_STATE)
     prefix = b"" if recording_id is None else counter_types.recording_key_prefix(recording_id)
@@ -154,7 +156,7 @@ def _content(path: Path) -> bytes:
 
 
 def log_recording_id(recording_log: bytes) -> int | None:
-    """The recording that holds the log, by the content of a recording log; None before the member has one."""
+    """The recording of the log, from the content of a recording log; None before the member has one."""
     for offset in range(0, len(recording_log) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ENTRY.size):
         recording_id, entry_type = _RECORDING_LOG_ENTRY.unpack_from(recording_log, offset)
         if entry_type == _TERM_ENTRY:

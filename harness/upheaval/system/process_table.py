@@ -1,7 +1,7 @@
 """Finds and ends the processes of a run by the run id in their environment.
 
-A process id alone may belong to another process by now; a process that carries the run's id in its environment is ours.
-Linux only: it reads /proc. This module knows nothing of clusters.
+A process id alone may have been reused; a process with the run's id in its environment belongs to the run. Linux only:
+it reads /proc. This module knows nothing of clusters.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ MEMBER_VARIABLE: Final = "UPHEAVAL_MEMBER"
 COMPONENT_VARIABLE: Final = "UPHEAVAL_COMPONENT"
 
 ENDED_BY_SIGTERM: Final = 128 + signal.SIGTERM
-"""The status of a virtual machine of Java's that leaves signals to its default, whatever its program closes before."""
+"""The exit status of a JVM that does not handle SIGTERM itself, even if its program closed everything before."""
 
-# Several times what a SIGKILL takes on a busy machine.
+# Several times as long as a SIGKILL takes on a busy machine.
 KILL_TIMEOUT_S: Final = 10.0
 
 _PROC: Final = Path("/proc")
@@ -31,7 +31,7 @@ _PREFIX: Final = b"UPHEAVAL_"
 
 @dataclass(frozen=True, slots=True)
 class FoundProcess:
-    """A live process of a run. `component` is empty for a process that is no part of a member."""
+    """A live process of a run. `component` is empty for a process outside members."""
 
     pid: int
     member_id: int
@@ -39,7 +39,7 @@ class FoundProcess:
 
 
 def processes_of(run_id: str) -> list[FoundProcess]:
-    """All live processes with this run id in their environment, in order of their ids."""
+    """All live processes with this run id in their environment, ordered by id."""
     processes = [
         found_process(pid, variables) for pid, variables in environments() if variables.get(RUN_ID_VARIABLE) == run_id
     ]
@@ -53,7 +53,7 @@ def process_of(pid: int, run_id: str) -> FoundProcess | None:
 
 
 def environments() -> Iterator[tuple[int, Mapping[str, str]]]:
-    """The id of every live process, and of its environment the variables of ours; without any it is left out."""
+    """The id of every live process with harness variables in its environment, and these variables."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             variables = _environment(int(entry.name))
@@ -62,7 +62,7 @@ def environments() -> Iterator[tuple[int, Mapping[str, str]]]:
 
 
 def _environment(pid: int) -> Mapping[str, str]:
-    """The variables of ours. A zombie has no environment any more, so it counts as gone."""
+    """The harness variables. A zombie has no environment any more, so it counts as gone."""
     try:
         content = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
@@ -74,14 +74,14 @@ def _environment(pid: int) -> Mapping[str, str]:
 
 
 def found_process(pid: int, variables: Mapping[str, str]) -> FoundProcess:
-    """What the variables of ours say of a process."""
+    """The process described by its harness variables."""
     member = variables.get(MEMBER_VARIABLE, "")
     is_number = member.isascii() and member.isdigit()
     return FoundProcess(pid, int(member) if is_number else -1, variables.get(COMPONENT_VARIABLE, ""))
 
 
 def send_signal(processes: Iterable[FoundProcess], number: signal.Signals) -> None:
-    """Send a signal to each that still lives. Raises `EnvironmentFault` without the permission to."""
+    """Send a signal to each process that still lives. Raises `EnvironmentFault` without the permission to do so."""
     for process in processes:
         try:
             with contextlib.suppress(ProcessLookupError):
@@ -91,9 +91,9 @@ def send_signal(processes: Iterable[FoundProcess], number: signal.Signals) -> No
 
 
 def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: float = KILL_TIMEOUT_S) -> None:
-    """Wait until none of these processes lives, and none still has its files: locks and sockets are free.
+    """Wait until all these processes have ended and released their files: locks and sockets are free then.
 
-    Raises `UnknownOutcome` with those that remain.
+    Raises `UnknownOutcome` with the processes that remain.
     """
     pending = {process.pid for process in processes}
 
@@ -105,8 +105,8 @@ def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: f
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether it has given up its memory, and with it its environment, but is no zombie yet with all its threads: its
-    files come last, and its exit status.
+    """Whether the process has released its memory, and thereby its environment, but not all its threads are zombies
+    yet. It releases its files and gets its exit status only after that.
     """
     try:
         has_memory = bool((_PROC / str(pid) / "environ").read_bytes())
@@ -119,7 +119,7 @@ def _is_ending(pid: int) -> bool:
 
 
 def _threads(pid: int) -> list[Path]:
-    """What the kernel tells of each thread of a process; nothing when it is gone."""
+    """The /proc entries of a process's threads; empty when the process is gone."""
     try:
         return list((_PROC / str(pid) / "task").iterdir())
     except OSError:
@@ -127,13 +127,13 @@ def _threads(pid: int) -> list[Path]:
 
 
 def is_stopped(pid: int) -> bool | None:
-    """Whether the kernel holds every thread of the process stopped; None when it is gone."""
+    """Whether all threads of the process are stopped; None when it is gone."""
     states = [state for state in map(_state_in, _threads(pid)) if state is not None]
     return all(state == "T" for state in states) if states else None
 
 
 def _state(pid: int) -> str | None:
-    """The state of the main thread, as proc(5) has it; None when it is gone."""
+    """The state of the main thread, as in proc(5); None when the process is gone."""
     return _state_in(_PROC / str(pid))
 
 
@@ -146,7 +146,7 @@ def _state_in(folder: Path) -> str | None:
 
 
 def context_switches(pid: int) -> int:
-    """How often the kernel let a thread of it go or took its core away; 0 when it is gone."""
+    """The number of context switches of its threads, voluntary or not; 0 when the process is gone."""
     count = 0
     for thread in _threads(pid):
         with contextlib.suppress(OSError):
@@ -156,7 +156,7 @@ def context_switches(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """Tells apart monotonic clocks that started at different times."""
+    """An id of the current boot. It distinguishes monotonic clocks that started at different times."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""

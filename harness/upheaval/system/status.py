@@ -1,4 +1,4 @@
-"""What members say of themselves, and what follows from that for a cluster. This module knows no runtime."""
+"""The status that members report, and its meaning for a cluster. This module knows no runtime."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ ELECTION_CLOSED = "CLOSED"
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """What one member publishes about itself. Everything but `member_id` and `alive` is None or -1 when it is down.
+    """The status that one member publishes. Everything but `member_id` and `alive` is None or -1 when it is down.
 
-    `leader_member_id` is the live member that leads the same term, -1 when there is none.
+    `leader_member_id` is the live member that leads the same term, -1 without one.
     """
 
     member_id: int
@@ -44,7 +44,7 @@ class MemberStatus:
 
 
 def shown(statuses: Iterable[MemberStatus]) -> str:
-    """What was seen of each member, in one line, to explain why a wait came to nothing."""
+    """A line with the last look at each member, to explain a time-out."""
     return "; ".join(map(str, statuses))
 
 
@@ -55,10 +55,10 @@ def serving_leader(statuses: Sequence[MemberStatus]) -> int | None:
 
 
 def is_caught_up(statuses: Sequence[MemberStatus], member_id: int) -> bool:
-    """Whether the member leads, or follows the member that does, with its election over.
+    """Whether the member leads, or follows the serving leader, and its election is over.
 
-    `statuses` is one look at all members. While any of them knows of a later term than that of the serving leader,
-    no member is caught up: that leader may be one of old that has yet to learn of its successor.
+    `statuses` is one look at all members. While any of them knows a later term than the serving leader, no member is
+    caught up: that leader may be deposed without knowing its successor yet.
     """
     leader = serving_leader(statuses)
     if leader is None:

@@ -1,4 +1,4 @@
-"""Which system under test a text names, and where it runs: the only place that knows all systems."""
+"""Finds the system under test that a text names, and where it runs. Only this module knows all systems."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -20,7 +20,7 @@ def _own_node(version: str) -> SystemUnderTest:
 
 
 _SYSTEMS: Final[Mapping[str, Callable[[str], SystemUnderTest]]] = {OWN_SYSTEM: _own_node, AERON: AeronSystem}
-"""What makes each system of a version, empty for the usual one. Raises `UsageError` for a version that is not known."""
+"""Creates each system for a version, empty for the default. Raises `UsageError` for an unknown version."""
 
 
 def system_named(text: str) -> SystemUnderTest:
@@ -34,7 +34,7 @@ def system_named(text: str) -> SystemUnderTest:
 
 
 def in_containers(text: str) -> SystemInContainers:
-    """The same, of one that runs in containers. Raises `UsageError` for others."""
+    """The named system, which must run in containers. Raises `UsageError` otherwise."""
     system = system_named(text)
     if not isinstance(system, SystemInContainers):
         raise UsageError(f"system {text} does not run in containers")
@@ -42,7 +42,9 @@ def in_containers(text: str) -> SystemInContainers:
 
 
 def check_system(spec: ClusterSpec, runtime: str) -> None:
-    """Raises `UsageError` for a system that is not known, does not run there, or cannot be what is wished for."""
+    """Raises `UsageError` for a system that is unknown, does not run in that runtime, or does not support the
+    specification.
+    """
     system = system_named(spec.system)
     if runtime not in system.runtimes:
         known = ", ".join(system.runtimes)

@@ -1,7 +1,8 @@
-"""What a member *is*, once for each system under test: its ports, how it is configured, started, asked and checked.
+"""What the harness knows about a member, per system under test: its ports, and how it is configured, started, asked and
+checked.
 
-Runtimes know members only through this, whether they put them into processes or into containers. Ours is the first
-system; another one is another object of the same shape, which `systems` finds by its name.
+Runtimes know members only through this module, in processes as in containers. Our node is the first system; another
+system is another object of the same shape, which `systems` finds by name.
 """
 
 import contextlib
@@ -42,17 +43,18 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS
 
 SOURCE_FOLDER: Final = "source"
-"""Where in a member's folder the code of a user's own service is put."""
+"""The folder for the code of a user's own service, inside the member's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
     """One member of a cluster, or one component of it, as a runtime wants it.
 
-    `endpoints` are those of all members in order of their ids, each in the order of the system's `ports`; `metrics` is
-    where this one shows its metrics. `component` is `all` for a whole member. `python_path` is where it finds the code
-    of its service. `names` says where the member dials for an endpoint of another one. `tls` are the files of its
-    certificate, empty without TLS; `credentials` is its copy of the credentials file, empty for everyone.
+    `endpoints` are the endpoints of all members in order of their ids, each in the order of the system's `ports`;
+    `metrics` is where this member publishes its metrics. `component` is `all` for a whole member. `python_path` is
+    where it finds the code of its service. `names` gives the address to dial for an endpoint of another member. `tls`
+    are the files of its certificate, empty without TLS; `credentials` is its copy of the credentials file, empty for
+    everyone.
     """
 
     spec: ClusterSpec
@@ -68,127 +70,128 @@ class MemberPlan:
 
 
 class SystemUnderTest(Protocol):
-    """What a runtime has to know of a system."""
+    """What a runtime has to know about a system."""
 
     @property
     def text(self) -> str:
-        """Its name, and its version where it has several, as `system_named` takes it."""
+        """Its name, with a version if it has several, as `system_named` takes it."""
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the file that its members run; empty where they run what is installed here."""
+        """The SHA-256 of the file that its members run; empty if they run the installed version."""
 
     @property
     def note(self) -> str:
-        """A sentence for the user who starts a cluster of it; empty when there is nothing to say."""
+        """A sentence for the user who starts a cluster of it; may be empty."""
 
     @property
     def runtimes(self) -> Sequence[str]:
-        """Where it runs."""
+        """The runtimes that support it."""
 
     @property
     def split_runtimes(self) -> Sequence[str]:
-        """Where the components of a member can be apart."""
+        """The runtimes that support members with split components."""
 
     @property
     def channels(self) -> Sequence[str]:
-        """What each of the ports is for, by the names of `upheaval_chaos.target`."""
+        """The channel of each port, by the names of `upheaval_chaos.target`."""
 
     @property
     def has_streams(self) -> bool:
-        """Whether its members speak byte streams, as our proxies and clients do."""
+        """Whether its members use byte streams, as our proxies and clients do."""
 
     @property
     def longest_clock_jump_ms(self) -> int:
-        """By how much the wall clock of a member may jump, ahead or back, without an end of the member."""
+        """The longest clock jump in ms, ahead or back, that a member survives."""
 
     @property
     def companions(self) -> Companions:
-        """The nodes beside its members."""
+        """Its companions."""
 
     @property
     def expected_exit_statuses(self) -> Sequence[int]:
-        """Of a component that ended because another one of its member had."""
+        """The exit statuses of a component that ended because another component of its member had."""
 
     def check(self, spec: ClusterSpec) -> None:
-        """Raises `UsageError` for what could never start. A service that is not on this machine is not looked at."""
+        """Raises `UsageError` for a specification that could never start. Skips a service that is not on this
+        machine.
+        """
 
     def clients(self, needs: ClientNeeds) -> Clients:
-        """What the sessions of a load are made of. Raises `HarnessError` when that cannot be had."""
+        """The clients for the sessions of a load. Raises `HarnessError` when they are unavailable."""
 
     def waiting_clients(self, way: WayIn, options: ClientOptions) -> WaitingClients:
-        """Clients whose calls wait, with those options of theirs that are for every system: name, certificate,
-        credentials. Raises `HarnessError` when they cannot be had.
+        """The waiting clients, with the options that exist for every system: name, certificate, credentials. Raises
+        `HarnessError` when they are unavailable.
         """
 
     def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
-        """On which of the channels that a link consists of to try it, and what to say there to a member, so that it
-        answers and is not disturbed.
-        """
+        """Which of a link's channels to ping, and the text that makes a member answer without disturbing it."""
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
-        """With which status a process ended, as its trace in the run folder has it; None when it does not say."""
+        """The exit status of a process from its trace in the run folder; None when the trace has none."""
 
     def upgraded_to(self, text: str) -> str:
-        """The text of the system that members are after an upgrade to what `text` names, which is made ready.
-
-        Raises `UsageError` for another system and for an older version, and `HarnessError` when it cannot be had.
+        """The text of the members' system after an upgrade to `text`, which is prepared here. Raises `UsageError` for
+        another system or an older version, and `HarnessError` when it is unavailable.
         """
 
     def with_member(self, member_id: int, text: str, members: int) -> str:
-        """The text of this system in a cluster of that size, of which one member is of the system `text`."""
+        """The text of this system in a cluster of that size with one member of the system `text`."""
 
     def require_app_version(self) -> None:
-        """Raises `UsageError` where the harness does not set the application's version of members."""
+        """Raises `UsageError` if the harness cannot set the application version of members."""
 
     # --- in processes ---
 
     @property
     def configuration_file(self) -> str:
-        """The name of a member's configuration, in its folder."""
+        """The name of the configuration file in a member's folder."""
 
     def configuration_text(self, plan: MemberPlan) -> str:
-        """What that file holds."""
+        """The content of the configuration file."""
 
     def start_delay_s(self, folder: Path, component: str) -> float:
-        """How many seconds a member, or that component of one, that is down must stay so before it can start."""
+        """How many seconds a member that is down, or a component of it, has to stay down before it can start."""
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
-        """What runs a member, or one component of it, on this machine."""
+        """The command that runs a member, or one component of it, on this machine."""
 
     def clean_up(self, folder: Path) -> None:
-        """Remove what a member that has ended leaves and that is of no use to anybody."""
+        """Remove the files of an ended member that are of no further use."""
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
-        """The status of a member whose files are on this machine; `leader_member_id` is left to the runtime."""
+        """The status of a member whose files are on this machine, without `leader_member_id`, which the
+        runtime sets.
+        """
 
     def read_control(self, folder: Path) -> ControlStatus:
-        """What the consensus module of a member says whose files are on this machine, alive or not."""
+        """What the consensus module reports of a member whose files are on this machine, alive or not."""
 
     def give_command(self, folder: Path, command: str) -> str:
-        """Let the member take an admin command of an operator; why it did not, empty when it has."""
+        """Give the member an operator's admin command. Returns why it was refused, empty if it was not."""
 
     def tool(self, options: Options) -> Answer:
-        """Carry out a command of `upheaval tool` on a node whose files are on this machine. Raises `NodeError`, and
-        `HarnessError` when what it needs for that cannot be had.
+        """Run a command of `upheaval tool` on a node whose files are on this machine. Raises `NodeError`, and
+        `HarnessError` when something that the command needs is unavailable.
         """
 
 
 @runtime_checkable
 class SystemInContainers(SystemUnderTest, Protocol):
-    """What the docker runtime has to know of a system besides."""
+    """What the docker runtime has to know about a system in addition."""
 
     @property
     def ports(self) -> Sequence[int]:
-        """What a member listens on in a container, ingress first."""
+        """The ports of a member in a container, ingress first."""
 
     @property
     def metrics_port(self) -> int:
-        """Where a member in a container shows its metrics."""
+        """The metrics port of a member in a container."""
 
     @property
     def shared_memory(self) -> str:
-        """How large /dev/shm of a container is to be, as the engine takes it; empty for its default."""
+        """The size of /dev/shm in a container, in the engine's notation; empty for its default."""
 
     @property
     def image(self) -> str:
@@ -196,52 +199,60 @@ class SystemInContainers(SystemUnderTest, Protocol):
 
     @property
     def image_labels(self) -> Mapping[str, str]:
-        """What images of its members are labelled with, and images built on ours, too."""
+        """The labels of images of its members, including those that users build on top."""
 
     @property
     def test_image(self) -> str:
-        """The tag of the image with a test build, which a bug can be planted in."""
+        """The tag of the image with a test build, which can have a planted bug."""
 
     @property
     def folder(self) -> PurePosixPath:
-        """Where a member keeps everything that the run folder shall have: mounted as a volume, collected at the end."""
+        """Where a member keeps everything that the run folder should contain: mounted as a volume, collected at the
+        end.
+        """
 
     @property
     def status_command(self) -> Sequence[str]:
-        """A command inside the container that prints what `parse_status` reads, for each line of its standard input."""
+        """A command inside the container that prints the input of `parse_status`, once per line of its
+        standard input.
+        """
 
     @property
     def tool_command(self) -> Sequence[str]:
         """A command inside the container that does, with `--json`, what `tool` does here."""
 
     def command_line(self, command: str | None) -> Sequence[str]:
-        """A command inside the container that gives an admin command, or none, for `parse_control` to read."""
+        """A command inside the container that gives an admin command, if any, and prints the input of
+        `parse_control`.
+        """
 
     @property
     def recording_log(self) -> PurePosixPath:
-        """The file by which `control_of_files` knows a member that is down."""
+        """The file from which `control_of_files` reads the status of a member that is down."""
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        """The configuration of a member."""
+        """The environment that configures a member."""
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
-        """What the image's entry point receives."""
+        """The arguments of the image's entry point."""
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
-        """The status of a member; `leader_member_id` is left to the runtime. What cannot be read is a dead member."""
+        """The status of a member, without `leader_member_id`, which the runtime sets. Unreadable output means a dead
+        member.
+        """
 
     def parse_control(self, output: str) -> tuple[str, ControlStatus]:
-        """Why an admin command was refused (empty: it was not), and what the member says."""
+        """Why an admin command was refused (empty if it was not), and the member's status."""
 
     def control_of_files(self, recording_log: bytes) -> ControlStatus:
-        """What is known of a member that is down."""
+        """The status of a member that is down."""
 
 
 class AnswersAsJson:
-    """What commands inside of a container print, for a system whose commands print JSON. Part of a system."""
+    """Parses the output of commands inside a container, for a system whose commands print JSON. A mixin."""
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
-        """From what `status_command` prints; a member whose output makes no sense counts as down."""
+        """Parse the output of `status_command`. A member with malformed output counts as down."""
         try:
             fields = jsonfields.parse_object(output)
             if not fields.get("alive"):
@@ -254,7 +265,7 @@ class AnswersAsJson:
             return MemberStatus(member_id, alive=False)
 
     def parse_control(self, output: str) -> tuple[str, ControlStatus]:
-        """From what `command_line` prints: why the command was not taken, and the status."""
+        """Parse the output of `command_line`: why the command was refused, and the status."""
         try:
             fields = jsonfields.parse_object(output)
             state = None if fields.get("module_state") is None else jsonfields.text(fields, "module_state")
@@ -265,7 +276,7 @@ class AnswersAsJson:
             return f"the member does not answer: {error}", ControlStatus()
 
     def control_of_files(self, recording_log: bytes) -> ControlStatus:
-        """From the recording log of a member that is down."""
+        """Read the recording log of a member that is down."""
         return read_control(None, recording_log)
 
 
@@ -295,15 +306,15 @@ class UpheavalNode(AnswersAsJson):
     tool_command: Sequence[str] = ("python3", "-m", "upheaval_node.tool")
 
     def upgraded_to(self, text: str) -> str:
-        """Raises `UsageError`: members run what is installed."""
+        """Raises `UsageError`: members run the installed version."""
         raise UsageError(f"--to {text}: members of {self.text} run what is installed: leave out --to")
 
     def with_member(self, member_id: int, text: str, members: int) -> str:  # noqa: ARG002 - all are of one
-        """There is one version of it here."""
+        """The same text: only one version is installed."""
         return text
 
     def require_app_version(self) -> None:
-        """It has one."""
+        """Does nothing: members have an application version."""
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
@@ -323,7 +334,9 @@ class UpheavalNode(AnswersAsJson):
             raise UsageError(str(error)) from error
 
     def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
-        """See `upheaval_node.member_config`. Members are Aeron's `id,ingress,consensus,log,catchup,archive|...`."""
+        """See `upheaval_node.member_config`. The members string has Aeron's form,
+        `id,ingress,consensus,log,catchup,archive|...`.
+        """
         members = "|".join(",".join([str(number), *endpoints]) for number, endpoints in enumerate(plan.endpoints))
         metrics_host, _, metrics_port = plan.metrics.rpartition(":")
         return {
@@ -345,27 +358,27 @@ class UpheavalNode(AnswersAsJson):
         }
 
     def configuration_text(self, plan: MemberPlan) -> str:
-        """As JSON."""
+        """The configuration as JSON."""
         return jsonfields.to_json(self.configuration(plan)) + "\n"
 
     def start_delay_s(self, folder: Path, component: str) -> float:  # noqa: ARG002 - a lock tells who is alive
-        """None: its marks are locked while it lives."""
+        """Zero: a live member locks its mark files, so a restart needs no delay."""
         return 0.0
 
     def clients(self, needs: ClientNeeds) -> Clients:
-        """Those of this repository."""
+        """The clients of this repository."""
         return NodeClients(needs)
 
     def waiting_clients(self, way: WayIn, options: ClientOptions) -> WaitingClients:
-        """Those of this repository."""
+        """The blocking clients of this repository."""
         return NodeWaitingClients(way, options)
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
-        """The node's own program, or the one of planted bugs."""
+        """The node's own program, or the program with planted bugs."""
         program = ["upheaval_node.runtime.main"]
         if plan.spec.planted is not None:
             program = ["upheaval_chaos.planted.main", "--planted", plan.spec.planted]
-        # -P: a queue.py of the current folder is not the one of Python.
+        # -P: a queue.py in the current folder must not shadow Python's own module.
         return [sys.executable, "-P", "-m", *program, "--config", str(configuration), *self.arguments(plan)]
 
     def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
@@ -374,25 +387,25 @@ class UpheavalNode(AnswersAsJson):
         return channel, ping_text(channel, extra_length)
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
-        """From the last event of the process."""
+        """The status in the last event of the process."""
         return traced_exit_status(member, pid)
 
     def clean_up(self, folder: Path) -> None:
-        """The sockets of the media driver."""
+        """Remove the sockets of the media driver."""
         for entry in (folder / layout.DRIVER_DIRECTORY).glob("*"):
             if entry.is_socket():
                 entry.unlink(missing_ok=True)
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
-        """From the counters and mark files in the member's folder."""
+        """Read the status from the counters and mark files in the member's folder."""
         return read_member_status(folder, member_id, run_id)
 
     def read_control(self, folder: Path) -> ControlStatus:
-        """From the counters in the member's folder, and from its files when it is down."""
+        """Read the control status from the counters in the member's folder, or from its files when it is down."""
         return control.control_status(str(folder))
 
     def give_command(self, folder: Path, command: str) -> str:
-        """Through the control toggle in the member's counters; why it was not taken, empty when it was."""
+        """Set the control toggle in the member's counters. Returns why it was refused, empty if it was not."""
         return control.give_command(str(folder), command)
 
     def tool(self, options: Options) -> Answer:
@@ -400,7 +413,7 @@ class UpheavalNode(AnswersAsJson):
         return execute(options)
 
     def command_line(self, command: str | None) -> Sequence[str]:
-        """What does in the member's container what `give_command` and `read_control` do here."""
+        """The command that does inside the container what `give_command` and `read_control` do here."""
         return ("python3", "-m", control.__name__, command or control.STATUS)
 
     @property
@@ -409,19 +422,21 @@ class UpheavalNode(AnswersAsJson):
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        """What a container receives: the configuration, the run, the planted bug, and which form of the node to run."""
+        """The variables of a container: the configuration, the run, the planted bug, and the form of the node
+        to run.
+        """
         environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
         if VARIABLE in os.environ:
             environment[VARIABLE] = os.environ[VARIABLE]
         return environment if plan.spec.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.spec.planted}
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
-        """What follows the program on the command line."""
+        """The arguments after the program."""
         return ("--component", plan.component)
 
 
 CONNECTIONS_A_SESSION: Final = 2
-"""With a leader: a client that comes again has its old one for a while."""
+"""The connections of one session to its leader: a client that reconnects keeps its old connection for a while."""
 
 
 def _settings(plan: MemberPlan) -> dict[str, Json]:
@@ -434,34 +449,34 @@ def _settings(plan: MemberPlan) -> dict[str, Json]:
     settings: dict[str, Json] = {"cluster": cluster} if cluster else {}
     connections, usual = CONNECTIONS_A_SESSION * spec.max_sessions, MediaSettings()
     if connections > usual.max_connections_of_peer:
-        # All of them may come from one host.
+        # All connections may come from one host.
         in_all = max(connections, usual.max_connections)
         settings["media"] = {"max_connections": in_all, "max_connections_of_peer": connections}
     return settings
 
 
 def require_one_service(spec: ClusterSpec) -> None:
-    """Raises `UsageError` for several services of a member whose components are apart."""
+    """Raises `UsageError` for a member with several services and split components."""
     if spec.more_services and spec.components != TOGETHER:
         raise UsageError("components split: a member has one service")
 
 
 def require_streams(system: SystemUnderTest, what: str) -> None:
-    """Raises `UsageError` where `what` speaks to members by streams, and they do not."""
+    """Raises `UsageError` if `what` needs byte streams and the members do not use them."""
     if not system.has_streams:
         raise UsageError(f"system {system.text} speaks datagrams: {what} cannot be used with it")
 
 
 def require_jump(system: SystemUnderTest, milliseconds: int) -> None:
-    """Raises `UsageError` for a jump of the clock that members of the system do not survive."""
+    """Raises `UsageError` for a clock jump that members of the system do not survive."""
     most = system.longest_clock_jump_ms
     if abs(milliseconds) > most:
         text = f"clock-jump: members of {system.text} end by a jump of more than {most} ms"
-        raise UsageError(f"{text}: use jump-ms of less")
+        raise UsageError(f"{text}: use a jump-ms from -{most} to {most}")
 
 
 def require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFaultKind) -> None:
-    """Raises `UsageError` for a fault that has no meaning for what members speak."""
+    """Raises `UsageError` for a fault that does not apply to the members' protocol, streams or datagrams."""
     if isinstance(kind, DatagramFaultKind) and system.has_streams:
         raise UsageError(f"system {system.text} speaks streams: {kind} is done to datagrams, use --system aeron")
     if kind in (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT):
@@ -469,7 +484,7 @@ def require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFault
 
 
 def traced_exit_status(member: MemberFolder, pid: int) -> int | None:
-    """With which status a process says that it ends, in the last event of it."""
+    """The exit status in the last event of a process; None when there is none."""
     events = (event for event in member.read_trace() if event.event == TraceKind.PROCESS_END)
     ends = [event for event in events if event.fields.get("pid") == pid]
     status = ends[-1].fields.get("status") if ends else None
@@ -477,13 +492,13 @@ def traced_exit_status(member: MemberFolder, pid: int) -> int | None:
 
 
 def port_in_container(system: SystemInContainers, channel: str) -> int:
-    """Where a member in a container listens for a channel."""
+    """The port on which a member in a container listens for a channel."""
     return system.ports[system.channels.index(channel)]
 
 
 @contextlib.contextmanager
 def on_python_path(folders: Sequence[str]) -> Iterator[None]:
-    """Look for modules where the members will, without leaving it so."""
+    """Find modules where the members find them, within the block only."""
     sys.path[:0] = folders
     try:
         yield

@@ -123,7 +123,7 @@ def a_proof_names_the_process_of_another_member(run: RunCopy) -> None:
 def another_member_was_killed(run: RunCopy) -> None:
     """The member of a kill and its proof.
 
-    By all that the fault says of itself.
+    Everything that the fault says names the other member.
     """
 
     def change(fault: Line) -> None:

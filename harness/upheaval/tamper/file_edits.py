@@ -26,9 +26,9 @@ from upheaval.tamper.recordings import (
 from upheaval.tamper.run_copy import Lacking, RunCopy, need
 
 _CANDIDATE_TERM: Final = 24
-"""Place in node-state.dat."""
+"""The offset of the candidate term in node-state.dat."""
 _MARK_PROCESS: Final = 32
-"""Place in a mark file."""
+"""The offset of the process id in a mark file."""
 _SESSION_OF_RECORDING, _STREAM_OF_RECORDING, _START = 72, 76, 40
 
 
@@ -188,7 +188,7 @@ def _change_records(
 def _changed(
     wanted: Callable[[LogRecord], bool], what: str, change: Callable[[LogRecord], LogRecord | None]
 ) -> Callable[[Records], Records]:
-    """Of the last such record; None takes it out."""
+    """Changes the last valid record that is wanted; removes it if `change` returns None."""
 
     def changed(records: Records) -> Records:
         places = [at for at, record in enumerate(records) if record.is_valid and wanted(record)]

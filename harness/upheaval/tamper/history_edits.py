@@ -1,4 +1,4 @@
-"""Edits of the history: what clients say that they asked and were answered."""
+"""Edits of the history: what clients claim to have requested and received."""
 
 from itertools import pairwise
 from typing import Any, Final
@@ -15,14 +15,14 @@ _UNWRITTEN: Final = 10**12
 
 
 def answered(lines: list[Line], *functions: str) -> Line:
-    """An operation in the middle of those that were answered. Raises `Lacking`."""
+    """An answered operation from the middle of the history. Raises `Lacking`."""
     done = [line for line in lines if line["outcome"] == "ok" and (not functions or line["f"] in functions)]
     need(done, f"no answered {' or '.join(functions) or 'operation'}")
     return done[len(done) // 2]
 
 
 def unanswered(run: RunCopy, lines: list[Line]) -> Line:
-    """An operation of unknown outcome that no log has. Raises `Lacking`."""
+    """An operation of unknown outcome that is in no log. Raises `Lacking`."""
     logged = log_entries(run)
     for line in lines:
         if line["outcome"] == "unknown" and line["id"] not in logged:
@@ -31,11 +31,11 @@ def unanswered(run: RunCopy, lines: list[Line]) -> Line:
 
 
 def forget(line: Line) -> None:
-    """Make an operation one without an answer."""
+    """Turn an operation into an unanswered one."""
     line.update(outcome="unknown", complete_ns=None, result=None, position=None)
 
 
-# --- operations that are gone, or there twice ---
+# --- operations that are missing or duplicated ---
 
 
 def an_acknowledged_read_is_in_no_log(run: RunCopy) -> None:

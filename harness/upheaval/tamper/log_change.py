@@ -1,4 +1,4 @@
-"""Changes of the log on all members at once: what comes after moves, and whatever names a position moves with it."""
+"""Changes the log on all members at once: later entries move, and so does every position in the run's files."""
 
 import re
 from bisect import bisect_right
@@ -25,14 +25,14 @@ from upheaval_node.errors import DecodeError
 MESSAGE, TIMER, OPENED, CLOSED, ACTION, NEW_TERM = 1, 20, 21, 22, 23, 24
 """Templates of entries (Aeron Cluster)."""
 MARKER, CLIENT_SESSION, CLUSTER_SESSION, MODULE_STATE, TRACKER = 100, 102, 103, 105, 107
-"""And of messages of snapshots."""
+"""Templates of messages in snapshots (Aeron Cluster)."""
 MODULE_TIMER = 104
 TERM_ID: Final = 8
-"""Where an entry has its term; the other places depend on its template."""
+"""The offset of the term in an entry; the offsets of other fields depend on the template."""
 SESSION: Final = 16
 TIME: Final = {MESSAGE: 24, TIMER: 24, OPENED: 32, CLOSED: 24, ACTION: 24, NEW_TERM: 24}
 PAYLOAD: Final = 32
-"""Where the payload of a message begins."""
+"""The offset of the payload in a message."""
 _POSITIONS: Final = (
     "log_position",
     "append_position",
@@ -51,17 +51,17 @@ Change = Callable[[list[Entry]], list[Entry]]
 
 @dataclass(frozen=True)
 class Moved:
-    """Where positions of the old log are in the new one."""
+    """Maps positions of the old log to positions of the new one."""
 
     ends: Sequence[int]
-    """Of the old entries, in order."""
+    """The ends of the old entries, in order."""
     by: Sequence[int]
-    """How far what comes after each has moved."""
+    """How far the log moved after each old entry."""
     exact: dict[int, int]
-    """Of entries that are still there."""
+    """The new ends of the entries that remain, by their old ends."""
 
     def __call__(self, position: int) -> int:
-        """The new place; -1, which is no position, stays."""
+        """The new position; -1 stays, because it is not a position."""
         if position in self.exact:
             return self.exact[position]
         at = bisect_right(self.ends, position) - 1
@@ -69,9 +69,9 @@ class Moved:
 
 
 def change_logs(run: RunCopy, change: Change) -> None:
-    """Do the same to the log of every node, and move all positions that files of the run name.
+    """Apply a change to the log of every node, and move all positions in the files of the run.
 
-    Raises `Lacking` when a log begins later, or `change` does.
+    Raises `Lacking` if a log does not begin at 0, or if `change` raises it.
     """
     longest: Moved | None = None
     for folder in run.node_folders():
@@ -83,14 +83,14 @@ def change_logs(run: RunCopy, change: Change) -> None:
 
 
 def change_one_log(run: RunCopy, member: int, change: Change) -> None:
-    """Do it to one member's log alone. No positions move, so entries keep their lengths."""
+    """Apply a change to one member's log only. It must keep the lengths of entries, because no positions are moved."""
     log = log_of(run.folder.member(member))
     entries = log.read()
     log.write(change(entries))
 
 
 def change_in_place(run: RunCopy, change: Callable[[list[Entry]], None]) -> None:
-    """Change fields of entries on every node, by the same rule as `change_logs`."""
+    """Change fields of entries on every node, in the same way as `change_logs`."""
 
     def changed(entries: list[Entry]) -> list[Entry]:
         change(entries)
@@ -118,7 +118,7 @@ def _change_log(folder: MemberFolder, change: Change) -> Moved:
 
 
 def _moved(old: Sequence[Entry], ends: Sequence[int]) -> Moved:
-    """An entry that is gone ends where the one before it does."""
+    """The map of positions. A removed entry ends where the entry before it ends."""
     by, at = [], 0
     for entry, end in zip(old, ends, strict=True):
         at = entry.placed if entry.placed >= 0 else at
@@ -167,7 +167,7 @@ def _move_files(run: RunCopy, moved: Moved) -> None:
 
 
 def _move_fields(fields: Any, moved: Moved) -> None:
-    """Of an object and all in it."""
+    """Move all positions in an object and everything inside it."""
     if isinstance(fields, list):
         for element in fields:
             _move_fields(element, moved)
@@ -185,7 +185,7 @@ def _move_fields(fields: Any, moved: Moved) -> None:
 
 
 def operation_id(entry: Entry) -> int | None:
-    """Of a message of a client of a shipped service."""
+    """The operation id in a client's message to a shipped service; None for other entries."""
     if entry.template != MESSAGE or entry.long(SESSION) <= 0:
         return None
     try:
@@ -195,39 +195,39 @@ def operation_id(entry: Entry) -> int | None:
 
 
 def place_of(entries: Sequence[Entry], wanted: Callable[[Entry], bool], what: str, *, nth: int = 0) -> int:
-    """Where the nth such entry is. Raises `Lacking` with `what`."""
+    """The index of the nth entry that is wanted, from 0. Raises `Lacking` with `what`."""
     places = [at for at, entry in enumerate(entries) if wanted(entry)]
     need(len(places) > nth, what)
     return places[nth]
 
 
 def place_of_operation(entries: Sequence[Entry], line: Line) -> int:
-    """Where the operation of a line of the history is."""
+    """The index of the entry for a line of the history. Raises `Lacking`."""
     return place_of(entries, lambda entry: operation_id(entry) == line["id"], f"operation {line['id']} is in no log")
 
 
 def without(entries: list[Entry], at: int) -> list[Entry]:
-    """All entries but one."""
+    """All entries but the one at an index."""
     return [*entries[:at], *entries[at + 1 :]]
 
 
 def templates(entries: Sequence[Entry], *wanted: int) -> Iterator[int]:
-    """Where entries of these templates are."""
+    """The indices of the entries with these templates."""
     return (at for at, entry in enumerate(entries) if entry.template in wanted)
 
 
 def is_service_message(entry: Entry) -> bool:
-    """Whether a service offered it."""
+    """Whether a service offered the message."""
     return entry.template == MESSAGE and entry.long(SESSION) < 0
 
 
 def has_module_snapshot(record: LogRecord) -> bool:
-    """Whether it is a valid one of a consensus module."""
+    """Whether the record is of a valid snapshot of a consensus module."""
     return record.what == SNAPSHOT and record.is_valid and record.service == MODULE
 
 
 def log_entries(run: RunCopy) -> dict[int, Entry]:
-    """The entries of clients' operations in the longest log, by operation."""
+    """The entries of clients' operations in the longest log, by operation id."""
     logs = (log_of(run.folder.member(member)).read() for member in run.members)
     longest = max(logs, key=len)
     return {known: entry for entry in longest if (known := operation_id(entry)) is not None}

@@ -1,4 +1,4 @@
-"""Edits of the log on all members: entries of clients, services and the cluster itself."""
+"""Edits of the log on all members: entries from clients, services and the cluster itself."""
 
 import struct
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _double(run: RunCopy, wanted: Callable[[Entry], bool], what: str) -> None:
 
 
 def _insert(run: RunCopy, make: Callable[[Entry], bytes]) -> None:
-    """After an operation in the middle of the log; `make` gets its entry."""
+    """Insert an entry after an operation in the middle of the log; `make` makes it from the operation's entry."""
 
     def inserted(entries: list[Entry]) -> list[Entry]:
         clients = [at for at, entry in enumerate(entries) if operation_id(entry) is not None]
@@ -84,7 +84,7 @@ def _action(action: int) -> Callable[[Entry], bool]:
     )
 
 
-# --- what no client and no service asked for ---
+# --- entries that no client and no service requested ---
 
 
 def a_client_is_served_by_a_suspended_cluster(run: RunCopy) -> None:
@@ -394,7 +394,7 @@ def a_session_never_closes(run: RunCopy) -> None:
 def the_next_leader_closes_all_sessions(run: RunCopy) -> None:
     """Sessions that a failover ends by time-out.
 
-    By time-out, right after it was elected; clients open others, in which they go on.
+    The new leader closes them right after it was elected; their clients continue in new sessions.
     """
     need((run.path / FAULTS).exists(), "no fault")
     renamed: dict[int, int] = {}

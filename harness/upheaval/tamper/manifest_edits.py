@@ -1,4 +1,4 @@
-"""Edits of what a run says of itself: the manifest, the configurations of its members."""
+"""Edits of the run's description of itself: the manifest, and the configurations of its members."""
 
 import shutil
 from collections.abc import Callable
@@ -90,14 +90,14 @@ def there_are_more_members(run: RunCopy) -> None:
 
 
 def _need_configurations(run: RunCopy) -> None:
-    """Without them nothing in the folder says how its members were configured."""
+    """Raise `Lacking` without configurations: then nothing else in the folder says how its members were configured."""
     need((run.folder.member(run.members[0]).path / "config.json").exists(), "no configurations of members")
 
 
 def files_were_synced_less(run: RunCopy) -> None:
     """Sync level 0.
 
-    At sync level 0 a power cut explains much.
+    At sync level 0 a power cut excuses many losses.
     """
     _need_configurations(run)
     _put(run, sync_level=0)

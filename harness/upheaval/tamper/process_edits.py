@@ -34,7 +34,7 @@ def a_process_ends_by_a_defect(run: RunCopy) -> None:
 
 
 def _ends_by_itself(run: RunCopy, status: int, reason: str) -> None:
-    """The member that was killed writes down its end, and the fault is gone."""
+    """Let the killed member record its own end, and remove the fault."""
     with run.changing(FAULTS) as faults:
         kill = next((fault for fault in faults if fault["what"] == "kill" and len(fault["members"]) == 1), None)
         if kill is None:
@@ -176,13 +176,13 @@ def a_process_ends_with_its_cluster_by_a_failure(run: RunCopy) -> None:
 def a_failover_is_late(run: RunCopy) -> None:
     """A failover that takes 10 s longer, in all files.
 
-    All that came half a second after the first kill comes ten seconds later.
+    Everything later than 0.5 s after the first kill is delayed by 10 s.
     """
     delay_failover(run)
 
 
 def delay_failover(run: RunCopy) -> int:
-    """In all files; returns when the killed leader was gone. Raises `Lacking`."""
+    """Delay the failover in all files. Returns the time when the killed leader was gone. Raises `Lacking`."""
     kills = [fault for fault in run.lines(FAULTS) if fault["what"] == "kill"]
     need(kills, "no kill")
     killed_ns = int(kills[0]["inject_end_ns"])

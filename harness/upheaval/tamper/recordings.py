@@ -1,6 +1,6 @@
-"""Recordings of a copied run: frames, the catalog, the recording log. Checksums are redone.
+"""Recordings of a copied run: frames, the catalog, the recording log. Renews checksums.
 
-Written from the file formats (Aeron Archive, Aeron Cluster), like the reader that judges them, and apart from it.
+Written from the file formats (Aeron Archive, Aeron Cluster), like the reader that judges them, but separately.
 """
 
 import struct
@@ -31,9 +31,9 @@ _STOP_OFFSET: Final = 48
 
 @dataclass
 class Entry:
-    """A message of a recording with the headers of its frames.
+    """A message of a recording, with the headers of its frames.
 
-    `end` is where it ended when it was read, `placed` where it ends since it was written; -1 for neither.
+    `end` is its end when it was read, `placed` its end since it was written; -1 if it was not.
     """
 
     headers: list[bytes]
@@ -43,11 +43,11 @@ class Entry:
 
     @property
     def template(self) -> int:
-        """Of the message in its schema."""
+        """The template id of the message."""
         return int.from_bytes(self.message[2:4], "little")
 
     def long(self, offset: int) -> int:
-        """A field of 64 bits."""
+        """A signed 64-bit field."""
         value: int = struct.unpack_from("<q", self.message, offset)[0]
         return value
 
@@ -56,7 +56,7 @@ class Entry:
         struct.pack_into("<" + form, self.message, offset, value)
 
     def copy(self, message: bytes | None = None) -> "Entry":
-        """A new entry with the same header and this message, or the same."""
+        """A copy of the entry; with `message`, of the header and that message."""
         return Entry(
             self.headers[:1] if message is not None else list(self.headers), bytearray(message or self.message)
         )
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Recording:
-    """Where a recording is and how its frames are laid out."""
+    """A recording and the layout of its frames."""
 
     folder: MemberFolder
     recording_id: int
@@ -74,11 +74,11 @@ class Recording:
     term_length: int
 
     def path(self, base: int = 0) -> Path:
-        """The segment that begins at a position."""
+        """The file of the segment that begins at a position."""
         return self.folder.archive / f"{self.recording_id}-{base}.rec"
 
     def read(self) -> list[Entry]:
-        """The messages without padding. Raises `Lacking` for a recording that begins later."""
+        """The messages, without padding. Raises `Lacking` for a recording that does not begin at 0."""
         if self.start:
             raise Lacking(f"recording {self.recording_id} of {self.folder.name} begins later")
         entries: list[Entry] = []
@@ -95,7 +95,7 @@ class Recording:
         return entries
 
     def write(self, entries: Sequence[Entry]) -> int:
-        """Replace all messages; returns where the recording ends. Positions in messages stay as they are."""
+        """Replace all messages and return the end of the recording. Positions inside messages are not changed."""
         content = bytearray()
         for entry in entries:
             need = _aligned(len(entry.message) + FRAME_HEADER * len(entry.headers))
@@ -109,7 +109,7 @@ class Recording:
         return len(content)
 
     def put_segment(self, base: int, content: bytes) -> None:
-        """Replace a segment, without its block journal, as when a recording stops."""
+        """Replace a segment, and drop its block journal, as happens when a recording stops."""
         path = self.path(base)
         length = min(path.stat().st_size, self.segment_length) if path.exists() else self.segment_length
         put_bytes(path, content[:length].ljust(length, b"\0"))
@@ -148,7 +148,7 @@ def _aligned(length: int) -> int:
 
 @dataclass(frozen=True)
 class LogRecord:
-    """A record of a recording log; `at` is where it begins in the file."""
+    """A record of a recording log; `at` is its offset in the file."""
 
     at: int
     recording_id: int
@@ -162,20 +162,20 @@ class LogRecord:
 
     @property
     def what(self) -> int:
-        """Its kind, valid or not."""
+        """The kind of record, whether valid or not."""
         return self.kind & _VALID_KIND
 
     @property
     def is_valid(self) -> bool:
-        """Whether it counts."""
+        """Whether the record is marked valid."""
         return self.kind >= 0
 
     def invalidated(self) -> "LogRecord":
-        """The same as one that does not count."""
+        """The record, marked invalid."""
         return replace(self, kind=self.kind - 0x80000000)
 
     def of_length(self, length: int) -> "LogRecord":
-        """The same with another length of its recording, as far as it has one."""
+        """The record with another length of its recording; unchanged if it has no length."""
         return replace(self, tail=struct.pack("<q", length) + self.tail[8:]) if self._has_length else self
 
     @property
@@ -183,7 +183,7 @@ class LogRecord:
         return self.what == SNAPSHOT and int.from_bytes(self.tail[8:12], "little") == _LENGTH_MARK
 
     def to_bytes(self) -> bytes:
-        """With its checksum, as far as it has one."""
+        """The bytes of the record, with a new checksum if it has one."""
         fields = _RECORD.pack(
             self.recording_id, self.term, self.base, self.position, self.timestamp, self.service, self.kind
         )
@@ -194,7 +194,7 @@ class LogRecord:
 
 
 def log_records(folder: MemberFolder) -> list[LogRecord]:
-    """Of a recording log whose records have no endpoints; raises `Lacking` without one."""
+    """The records of a node's recording log. Raises `Lacking` without one."""
     if not folder.recording_log.exists():
         raise Lacking(f"no recording log of {folder.name}")
     content = folder.recording_log.read_bytes()
@@ -222,7 +222,7 @@ def put_log_records(folder: MemberFolder, records: Sequence[LogRecord]) -> None:
 
 
 def recording_of(folder: MemberFolder, recording_id: int) -> Recording:
-    """By its catalog. Raises `Lacking`."""
+    """A recording, by its catalog entry. Raises `Lacking`."""
     content = (folder.archive / "archive.catalog").read_bytes()
     begin = _descriptor(content, recording_id, folder)
     fields = _DESCRIPTOR.unpack_from(content, begin)
@@ -230,7 +230,7 @@ def recording_of(folder: MemberFolder, recording_id: int) -> Recording:
 
 
 def log_of(folder: MemberFolder) -> Recording:
-    """The log that the recording log names. Raises `Lacking`."""
+    """The log of a node, by the last valid term in its recording log. Raises `Lacking`."""
     terms = [record for record in log_records(folder) if record.what == TERM and record.is_valid]
     if not terms:
         raise Lacking(f"{folder.name} has no log")
@@ -238,7 +238,7 @@ def log_of(folder: MemberFolder) -> Recording:
 
 
 def put_descriptor(folder: MemberFolder, recording_id: int, offset: int, form: str, value: int) -> None:
-    """Replace a field of a recording in the catalog, and the descriptor's checksum where it has one."""
+    """Replace a field of a recording in the catalog, and the descriptor's checksum if it has one."""
     path = folder.archive / "archive.catalog"
     content = bytearray(path.read_bytes())
     begin = _descriptor(content, recording_id, folder)
@@ -250,7 +250,7 @@ def put_descriptor(folder: MemberFolder, recording_id: int, offset: int, form: s
 
 
 def stop_at(folder: MemberFolder, recording_id: int, position: int, *, when_active: bool = False) -> None:
-    """Say in the catalog where a recording stops; of one that is active only when asked for."""
+    """Set the stop position of a recording in the catalog; for an active recording only with `when_active`."""
     content = (folder.archive / "archive.catalog").read_bytes()
     (known,) = struct.unpack_from("<q", content, _descriptor(content, recording_id, folder) + _STOP_OFFSET)
     if known >= 0 or when_active:

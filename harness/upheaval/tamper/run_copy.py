@@ -1,6 +1,6 @@
 """A copy of a run folder that edits change: its JSON files as values, its binary files as bytes.
 
-This module knows the names of files, and nothing of what is in recordings.
+This module knows the names of files, and nothing of the contents of recordings.
 """
 
 import json
@@ -36,17 +36,17 @@ SCENARIO: Final = SCENARIO_NAME
 
 
 class Lacking(Exception):
-    """The run does not have what an edit changes; the message says what."""
+    """The run lacks what an edit changes; the message names it."""
 
 
 def need(evidence: object, what: str) -> None:
-    """Raise `Lacking` unless there is some."""
+    """Raise `Lacking` if there is no evidence."""
     if not evidence:
         raise Lacking(what)
 
 
 class RunCopy:
-    """The files of one run. Whatever is read is meant to be changed and put back."""
+    """The files of one run, to be read, changed and written back."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -58,18 +58,18 @@ class RunCopy:
         return range(self.folder.read_manifest().members)
 
     def node_folders(self) -> list[MemberFolder]:
-        """Of the members, then of the companions."""
+        """The folders of the members, then of the companions."""
         beside = [MemberFolder(path, -1, path.name) for path in companion_folders(self.path)]
         return [*(self.folder.member(member) for member in self.members), *beside]
 
     def companion(self, kind: str) -> MemberFolder:
-        """The first companion of a kind."""
+        """The first companion of a kind. Raises `Lacking`."""
         names = [config.name for config in load_companions(self.path) if config.kind == kind]
         need(names, f"no {kind}")
         return MemberFolder(self.path / names[0], -1, names[0])
 
     def lines(self, name: str) -> list[Line]:
-        """Of a file with an object a line."""
+        """The lines of a file of JSON lines. Raises `Lacking` if it is missing or empty."""
         path = self.path / name
         need(path.exists(), f"no {name}")
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -77,24 +77,24 @@ class RunCopy:
         return lines
 
     def put_lines(self, name: str, lines: Iterable[Line]) -> None:
-        """Replace a file with an object a line."""
+        """Replace a file of JSON lines."""
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         (self.path / name).write_text(text, encoding="utf-8")
 
     @contextmanager
     def changing(self, name: str) -> Iterator[list[Line]]:
-        """The lines of a file, which are put back."""
+        """The lines of a file, which are written back after the block."""
         lines = self.lines(name)
         yield lines
         self.put_lines(name, lines)
 
     def trace(self, member: int) -> AbstractContextManager[list[Line]]:
-        """The trace of a member, to be changed in a `with`."""
+        """The trace of a member, to be changed in a `with` block."""
         return self.changing(f"member-{member}/trace.jsonl")
 
     @contextmanager
     def changing_object(self, name: str) -> Iterator[Line]:
-        """The object of a JSON file, which is put back."""
+        """The object of a JSON file, which is written back after the block."""
         path = self.path / name
         need(path.exists(), f"no {name}")
         fields: Line = json.loads(path.read_text(encoding="utf-8"))
@@ -102,7 +102,7 @@ class RunCopy:
         path.write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
     def manifest(self) -> AbstractContextManager[Line]:
-        """The manifest, to be changed in a `with`."""
+        """The manifest, to be changed in a `with` block."""
         return self.changing_object(MANIFEST)
 
     def each_trace(self, change: Callable[[int, list[Line]], None]) -> None:
@@ -112,14 +112,14 @@ class RunCopy:
                 change(member, lines)
 
     def seal_anew(self) -> None:
-        """Break the seal and make it again."""
+        """Remove the seal and make a new one."""
         self.folder = RunFolder(self.path)
         self.folder.unseal()
         seal(self.folder)
 
 
 def copy_run(source: Path, target: Path) -> RunCopy:
-    """Copy a run folder with the holes of its files."""
+    """Copy a run folder; holes in its files stay holes."""
     shutil.copytree(source, target, copy_function=_copy_sparse, dirs_exist_ok=True)
     return RunCopy(target)
 

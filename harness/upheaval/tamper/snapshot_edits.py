@@ -44,7 +44,7 @@ def _snapshots(folder: MemberFolder, *, of_module: bool) -> list[LogRecord]:
 
 
 def _change(folders: Iterable[MemberFolder], change: Callable[[Messages], Messages], *, of_module: bool) -> None:
-    """The last snapshot of each node; its length follows in catalog and recording log. Raises `Lacking`."""
+    """Change the last snapshot of each node, and its length in catalog and recording log. Raises `Lacking`."""
     for folder in folders:
         snapshots = _snapshots(folder, of_module=of_module)
         need(snapshots, "no snapshot")
@@ -62,7 +62,7 @@ def _one(run: RunCopy) -> list[MemberFolder]:
 
 
 def _all(run: RunCopy) -> list[MemberFolder]:
-    """Members and companions that have snapshots."""
+    """The members and companions that have snapshots; without any, one member."""
     return [folder for folder in run.node_folders() if _snapshots(folder, of_module=True)] or _one(run)
 
 
@@ -78,7 +78,7 @@ def _adding(template: int, offset: int, number: int = 1) -> Callable[[Messages],
 
 
 def _without(template: int) -> Callable[[Messages], Messages]:
-    """The first such message."""
+    """Removes the first message of a template."""
 
     def changed(messages: Messages) -> Messages:
         at = next((at for at, message in enumerate(messages) if message.template == template), None)
@@ -90,7 +90,7 @@ def _without(template: int) -> Callable[[Messages], Messages]:
 
 
 def _other_state(messages: Messages) -> Messages:
-    """The last byte of the service's own message."""
+    """Change the last byte of the service's own message."""
     own = [message for message in messages if message.template not in (MARKER, CLIENT_SESSION)]
     need(own, "no state in a snapshot")
     own[-1].message[-1] ^= 1

@@ -1,4 +1,4 @@
-"""Edits of the members' traces: what they say that they did, heard and were."""
+"""Edits of the members' traces: what they claim to have done, received and been."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -9,24 +9,24 @@ from upheaval.tamper.run_copy import FAULTS, Lacking, Line, RunCopy, need
 
 _SECOND: Final = 10**9
 _BESIDE: Final = 1 << 20
-"""A position past every log."""
+"""A position beyond every log."""
 _LATE_S: Final = 10
 
 
 def having(lines: list[Line], **fields: object) -> Iterator[int]:
-    """Where the lines with these fields are."""
+    """The indices of the lines with these fields."""
     return (at for at, line in enumerate(lines) if all(line.get(name) == value for name, value in fields.items()))
 
 
 def place(lines: list[Line], nth: int = 0, **fields: object) -> int:
-    """Where the nth such line is. Raises `Lacking`."""
+    """The index of the nth line with these fields, from 0. Raises `Lacking`."""
     places = list(having(lines, **fields))
     need(places, f"no trace line with {', '.join(str(value) for value in fields.values())}")
     return places[nth]
 
 
 def last_term(run: RunCopy) -> tuple[int, int]:
-    """The last term that was won, and who won it."""
+    """The last term that was won, and its leader."""
     won = []
     for member in run.members:
         lines = run.lines(f"member-{member}/trace.jsonl")
@@ -39,12 +39,12 @@ def last_term(run: RunCopy) -> tuple[int, int]:
 
 
 def stamp(line: Line) -> Line:
-    """What every line of a trace has, but for its event."""
+    """The fields that every trace line has, apart from its event."""
     return {name: line[name] for name in ("ts", "epoch_ms", "member", "component", "pid")}
 
 
 def followers(run: RunCopy, leader: int) -> list[int]:
-    """Those that had no fault come first."""
+    """The followers of `leader`, those without faults first. Raises `Lacking`."""
     followers = [member for member in run.members if member != leader]
     need(followers, "a single member")
     faults = run.lines(FAULTS) if (run.path / FAULTS).exists() else []
@@ -53,7 +53,7 @@ def followers(run: RunCopy, leader: int) -> list[int]:
 
 
 def without_lines(run: RunCopy, is_gone: Callable[[int, Line], bool]) -> None:
-    """Take lines out of every trace; `is_gone` gets the member and the line."""
+    """Remove lines from every trace; `is_gone` gets the member and the line."""
 
     def change(member: int, lines: list[Line]) -> None:
         lines[:] = [line for line in lines if not is_gone(member, line)]
@@ -206,7 +206,7 @@ def a_leader_wins_by_its_own_vote(run: RunCopy) -> None:
 def a_refused_vote_counts(run: RunCopy) -> None:
     """A refused vote that the candidate counts.
 
-    The one who gave it says that it refused.
+    The voter's own trace says that it refused.
     """
     term, leader = last_term(run)
     with run.trace(_voter(run, term)) as lines:

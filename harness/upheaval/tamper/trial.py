@@ -1,4 +1,4 @@
-"""Tries edits on run folders: what the verdict makes of each."""
+"""Tries edits on run folders, and records the verdict on each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from upheaval.tamper.run_copy import Lacking, copy_run
 
 
 class Outcome(StrEnum):
-    """Of an edit, from good to bad; of several runs the worst counts."""
+    """The outcomes of an edit, from good to bad. Over several runs the worst one counts."""
 
     DOES_NOT_APPLY = "does not apply"
     """No run has what the edit changes."""
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of an edit: of the run where it came off worst, the finding that decides; without one, why."""
+    """The result of an edit: the run with the worst outcome and its decisive finding; `why` if there is none."""
 
     edit: Edit
     outcome: Outcome
@@ -36,10 +36,10 @@ class Trial:
     finding: Finding | None = None
     why: str = ""
     runs: int = 0
-    """On how many it was tried."""
+    """The number of runs on which it was tried."""
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The fields for JSON."""
         return {
             "edit": self.edit.name,
             "forges": self.edit.forges,
@@ -54,25 +54,25 @@ class Trial:
 
 @dataclass(frozen=True)
 class Score:
-    """How many edits had each outcome."""
+    """The number of edits with each outcome."""
 
     counts: dict[Outcome, int]
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> "Score":
-        """Of all of them."""
+        """The score of these trials."""
         return cls({outcome: sum(trial.outcome is outcome for trial in trials) for outcome in Outcome})
 
     @property
     def text(self) -> str:
-        """One line, the outcomes that count first."""
+        """One line, with the important outcomes first."""
         shown = (Outcome.NOTICED, Outcome.UNKNOWN, Outcome.WRONG, Outcome.DOES_NOT_APPLY)
         counts = ", ".join(f"{self.counts[outcome]} {outcome}" for outcome in shown)
         return f"{sum(self.counts.values())} edits: {counts}"
 
     @property
     def exit_status(self) -> int:
-        """What the command ends with: 1 for any edit that is valid although wrong, 3 when none applied."""
+        """The exit status of the command: 1 if any edit is valid although wrong, 3 if none applied, else 0."""
         if self.counts[Outcome.WRONG]:
             return Verdict.INVALID.exit_status
         is_tried = self.counts[Outcome.NOTICED] + self.counts[Outcome.UNKNOWN] > 0
@@ -80,7 +80,7 @@ class Score:
 
 
 def refuse_unfit(runs: Sequence[Path]) -> None:
-    """Raise `UsageError` for a run that is not valid, as it is and after a copy was sealed anew."""
+    """Raise `UsageError` for a run that is not valid as it is, or not valid once a copy was sealed anew."""
     for path in runs:
         _require_valid(path, verify_run(path), "")
         with TemporaryDirectory(prefix="tamper-") as name:
@@ -98,7 +98,10 @@ def _require_valid(path: Path, report: Report, when: str) -> None:
 def try_edits(
     runs: Sequence[Path], edits: Sequence[Edit], show: Callable[[str], None], *, everywhere: bool = False
 ) -> Iterator[Trial]:
-    """One trial an edit, on the first run that has what it changes, or on each of them; `show` gets how far it is."""
+    """Try each edit on the first run that has what it changes, or with `everywhere` on each such run.
+
+    Yields one trial per edit. `show` gets the progress.
+    """
     for number, edit in enumerate(edits):
         show(f"{number} of {len(edits)} edits, {edit.name}")
         trials: list[Trial] = []
@@ -119,7 +122,7 @@ def try_edits(
 
 
 def try_edit(path: Path, edit: Edit) -> Trial:
-    """On a copy of one run."""
+    """Try an edit on a copy of one run."""
     with TemporaryDirectory(prefix="tamper-") as name:
         copy = copy_run(path, Path(name) / "run")
         try:

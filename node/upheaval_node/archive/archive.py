@@ -1,7 +1,8 @@
-"""The archive of a member: takes in clients and their requests and runs recordings, replays and replications.
+"""The archive of a member: serves clients and runs recordings, replays and replications.
 
-One agent does everything in turn; nothing in it waits. The first turn repairs what an unclean stop left: recordings
-without a stop position get one, and their torn tails are cut off. What requests do is in `requests`.
+A single agent does all work in its duty cycle and never blocks. The first duty cycle repairs what an unclean stop left:
+recordings without a stop position get one, and their torn tails are cut off. The handlers of requests are in
+`requests`.
 """
 
 import struct
@@ -41,9 +42,9 @@ from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, ARCHIVE_
 from upheaval_node.settings import ArchiveSettings
 from upheaval_node.types import NEVER_NS, NOT_YET, NULL_POSITION, Now
 
-# Requests taken from a control stream in one turn.
+# The most requests taken from a control stream in one duty cycle.
 REQUEST_LIMIT: Final = 16
-# More clients than any cluster has; more sessions than that are a client's fault.
+# More clients than any cluster has: more sessions than these are a client's fault.
 MAX_CONTROL_SESSIONS: Final = 128
 MAX_REPLICATIONS: Final = 64
 MAX_CLIENT_INFO: Final = 256
@@ -62,7 +63,7 @@ class _CountedErrors:
 
 
 def _totals(counters: Counters, archive_id: int) -> list[Counter]:
-    """How many errors, control sessions, recordings and replays there are, in this order."""
+    """Allocate the counters of errors, control sessions, recordings and replays, in this order."""
     key = struct.pack("<q", archive_id)
     return [
         counters.allocate(type_id, key, f"{name} - archiveId={archive_id}")
@@ -129,7 +130,7 @@ class Archive:
 
     @property
     def bell(self) -> Bell | None:
-        """Rung by its media, and by the counters that bound its replays."""
+        """The doorbell that its media and the counters that bound its replays ring."""
         return self._replayer.bell
 
     @bell.setter
@@ -176,7 +177,7 @@ class Archive:
         return deadline
 
     def close(self) -> None:
-        """End in order: stop positions are written, waiting for the disk."""
+        """Close in order. Blocks until the stop positions are durable."""
         if self.is_closed:
             return
         for replication in self._replications.values():
@@ -282,9 +283,9 @@ class Archive:
         self._sessions[session.id] = session
 
     def _session_counter(self, session_id: int, request: am.AuthConnectRequest, publication: Publication) -> Counter:
-        """Who is connected, for people who look at counters (Aeron archive: counters)."""
+        """Allocate the counter that names the client of a session (Aeron archive: counters)."""
         key = struct.pack("<qq", self.archive_id, session_id)
-        # The end of a label is cut; what a client says about itself must not push the rest out.
+        # Long labels lose their end, so the client's text is cut: it must not push the archive id out.
         info = request.client_info[:MAX_CLIENT_INFO]
         label = f"control-session: {info} - archiveId={self.archive_id}"
         try:
@@ -296,7 +297,7 @@ class Archive:
             raise
 
     def _drop(self, image: Image, reason: str) -> None:
-        """A client that breaks the protocol loses its stream and with it its sessions."""
+        """Close the stream of a client that broke the protocol, and with it the client's sessions."""
         self._report(image, reason)
         for session in self._sessions.values():
             if session.image.correlation_id == image.correlation_id:
@@ -304,7 +305,7 @@ class Archive:
         image.reject(reason)
 
     def _report(self, image: Image, text: str) -> None:
-        """Count a client's fault, and report it once per client and kind."""
+        """Count a client's fault. Each kind of fault is reported once per client."""
         self._counts[0].increment()
         self._faults.note(self._now, image.source_identity, text)
 

@@ -1,4 +1,4 @@
-"""What all parts of an archive share: streams, files, counters, catalog, settings, and where errors go."""
+"""What all parts of an archive share: streams, files, counters, catalog, settings, and the error sink."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,12 +10,12 @@ from upheaval_node.ports import ErrorSink, Storage
 from upheaval_node.settings import ArchiveSettings
 
 DAMAGE: Final = "damage"
-"""The kind of error of a recording that no longer holds what was written to it."""
+"""The kind of error for a recording whose bytes have changed since they were written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveContext:
-    """Made by `Archive`; `directory` has the segment files and the catalog."""
+    """The shared parts, made by `Archive`; `directory` holds the segment files and the catalog."""
 
     media: Media
     storage: Storage

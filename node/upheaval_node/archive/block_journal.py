@@ -1,15 +1,16 @@
-"""Proof of what was written: a checksum for each of the last blocks of an active segment.
+"""The block journal: a checksum for each of the last blocks of an active segment, which proves that they are whole.
 
 Frames carry no checksum, so after a crash a half-written block can look like good frames. While a segment is being
-written its file is longer than a segment by a ring of records, one for each block: sequence number, positions, length
-and CRC-32 of the stored bytes. The same sync makes block and record durable. A block whose record is there and agrees
-is whole; where records end or disagree nothing was reported, because at sync level 1 and 2 no more blocks are
-written than the ring holds before a sync has completed. A record also says how many of those before it were not
-durable when it was written: of the others none can be torn, and one that disagrees was damaged. When the segment is
-full or the recording stops, the ring is cut off and the file is exactly Aeron's; Aeron itself looks at a segment's
-length only.
+written, a ring of records follows it in the same file. Each record describes one block: sequence number, positions,
+length and CRC-32 of the stored bytes. The same sync makes block and record durable.
 
-This module knows records and bytes, no files.
+A block is whole if its record exists and agrees with it. Blocks after the last such record were never reported as
+recorded: at sync levels 1 and 2, no more blocks are written than the ring holds before a sync has completed. A record
+also counts the records before it that were not durable when it was written. All earlier blocks were durable, so they
+cannot be torn: one that disagrees with its record was damaged.
+
+When the segment is full or the recording stops, the ring is cut off and the file equals Aeron's. Aeron itself checks
+only a segment's length. This module knows records and bytes, no files.
 """
 
 import struct
@@ -31,9 +32,9 @@ _UNUSED: Final = bytes(RECORD_LENGTH)
 
 
 class BlockRecord(NamedTuple):
-    """One block: frames from `start` to `end`, of which `length` bytes are stored (padding is its header only).
+    """One block: frames from `start` to `end`, stored in `length` bytes (of padding, only the header is stored).
 
-    `unsynced` counts the records that were not durable when it was written, itself among them; 0 when that is unknown.
+    `unsynced` counts the records that were not durable when this one was written, including itself; 0 if unknown.
     """
 
     sequence: int
@@ -56,14 +57,15 @@ class BlockRecord(NamedTuple):
 
 
 def _check(body: bytes, unsynced: bytes) -> int:
-    """Of a record that does not say how much was durable, that of its body alone."""
+    """The CRC-32 of a record: of the body alone if the count of unsynced records is unknown."""
     return crc32(unsynced if any(unsynced) else b"", crc32(body))
 
 
 def read_records(ring: bytes) -> list[BlockRecord]:
-    """The records of the newest lap that follow each other without a gap, oldest first.
+    """The records of the newest lap up to the first gap, oldest first.
 
-    A record that never reached the disk leaves an older one or nothing in its place: what follows it does not count.
+    A record that never reached the disk leaves an older record or nothing in its place. The records after it do not
+    count.
     """
     found: dict[int, BlockRecord] = {}
     for offset in range(0, len(ring) - RECORD_LENGTH + 1, RECORD_LENGTH):
@@ -88,15 +90,15 @@ def read_records(ring: bytes) -> list[BlockRecord]:
 
 
 def durable_sequence(records: list[BlockRecord]) -> int:
-    """The sequence number before which all of them were durable, for sure."""
+    """The sequence number below which all records are known to have been durable."""
     return max((each.sequence + 1 - each.unsynced for each in records if each.unsynced), default=0)
 
 
 def proven_end(records: list[BlockRecord], read: Callable[[int, int], bytes]) -> int:
-    """The position up to which the stored bytes agree with `records`, of which there is at least one.
+    """The position up to which the stored bytes agree with `records`, which must not be empty.
 
-    Bytes before the first record are older than the ring and were made durable earlier. Raises `DamageError` for
-    bytes that disagree with `records` although a later record says that they were durable.
+    Bytes before the first record are older than the ring and were made durable earlier. Raises `DamageError` for bytes
+    that disagree with their record although a later record shows that they were durable.
     """
     durable = durable_sequence(records)
     for record in records:

@@ -1,4 +1,4 @@
-"""What a client of an archive receives: the outcome of a request, and errors that come after one. Values only."""
+"""The values that an archive's client receives: the outcome of a request, and errors that follow an outcome."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from upheaval_node.types import NEVER_NS, NULL_VALUE
 
 @dataclass(slots=True, eq=False)
 class PendingCall:
-    """A request on its way. When `done`, `error` is None or says why it failed, with the archive's `error_code`.
+    """A request in flight. Once `done`, `error` is None or says why it failed, with the archive's `error_code`.
 
-    `relevant_id` is what the archive answers: a subscription, replay session or replication id, a position, a count.
-    Listings fill `descriptors` or `subscriptions`; fewer than asked for is no error. A time-out or a lost archive has
-    error code -1.
+    `relevant_id` is the archive's answer: a subscription, replay session or replication id, a position or a count.
+    Listings fill `descriptors` or `subscriptions`; fewer than requested are not an error. A time-out or a lost archive
+    has error code -1.
     """
 
     correlation_id: int
@@ -27,14 +27,14 @@ class PendingCall:
     deadline_ns: int = NEVER_NS
 
     def fail(self, text: str, code: int = NULL_VALUE) -> None:
-        """Fill in a failure: the call is done."""
+        """Complete the call with a failure."""
         self.done = True
         self.error = text
         self.error_code = code
 
 
 class LateError(NamedTuple):
-    """An error that the archive sent for something that had been answered before: a recording, a replay."""
+    """An error about a recording or replay whose request had already succeeded."""
 
     correlation_id: int
     error_code: int

@@ -1,8 +1,8 @@
-"""The catalog of recordings: one descriptor a recording, in the layout of Aeron's `archive.catalog`.
+"""The catalog of recordings: one descriptor per recording, in the layout of Aeron's `archive.catalog`.
 
-The whole file is kept as an image in memory; every change goes to the image and with one write to the file. A change
-that moves other entries makes a new file, which takes the place of the old one when it is durable: neither the end of
-the process nor a power cut tears what was there. The module knows nothing of segments, sessions or messages other than
+The whole file is kept as an image in memory. Every change goes to the image and, with one write, to the file. A change
+that moves other entries writes a new file, which replaces the old one once it is durable. So neither a crash of the
+process nor a power cut tears existing entries. The module knows nothing of segments or sessions, and of messages only
 the descriptor.
 """
 
@@ -21,7 +21,7 @@ from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, alig
 
 FILE_NAME: Final = "archive.catalog"
 NEW_FILE_NAME: Final = "archive.catalog.new"
-"""What becomes the catalog when it is complete; one that is found at a start never did."""
+"""A new catalog until it is complete. If it exists at a start, it is an incomplete leftover."""
 
 VERSION: Final = semantic_version(3, 1)
 HEADER_LENGTH: Final = 32
@@ -33,7 +33,7 @@ MAX_CAPACITY: Final = (1 << 31) - 1
 MIN_SEGMENT_LENGTH: Final = 64 * 1024
 MAX_SEGMENT_LENGTH: Final = 1 << 30
 
-# Channels are limited to 4 KiB by the URI grammar; the catalog takes no more for any of its texts.
+# The URI grammar limits channels to 4 KiB; the catalog limits all its texts to that.
 MAX_TEXT_LENGTH: Final = 4096
 
 _HEADER: Final = struct.Struct("<iiqi")
@@ -64,10 +64,10 @@ ForceDone = Callable[[Exception | None], None]
 
 @dataclass(slots=True)
 class RecordingEntry:
-    """What the catalog holds of one recording. Positions in bytes of the stream, times in epoch milliseconds.
+    """The catalog's entry of one recording. Positions are in bytes of the stream, times in epoch milliseconds.
 
-    `stop_position` and `stop_timestamp` are -1 while the recording is active. `offset` and `length` place the entry
-    in the file: the length counts the descriptor with its padding, without the 32 bytes of descriptor header.
+    `stop_position` and `stop_timestamp` are -1 while the recording is active. `offset` and `length` locate the entry in
+    the file. The length counts the descriptor with its padding, without the 32 bytes of descriptor header.
     """
 
     recording_id: int
@@ -92,7 +92,7 @@ class RecordingEntry:
     length: int = 0
 
     def validate(self) -> None:
-        """Raises `DecodeError` for a descriptor that no recording can have."""
+        """Raises `DecodeError` if no recording can have such a descriptor."""
         if self.recording_id < 0:
             raise DecodeError(f"recording id {self.recording_id}")
         if not is_valid_term_length(self.term_length) or not is_valid_mtu(self.mtu):
@@ -107,9 +107,9 @@ class RecordingEntry:
             raise DecodeError(f"recording {self.recording_id}: stop position {stop}")
 
     def encode(self, min_length: int = 0, checksum: Checksum | None = None) -> bytes:
-        """Descriptor header and descriptor, zero-padded to the catalog's alignment and to at least `min_length`.
+        """Encode descriptor header and descriptor, zero-padded to the catalog's alignment and at least `min_length`.
 
-        With `checksum` that of the descriptor is set first.
+        If `checksum` is given, the descriptor's checksum is set first.
         """
         texts = b"".join(
             _LENGTH.pack(len(text)) + text
@@ -134,9 +134,9 @@ def _ascii(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class CatalogContents:
-    """A decoded catalog: entries of every state in file order, and what was wrong with those that were left out.
+    """A decoded catalog: the entries of every state in file order, and the problems of entries that were left out.
 
-    `used_length` is where the next entry goes.
+    `used_length` is the offset of the next entry.
     """
 
     next_recording_id: int
@@ -152,10 +152,11 @@ def encode_header(next_recording_id: int) -> bytes:
 
 
 def decode_catalog(image: bytes) -> CatalogContents:
-    """Read a catalog file. Raises `DecodeError` for an unusable header; a damaged entry becomes a problem instead.
+    """Decode a catalog file. Raises `DecodeError` for an unusable header; a damaged entry becomes a problem instead.
 
-    A power cut can tear an entry before anything was reported about its recording, so it must not hide the others.
-    The last one is torn so when the header does not count it yet: the next one takes its place and its id.
+    A power cut can tear an entry of a recording that was never reported, so a damaged entry must not hide the others.
+    If the header does not count the last entry yet, that entry is such a torn one: the next entry takes its place and
+    id.
     """
     if len(image) < HEADER_LENGTH:
         raise DecodeError(f"catalog of {len(image)} bytes")
@@ -217,7 +218,7 @@ def _decode_entry(data: bytes, offset: int) -> RecordingEntry:
 class Catalog:
     """The catalog file of one archive, open for reading and writing.
 
-    Raises `StorageError` when the file cannot be written, `DecodeError` when it is no catalog. `problems` says what
+    Raises `StorageError` when the file cannot be written, `DecodeError` when it is not a catalog. `problems` lists what
     was left out at loading.
     """
 
@@ -243,7 +244,7 @@ class Catalog:
         if content[:HEADER_LENGTH].strip(b"\0"):
             self._load(content)
         else:
-            # A power cut may leave the file without its first write: nothing was recorded yet.
+            # A power cut may take the file's first write. No recording was reported before that.
             self._image = bytearray(encode_header(0))
             self._next_id = 0
             self._file.truncate(0)
@@ -272,25 +273,25 @@ class Catalog:
 
     @property
     def next_recording_id(self) -> int:
-        """The id that the next recording gets; ids are never given twice."""
+        """The id that the next recording gets. Ids are never reused."""
         return self._next_id
 
     def get(self, recording_id: int) -> RecordingEntry | None:
-        """The descriptor of a recording that is valid, or None."""
+        """The descriptor of a valid recording, or None."""
         return self._by_id.get(recording_id)
 
     def entries(self) -> Iterator[RecordingEntry]:
-        """Valid entries in order of their ids."""
+        """The valid entries, ordered by recording id."""
         return iter(self._by_id.values())
 
     def entries_from(self, recording_id: int) -> Iterator[RecordingEntry]:
-        """Valid entries of `recording_id` and above as they are now; later ones do not join an iteration."""
+        """The entries that are valid now, from `recording_id` on. Later additions do not join the iteration."""
         return iter([entry for entry in self._by_id.values() if entry.recording_id >= recording_id])
 
     def add(self, entry: RecordingEntry) -> RecordingEntry:
         """Append a descriptor under the next recording id, which is set in `entry`.
 
-        Raises `StorageError`: there is no such recording, and the next one takes its place in the file.
+        Raises `StorageError`: the recording then does not exist, and the next one takes its place in the file.
         """
         entry.recording_id = self._next_id
         entry.offset = len(self._image)
@@ -315,7 +316,7 @@ class Catalog:
     def record_extended(
         self, entry: RecordingEntry, *, control_session_id: int, correlation_id: int, session_id: int
     ) -> None:
-        """The recording is active again, for another request and with another session."""
+        """Mark the recording as active again, for another request and with another session."""
         entry.control_session_id = control_session_id
         entry.correlation_id = correlation_id
         entry.session_id = session_id
@@ -324,31 +325,31 @@ class Catalog:
         self._rewrite(entry)
 
     def record_start(self, entry: RecordingEntry, position: int) -> None:
-        """The recording begins at another segment than before."""
+        """Change the start position of a recording to another segment."""
         entry.start_position = position
         self._rewrite(entry)
 
     def record_channel(self, entry: RecordingEntry, original: str, stripped: str) -> None:
-        """The recording is found under another channel from now on."""
+        """Change the channel under which the recording is found."""
         entry.original_channel = original
         entry.stripped_channel = stripped
         self.replace(entry)
 
     def record_deleted(self, entry: RecordingEntry) -> None:
-        """The recording is gone: its entry keeps its place in the file, and no search finds it."""
+        """Mark the recording as deleted: its entry stays in the file, but no search finds it."""
         entry.state = am.RecordingState.DELETED
         self._rewrite(entry)
         del self._by_id[entry.recording_id]
 
     def deleted_ids(self) -> set[int]:
-        """Recordings that were purged, of which files may be left."""
+        """The ids of purged recordings, which may have left files behind."""
         return {entry.recording_id for entry in self._raw if entry.state == am.RecordingState.DELETED}
 
     def replace(self, entry: RecordingEntry) -> None:
-        """Write an entry whose texts or lengths changed. One that grew shifts those after it to the right.
+        """Write an entry whose texts or lengths changed. If it grew, the entries after it shift to the right.
 
-        That is durable when the call returns. Raises `StorageError`: the file is what it was, or the new one that may
-        be lost in a power cut.
+        A change of the entry's length is durable when the call returns. Raises `StorageError`: the file is then either
+        the old one, or the new one under a name that a power cut may take back.
         """
         start, old_end = entry.offset, entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length
         data = entry.encode(entry.length, self._checksum)
@@ -365,7 +366,7 @@ class Catalog:
         self._storage.sync_directory(self._directory)
 
     def descriptor_message(self, entry: RecordingEntry, control_session_id: int, correlation_id: int) -> bytes:
-        """The RecordingDescriptor message: the stored descriptor with the ids of the request in front (Aeron)."""
+        """Encode a RecordingDescriptor message: the ids of the request, then the stored descriptor (Aeron)."""
         table = am.RecordingDescriptor
         start = entry.offset + DESCRIPTOR_HEADER_LENGTH
         header = _MESSAGE_HEADER.pack(
@@ -379,9 +380,9 @@ class Catalog:
         return header + self._image[start + _DESCRIPTOR_FIELDS_ON_WIRE : start + entry.length]
 
     def force(self, done: ForceDone) -> None:
-        """Call `done` when everything written so far survives a power cut, at sync level 0 at once, or with an error.
+        """Call `done` with None once everything written so far is durable (at once at sync level 0), or with an error.
 
-        At most one sync is in flight; calls that come meanwhile share the next one.
+        At most one sync is in flight; calls during it share the next one.
         """
         if self._sync_level == 0:
             done(None)
@@ -391,7 +392,9 @@ class Catalog:
             self._start_force()
 
     def sync(self) -> None:
-        """The same as `force`, waiting for it: for the start and the end of a process. Raises `StorageError`."""
+        """Make everything durable like `force`, but block: for the start and end of a process. Raises
+        `StorageError`.
+        """
         if self._sync_level > 0:
             self._file.sync(self._sync_level)
 
@@ -424,14 +427,14 @@ class Catalog:
         self._file.write(start, (bytes(self._image[start:end]),))
 
     def _replace_file(self, image: bytearray) -> None:
-        """A new file with this image instead of the one there is; what was open is given back when it is synced."""
+        """Replace the file by a new one with this image. The new file is durable before it takes the old one's name."""
         new_path = f"{self._directory}/{NEW_FILE_NAME}"
         file = self._storage.open(new_path, create=True)
         try:
             file.truncate(0)
             file.truncate(self._capacity)
             file.write(0, (bytes(image),))
-            # Also where nothing else is synced: a new name for bytes that a power cut takes would lose every entry.
+            # Even at sync level 0: a rename that outlives the file's bytes in a power cut would lose every entry.
             file.sync(max(self._sync_level, 1))
             self._storage.rename(new_path, f"{self._directory}/{FILE_NAME}")
         except StorageError:
@@ -447,7 +450,7 @@ class Catalog:
             self._capacity = capacity
 
     def _capacity_for(self, needed: int) -> int:
-        """How long the file shall be to hold so much."""
+        """The file length to use for `needed` bytes. Raises `UsageError` when the catalog is full."""
         if needed > MAX_CAPACITY:
             raise UsageError("the catalog is full")
         capacity = self._capacity

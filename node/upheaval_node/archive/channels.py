@@ -1,4 +1,4 @@
-"""Channels as the archive reads them: the stripped form that is stored, and keys that tell recordings apart."""
+"""Channels as the archive handles them: the stripped form that is stored, and keys that identify recordings."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from upheaval_node.errors import UsageError
 from upheaval_node.protocol import channel as uri
 from upheaval_node.protocol.channel import Channel
 
-# What is kept of a client's channel (Aeron archive: stripped channel).
+# The parameters that are kept of a client's channel (Aeron archive: stripped channel).
 _KEPT: Final = frozenset(
     {
         "endpoint",
@@ -35,7 +35,7 @@ _KEY_PARAMS: Final = ("endpoint", "interface", "control", "session-id", "tags")
 
 
 def parse(text: str) -> Channel:
-    """A channel that a client sent. Raises `UsageError` for a bad one and for a spy, which the archive adds itself."""
+    """Parse a client's channel. Raises `UsageError` for a bad one and for a spy prefix, which only the archive adds."""
     channel = Channel.parse(text)
     if channel.is_spy:
         raise UsageError(f"channel {text!r} is a spy's")
@@ -43,18 +43,18 @@ def parse(text: str) -> Channel:
 
 
 def strip(channel: Channel) -> Channel:
-    """Only the parameters that say where a stream comes from or goes to."""
+    """Keep only the parameters that say where a stream comes from or goes to."""
     return Channel(channel.media, {key: value for key, value in channel.params.items() if key in _KEPT})
 
 
 def recording_key(stream_id: int, channel: Channel) -> str:
-    """Equal for two channels that would record the same streams (Aeron archive: start recording)."""
+    """A key that is equal for channels that record the same streams (Aeron archive: start recording)."""
     params = "|".join(f"{key}={channel.params[key]}" for key in _KEY_PARAMS if key in channel.params)
     return f"{stream_id}:{channel.media}?{params}"
 
 
 def control_response(text: str, term_length: int) -> str:
-    """The response channel of a control session, with the archive's lengths where the client gave none."""
+    """The response channel of a control session, with the archive's term length if the client's channel has none."""
     channel = parse(text)
     stripped = strip(channel)
     return str(

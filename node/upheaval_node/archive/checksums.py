@@ -1,7 +1,8 @@
-"""Checksums of frames and descriptors, by the names that Aeron's settings have (Aeron archive: record checksum).
+"""Checksums of frames and descriptors, under the names of Aeron's settings (Aeron archive: record checksum).
 
-A data frame keeps its checksum in the place of its session id, which a replay sets anew anyway; it covers the frame
-after its header with the bytes that align it. Padding has none. The module knows frames and bytes, no files.
+A data frame keeps its checksum in the field of its session id, which a replay overwrites anyway. The checksum covers
+the frame after its header, including the alignment bytes. Padding has none. The module knows frames and bytes, no
+files.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from upheaval_node.protocol.frames import SESSION_ID_WORD, TYPE_DATA, VERSION_FL
 from upheaval_node.types import FRAME_HEADER_LENGTH
 
 Checksum = Callable[[Buffer], int]
-"""Bytes to a signed 32-bit number."""
+"""Maps bytes to a signed 32-bit number."""
 
 _CASTAGNOLI: Final = 0x82F63B78
 _MASK: Final = 0xFFFFFFFF
@@ -41,7 +42,7 @@ _TABLE_C: Final = _table_of(_CASTAGNOLI)
 
 
 def _crc32c(data: Buffer) -> int:
-    """Byte by byte in Python: to read what others wrote, hardly to record with."""
+    """CRC-32C, byte by byte in Python: fit for reading the recordings of others, too slow for recording."""
     table = _TABLE_C
     value = _MASK
     for byte in memoryview(data):
@@ -60,7 +61,7 @@ _NAMED: Final[dict[str, Checksum]] = {
 
 
 def checksum_named(name: str) -> Checksum | None:
-    """None for the empty name. Raises `UsageError` for an unknown one."""
+    """The checksum of that name, or None for the empty name. Raises `UsageError` for an unknown one."""
     if not name:
         return None
     found = _NAMED.get(name)
@@ -70,7 +71,7 @@ def checksum_named(name: str) -> Checksum | None:
 
 
 def stamped(block: Buffer, checksum: Checksum) -> bytearray:
-    """A copy of whole frames with their checksums in them."""
+    """A copy of whole frames with their checksums set."""
     copy = bytearray(block)
     with memoryview(copy) as view, view.cast("i") as words:
         for offset, end in _data_frames(words):
@@ -79,7 +80,9 @@ def stamped(block: Buffer, checksum: Checksum) -> bytearray:
 
 
 def verify(block: Buffer, position: int, checksum: Checksum) -> None:
-    """Raises `DamageError` for the first of the whole frames from `position` on that is not what was recorded."""
+    """Raises `DamageError` for the first of the whole frames from `position` on that has changed since it was
+    recorded.
+    """
     with memoryview(block) as view, view.cast("i") as words:
         for offset, end in _data_frames(words):
             recorded = words[(offset >> 2) + SESSION_ID_WORD]
@@ -92,7 +95,7 @@ def verify(block: Buffer, position: int, checksum: Checksum) -> None:
 
 
 def is_intact(frame: Buffer, checksum: Checksum) -> bool:
-    """Whether one whole data frame holds the checksum of its bytes."""
+    """Whether a whole data frame holds the checksum of its bytes."""
     try:
         verify(frame, 0, checksum)
     except DamageError:
@@ -101,7 +104,7 @@ def is_intact(frame: Buffer, checksum: Checksum) -> bool:
 
 
 def _data_frames(words: memoryview) -> Iterator[tuple[int, int]]:
-    """Where each data frame begins and ends. A padding frame is the last and is its header only."""
+    """The begin and end offset of each data frame. A padding frame ends the block and consists of its header only."""
     offset, length = 0, len(words) * 4
     while offset < length:
         word = offset >> 2

@@ -1,8 +1,8 @@
-"""A client of an archive, as the consensus module and replications use it: requests go out, answers come in.
+"""A client of an archive, for the consensus module and replications.
 
-Nothing waits: a request returns a `PendingCall` at once, which is filled in by `do_work`. The handshake follows
-Aeron's archive client (connect request, response, archive id, keep-alive). A client that lost its archive is closed
-and stays closed; its user makes a new one to connect again. The module knows channels and messages only.
+Nothing blocks: a request returns a `PendingCall` at once, which `do_work` completes. The handshake follows Aeron's
+archive client (connect request, response, archive id, keep-alive). A client that lost its archive is closed for good;
+to connect again, its user makes a new client. The module knows channels and messages only.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now, S
 
 CONTROL_TERM_LENGTH: Final = 64 * 1024
 FRAGMENT_LIMIT: Final = 64
-# A caller that lets signals or errors pile up loses the oldest.
+# If the caller lets signals or errors pile up, the oldest are dropped.
 MAX_SIGNALS: Final = 1024
 MAX_OUTGOING: Final = 1024
 
@@ -39,7 +39,7 @@ _SESSION_IDS: Final = (1 << 31) - 1 - _FIRST_SESSION_ID
 
 
 class ClientState(IntEnum):
-    """Codes of Aeron's connect steps; DONE is connected."""
+    """The handshake's steps, with the codes of Aeron's connect steps; DONE is connected."""
 
     AWAIT_SUBSCRIPTION = 0
     ADD_PUBLICATION = 1
@@ -64,9 +64,9 @@ LEGAL_MOVES: Final = {
 
 
 class ArchiveClient:
-    """`is_connected` once requests may be made, `is_closed` when nothing more will come; then `error` says why.
+    """A connection to an archive. Requests need `is_connected`; after `is_closed`, nothing more comes.
 
-    `signals` and `late_errors` are the caller's to empty.
+    `error` says why the client closed. The caller empties `signals` and `late_errors`.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class ArchiveClient:
     ) -> None:
         """Raises `UsageError` for unusable channels.
 
-        Without a response channel the answers come over `aeron:ipc`, or back on the connection of the request
-        channel (`control-mode=response`) when that is a network channel.
+        Without a response channel, responses come over `aeron:ipc`; if the request channel is a network channel, they
+        come back on its connection (`control-mode=response`).
         """
         self.archive_id = NULL_VALUE
         self.control_session_id = NULL_VALUE
@@ -120,17 +120,17 @@ class ArchiveClient:
 
     @property
     def is_connected(self) -> bool:
-        """Whether requests are served: the handshake is done."""
+        """Whether the handshake is done, so that requests are served."""
         return self._states.current == ClientState.DONE
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client has ended, by `close` or by the loss of its archive."""
+        """Whether the client was closed, by `close` or by the loss of its archive."""
         return self._states.current == ClientState.CLOSED
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a request waits for the next turn."""
+        """Whether a request waits to be sent in the next duty cycle."""
         return bool(self._outgoing)
 
     def next_deadline_ns(self) -> int:
@@ -140,7 +140,7 @@ class ArchiveClient:
         return min(call.deadline_ns for call in self._calls.values()) if self._calls else self._deadline_ns
 
     def close(self) -> None:
-        """Say good-bye if that is possible without waiting, and end."""
+        """Send a close request if that does not block, and close the client."""
         if self.is_connected:
             goodbye = am.CloseSessionRequest(control_session_id=self.control_session_id)
             self._publication.offer(am.SCHEMA.encode(goodbye))
@@ -149,7 +149,7 @@ class ArchiveClient:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """Take answers, go on with the handshake, send, and see to the time-outs."""
+        """Receive responses, continue the handshake, send requests, and check the time-outs."""
         if self.is_closed:
             return 0
         self._now_ns = now.ns
@@ -186,7 +186,7 @@ class ArchiveClient:
         return 0
 
     def _resolved_response(self) -> Channel | None:
-        """The response channel with the real port where 0 was asked for; None until it is known."""
+        """The response channel with its actual port in place of port 0; None until the port is known."""
         endpoint = self._response_channel.endpoint
         if endpoint is None or not endpoint.endswith(":0"):
             return self._response_channel
@@ -219,7 +219,7 @@ class ArchiveClient:
         self._calls.clear()
         self._outgoing.clear()
 
-    # --- what the archive says ---
+    # --- messages from the archive ---
 
     def _on_fragment(self, fragment: Fragment) -> None:
         if self.is_closed:
@@ -307,7 +307,7 @@ class ArchiveClient:
         return call
 
     def request(self, message: Message, *, descriptors: int = 0) -> PendingCall:
-        """Any request of the schema; session and correlation ids are filled in."""
+        """Send any request of the schema; session and correlation ids are filled in."""
         if not self.is_connected:
             return self._refused(PendingCall(NULL_VALUE))
         return self._request(message, descriptors=descriptors)
@@ -319,7 +319,7 @@ class ArchiveClient:
     def start_recording(
         self, channel: str, stream_id: int, *, local: bool = True, auto_stop: bool = False
     ) -> PendingCall:
-        """Record every stream that appears on the channel; answers the subscription id."""
+        """Record every stream that appears on the channel. The answer is the subscription id."""
         return self.request(
             am.StartRecordingRequest2(
                 channel=channel, stream_id=stream_id, source_location=_location(local), auto_stop=auto_stop
@@ -329,7 +329,7 @@ class ArchiveClient:
     def extend_recording(
         self, recording_id: int, channel: str, stream_id: int, *, local: bool = True, auto_stop: bool = False
     ) -> PendingCall:
-        """Go on with a stopped recording when a stream appears at its stop position; answers the subscription id."""
+        """Extend a stopped recording when a stream appears at its stop position. The answer is the subscription id."""
         return self.request(
             am.ExtendRecordingRequest2(
                 recording_id=recording_id,
@@ -341,23 +341,23 @@ class ArchiveClient:
         )
 
     def stop_recording(self, subscription_id: int) -> PendingCall:
-        """End a recording subscription by its id; fails for an unknown one."""
+        """End a recording subscription by its id; an unknown id is an error."""
         return self.request(am.StopRecordingSubscriptionRequest(subscription_id=subscription_id))
 
     def stop_recording_channel(self, channel: str, stream_id: int) -> PendingCall:
-        """End what was started on the channel and stream."""
+        """End the recording subscription of the channel and stream."""
         return self.request(am.StopRecordingRequest(channel=channel, stream_id=stream_id))
 
     def stop_recording_by_identity(self, recording_id: int) -> PendingCall:
-        """Answers 1 if the recording was active, else 0."""
+        """Stop a recording by its id. The answer is 1 if it was active, else 0."""
         return self.request(am.StopRecordingByIdentityRequest(recording_id=recording_id))
 
     def replay(
         self, recording_id: int, position: int, length: int, replay_channel: str, replay_stream_id: int
     ) -> PendingCall:
-        """Answers the replay session id, whose low 32 bits are the session id of the stream.
+        """Replay a recording. The answer is the replay session id, whose low 32 bits are the stream's session id.
 
-        Position -1 is the start; length -1 follows an active recording, -2 ends at what there is now.
+        Position -1 is the start. Length -1 follows an active recording; -2 ends at its present end.
         """
         return self.request(
             am.ReplayRequest(
@@ -380,7 +380,7 @@ class ArchiveClient:
         replay_stream_id: int,
         limit_counter_id: int,
     ) -> PendingCall:
-        """Like `replay`, never beyond the value of a counter of the archive's member."""
+        """Like `replay`, but never beyond the value of a counter of the archive's member."""
         return self.request(
             am.BoundedReplayRequest(
                 recording_id=recording_id,
@@ -395,27 +395,27 @@ class ArchiveClient:
         )
 
     def stop_replay(self, replay_session_id: int) -> PendingCall:
-        """End a replay by its session id; one that has ended already is no error."""
+        """End a replay by its session id. A replay that has already ended is not an error."""
         return self.request(am.StopReplayRequest(replay_session_id=replay_session_id))
 
     def truncate(self, recording_id: int, position: int) -> PendingCall:
-        """Cut a stopped recording; answers the number of deleted segment files."""
+        """Truncate a stopped recording. The answer is the number of deleted segment files."""
         return self.request(am.TruncateRecordingRequest(recording_id=recording_id, position=position))
 
     def purge_recording(self, recording_id: int) -> PendingCall:
-        """Forget a stopped recording and delete its files; answers how many. A DELETE signal follows."""
+        """Remove a recording and delete its files. The answer is their number; a DELETE signal follows."""
         return self.request(am.PurgeRecordingRequest(recording_id=recording_id))
 
     def start_position(self, recording_id: int) -> PendingCall:
-        """Answers where the recording begins; fails for an unknown one."""
+        """Query the start position of a recording; an unknown id is an error."""
         return self.request(am.StartPositionRequest(recording_id=recording_id))
 
     def list_recording(self, recording_id: int) -> PendingCall:
-        """One descriptor, or none for an unknown id."""
+        """List the descriptor of a recording: none for an unknown id."""
         return self.request(am.ListRecordingRequest(recording_id=recording_id), descriptors=1)
 
     def list_recordings(self, from_recording_id: int, count: int) -> PendingCall:
-        """Up to `count` descriptors of valid recordings, from that id on."""
+        """List up to `count` descriptors of valid recordings, from that id on."""
         return self.request(
             am.ListRecordingsRequest(from_recording_id=from_recording_id, record_count=count), descriptors=count
         )
@@ -432,10 +432,10 @@ class ArchiveClient:
         replication_session_id: int = NULL_VALUE,
         src_response_channel: str = "",
     ) -> PendingCall:
-        """Copy a recording of another archive into this one; answers the replication id.
+        """Copy a recording of another archive into this one. The answer is the replication id.
 
-        News come as `signals` (and `late_errors`) with the replication id as correlation id; REPLICATE_END is the
-        replication's last.
+        Its progress comes as `signals` (and `late_errors`) whose correlation id is the replication id. REPLICATE_END is
+        the last signal of the replication itself.
         """
         return self.request(
             am.ReplicateRequest2(
@@ -454,11 +454,11 @@ class ArchiveClient:
         )
 
     def stop_replication(self, replication_id: int) -> PendingCall:
-        """End a replication by its id; fails for an unknown one."""
+        """End a replication by its id; an unknown id is an error."""
         return self.request(am.StopReplicationRequest(replication_id=replication_id))
 
     def take_signals(self, correlation_ids: Iterable[int] | None = None) -> list[RecordingSignalEvent]:
-        """Remove and return the signals received so far, or those with the given correlation ids."""
+        """Remove and return the signals received so far: all, or those with the given correlation ids."""
         wanted = None if correlation_ids is None else set(correlation_ids)
         taken = [signal for signal in self.signals if wanted is None or signal.correlation_id in wanted]
         for signal in taken:
@@ -471,12 +471,12 @@ def _location(local: bool) -> SourceLocation:
 
 
 def _channels(media: Media, control_channel: str, response_channel: str) -> tuple[Channel, Channel]:
-    """Request and response channel with a fresh session id, or with a fresh token in response mode."""
+    """Request and response channel with a new session id, or with a new token in response mode."""
     request = Channel.parse(control_channel)
     if not response_channel:
         response_channel = "aeron:ipc" if request.media == "ipc" else "aeron:tcp?control-mode=response"
     response = Channel.parse(response_channel)
-    # A response stream within one host cannot carry the answers of an archive on another.
+    # An IPC response stream cannot carry the responses of an archive on another host.
     if response.media == "ipc" and request.media != "ipc":
         response = Channel.parse("aeron:tcp?control-mode=response")
     if request.get(uri.TERM_LENGTH) is None:

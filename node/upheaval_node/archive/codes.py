@@ -1,4 +1,4 @@
-"""Error codes of the archive's control protocol, and the error that becomes an answer with such a code."""
+"""Error codes of the archive's control protocol, and the error that is answered with such a code."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from upheaval_node.errors import NodeError
 
 
 class ErrorCode(IntEnum):
-    """What `relevant_id` of an ERROR response says (Aeron archive: error codes)."""
+    """The `relevant_id` of an ERROR response (Aeron archive: error codes)."""
 
     GENERIC = 0
     ACTIVE_LISTING = 1
@@ -28,7 +28,7 @@ class ErrorCode(IntEnum):
 
 
 class RequestError(NodeError):
-    """A request that cannot be served; the requester gets `code` and the text."""
+    """A request that cannot be served. The requester gets `code` and the text."""
 
     def __init__(self, text: str, code: ErrorCode = ErrorCode.GENERIC) -> None:
         super().__init__(text)
@@ -36,5 +36,5 @@ class RequestError(NodeError):
 
 
 def unknown_recording(recording_id: int) -> RequestError:
-    """The error that answers a request for a recording which is not there (UNKNOWN_RECORDING)."""
+    """The error for a recording that does not exist (UNKNOWN_RECORDING)."""
     return RequestError(f"unknown recording id: {recording_id}", ErrorCode.UNKNOWN_RECORDING)

@@ -1,7 +1,7 @@
 """The archive's side of one client: its handshake, its queue of responses, its listing and its end.
 
-States and timers are those of Aeron's archive control session; clients are not authenticated, so every connect is
-accepted. What a request does is decided in `requests`.
+States and timers are those of Aeron's archive control session. Clients are not authenticated, so every connect is
+accepted. The handlers of requests are in `requests`.
 """
 
 from collections import deque
@@ -22,12 +22,12 @@ from upheaval_node.types import LONG_AGO_NS, MS, NEVER_NS, Now, S
 
 RESEND_INTERVAL_NS: Final = 200 * MS
 PING_INTERVAL_NS: Final = S
-# A client that does not read its responses is dropped before they pile up.
+# A client that does not read its responses is dropped when this many are queued.
 MAX_QUEUED_RESPONSES: Final = 1024
 
 
 class SessionState(IntEnum):
-    """Codes of Aeron's control session; INIT and the challenge states have no duration here."""
+    """Codes of Aeron's control session. Sessions never stay in INIT and the challenge states."""
 
     INIT = 0
     CONNECTING = 1
@@ -78,7 +78,7 @@ class ControlSession:
 
     @property
     def control_session_id(self) -> int:
-        """The id by which the client's requests name this session."""
+        """The id that the client's requests carry."""
         return self.id
 
     @property
@@ -95,21 +95,21 @@ class ControlSession:
     # --- responses ---
 
     def send_ok(self, correlation_id: int, relevant_id: int = 0) -> None:
-        """ControlResponse OK; kept until the client takes it."""
+        """Queue a ControlResponse OK."""
         self._respond(correlation_id, relevant_id, ControlResponseCode.OK)
 
     def send_error(self, correlation_id: int, text: str, code: int = ErrorCode.GENERIC) -> None:
-        """ControlResponse ERROR, whose relevant id is the error code."""
+        """Queue a ControlResponse ERROR, whose relevant id is the error code."""
         self._respond(correlation_id, code, ControlResponseCode.ERROR, text)
 
     def send_unknown(self, correlation_id: int, code: ControlResponseCode, relevant_id: int) -> None:
-        """RECORDING_UNKNOWN or SUBSCRIPTION_UNKNOWN: the end of a listing."""
+        """Queue RECORDING_UNKNOWN or SUBSCRIPTION_UNKNOWN: the end of a listing."""
         self._respond(correlation_id, relevant_id, code)
 
     def send_signal(
         self, correlation_id: int, recording_id: int, subscription_id: int, position: int, signal: RecordingSignal
     ) -> None:
-        """A RecordingSignalEvent; -1 for a recording or subscription that it is not about."""
+        """Queue a RecordingSignalEvent; the recording or subscription id is -1 where none applies."""
         self.send(
             am.SCHEMA.encode(
                 am.RecordingSignalEvent(
@@ -124,7 +124,7 @@ class ControlSession:
         )
 
     def send(self, message: bytes) -> bool:
-        """Queue an encoded message; False when the client lags so far behind that it must come later."""
+        """Queue an encoded message. If the client lags too far behind, abort the session and return False."""
         if self._states.current == SessionState.DONE:
             return True
         if len(self._responses) >= MAX_QUEUED_RESPONSES:
@@ -135,7 +135,7 @@ class ControlSession:
 
     @property
     def has_room(self) -> bool:
-        """Whether a listing may add descriptors: they never fill the queue."""
+        """Whether a listing may add descriptors. Listings never fill the queue."""
         return len(self._responses) < MAX_QUEUED_RESPONSES // 2
 
     def _respond(self, correlation_id: int, relevant_id: int, code: ControlResponseCode, text: str = "") -> None:
@@ -156,13 +156,13 @@ class ControlSession:
     # --- life ---
 
     def activate(self) -> None:
-        """The first request of any kind shows that the client knows its session id."""
+        """Activate the session: the client's first request of any kind shows that it knows its session id."""
         if self._states.current == SessionState.AUTHENTICATED:
             self._states.enter(SessionState.ACTIVE)
             self._resend_ns = LONG_AGO_NS
 
     def abort(self, reason: str) -> None:
-        """End at once: what was queued and the listing are dropped."""
+        """End at once. Queued responses and the listing are dropped."""
         if self._states.current != SessionState.DONE:
             self.close_reason = reason
             self._states.enter(SessionState.DONE)
@@ -171,7 +171,7 @@ class ControlSession:
             self._publication.close()
 
     def do_work(self, now: Now) -> int:
-        """The next step of the handshake; once active, responses, the listing and liveness."""
+        """Take the next step of the handshake. Once active: send responses and the listing, and check liveness."""
         if self._states.current == SessionState.DONE:
             return 0
         if self.image.is_closed:
@@ -238,7 +238,7 @@ class ControlSession:
         return work
 
     def _check_blocked(self, now: Now, *, progress: bool) -> None:
-        """Give up on a client that takes no response for the connect time-out."""
+        """End the session of a client that took no response during the connect time-out."""
         if progress or not self._responses:
             self._deadline_ns = NEVER_NS
         elif self._deadline_ns == NEVER_NS:

@@ -1,7 +1,7 @@
-"""Deleting segment files: a few a turn, because a file of a gigabyte takes its time, and a signal when all are gone.
+"""Deletes segment files, a few per duty cycle because a large file takes time, and signals when all are deleted.
 
-What may be deleted is decided elsewhere, and is safe in the catalog before it comes here. A process that ends in the
-middle leaves unused files: the next start removes those of a purged recording, others stay detached.
+The caller decides which files to delete, and makes that durable in the catalog first. A crash in the middle leaves
+unused files: the next start removes those of a purged recording; those of others stay detached.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ class _Deletion:
 
 
 class Deletions:
-    """Runs the deletions of an archive, one a recording at most. Its recordings are `busy` meanwhile."""
+    """Runs the deletions of an archive, at most one per recording. Recordings with a deletion are `busy`."""
 
     def __init__(self, context: ArchiveContext, recorder: Recorder) -> None:
         self._context = context
@@ -41,12 +41,12 @@ class Deletions:
         return not self._running
 
     def start(self, requester: Requester, recording_id: int, bases: list[int]) -> None:
-        """Delete the segments with these bases. The requester gets a DELETE signal in the end, or an error."""
+        """Delete the segments with these bases. The requester gets a DELETE signal at the end, or an error."""
         self._recorder.busy.add(recording_id)
         self._running[recording_id] = _Deletion(requester, deque(bases))
 
     def do_work(self, now: Now) -> int:
-        """Delete a few files of each deletion; a failure of the disk ends that deletion with an error."""
+        """Delete a few files of each deletion. A failure of the disk ends that deletion with an error."""
         work = 0
         for recording_id, deletion in list(self._running.items()):
             work += 1

@@ -1,7 +1,7 @@
 """Read access to an archive's folder for tools: a `Storage` with its directory, or a path on this machine.
 
-This is the one place of the package that touches real files, and it only reads. The archive itself never uses it;
-`reader` does, for harness, pipeline and people.
+Only this module of the package touches real files, and it only reads them. The archive itself never uses it; `reader`
+does, for the harness, the pipeline and people.
 """
 
 from pathlib import Path
@@ -83,7 +83,7 @@ class PathFolder:
 
 
 def folder_of(source: Storage | Path | str, directory: str) -> Folder:
-    """A path names the archive's folder itself; of a storage it is `directory`."""
+    """The folder of a storage's `directory`, or of a path to an archive's folder."""
     if isinstance(source, str | Path):
         return PathFolder(Path(source))
     return StorageFolder(source, directory)

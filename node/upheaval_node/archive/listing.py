@@ -1,9 +1,9 @@
-"""Listings of a control session: descriptors go out a few at a time, as the response stream takes them."""
+"""Listings of a control session: sends descriptors a few at a time, as fast as the response stream takes them."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-# Records looked at in one work cycle (Aeron archive: listing).
+# The number of records checked in one duty cycle (Aeron archive: listing).
 MAX_SCANNED_PER_TURN: Final = 64
 
 Item = TypeVar("Item")
@@ -29,7 +29,7 @@ class Listing(Generic[Item]):
         self._unsent: Item | None = None
 
     def do_work(self) -> tuple[int, bool]:
-        """How many descriptors were sent, and whether the listing is complete."""
+        """Send descriptors. Returns how many were sent, and whether the listing is complete."""
         sent = 0
         for _ in range(MAX_SCANNED_PER_TURN):
             if self._left <= 0:

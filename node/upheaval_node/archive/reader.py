@@ -1,8 +1,8 @@
-"""Reads recordings from an archive's folder, without the archive: for harness, pipeline and tools.
+"""Reads recordings from an archive's folder without the archive: for harness, pipeline and tools.
 
-The folder may be live. Of a recording that was not stopped, frames are followed as recovery does: to the first place
-that holds none, and only as far as they are whole. What was read once never changes; ask again for
-more. Nothing is ever written, so a torn tail stays for the archive to cut.
+The folder may be in use. A recording that was not stopped is read as recovery does: up to the first place without a
+frame, and only as far as the frames are whole. Bytes that were read once never change; read again to get more. Nothing
+is ever written, so a torn tail is left for the archive to cut.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_POSITION
 
 
 class RecordedFrame(NamedTuple):
-    """One frame as it is stored in the log. `position` is where it begins, `end_position` where the next one does."""
+    """One frame as stored in the log. `position` is its begin, `end_position` the begin of the next frame."""
 
     position: int
     end_position: int
@@ -41,7 +41,7 @@ class RecordedFrame(NamedTuple):
 
 
 class RecordedMessage(NamedTuple):
-    """One reassembled message. `end_position` is the position that a subscriber would have received with it."""
+    """One reassembled message. `end_position` is the position that a subscriber would receive with it."""
 
     position: int
     end_position: int
@@ -54,7 +54,7 @@ class RecordedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recording of a folder. `end_position` is how far it could be read when `read_recordings` looked.
+    """One recording of a folder. `end_position` is how far it was readable when `read_recordings` read the folder.
 
     `problem` says why that is less than the catalog promises, or None.
     """
@@ -76,7 +76,7 @@ class Recording:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the catalog has a stop position; of a live folder it may get one later."""
+        """Whether the catalog has a stop position. In a folder in use, an active recording may get one later."""
         return self.entry.stop_position != NULL_POSITION
 
     def blocks(self, from_position: int | None = None, to_position: int | None = None) -> Iterator[tuple[int, bytes]]:

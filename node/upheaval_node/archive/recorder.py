@@ -1,7 +1,7 @@
-"""The recordings of an archive: subscriptions that record what appears on them, and the sessions that came of it.
+"""The recordings of an archive: the subscriptions that record, and a recording session for each image on them.
 
-Serves start, extend and stop requests and tells their requesters what became of them. Replays and listings are not
-its business.
+Serves start, extend and stop requests and reports the outcome to their requesters. Replays and listings are handled
+elsewhere.
 """
 
 from collections import deque
@@ -27,13 +27,13 @@ from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
-# Subscriptions that record; beyond them a client is at fault.
+# The most recording subscriptions: more are a client's fault.
 MAX_SUBSCRIPTIONS: Final = 1000
 
 
 @dataclass(slots=True, eq=False)
 class RecordingSubscription:
-    """One start or extend request that is still waiting for streams or recording them."""
+    """A start or extend request that waits for streams or records them."""
 
     id: int
     key: str
@@ -56,15 +56,15 @@ class Recorder:
         self._checksum = checksum_named(context.settings.record_checksum)
         self._subscriptions: dict[int, RecordingSubscription] = {}
         self._sessions: dict[int, RecordingSession] = {}
-        # Who receives the end of sessions that wind down after their subscription has ended.
+        # The requesters of sessions that wind down after their subscription has ended.
         self._orphans: dict[int, tuple[Requester, int]] = {}
-        # Recordings whose files are being changed and which nothing may extend meanwhile.
+        # Recordings whose files are being changed, and which must not be extended meanwhile.
         self.busy: set[int] = set()
 
-    # --- what others ask ---
+    # --- queries ---
 
     def session(self, recording_id: int) -> RecordingSession | None:
-        """The session that records `recording_id` now, if it is active."""
+        """The session that records `recording_id` at present, or None."""
         return self._sessions.get(recording_id)
 
     @property
@@ -77,7 +77,7 @@ class Recorder:
         return list(self._subscriptions.values())
 
     def subscription(self, subscription_id: int) -> RecordingSubscription | None:
-        """The recording subscription of that id, if there is one."""
+        """The recording subscription with that id, or None."""
         return self._subscriptions.get(subscription_id)
 
     # --- requests ---
@@ -85,7 +85,7 @@ class Recorder:
     def start(
         self, requester: Requester, channel: str, stream_id: int, *, is_local: bool, auto_stop: bool
     ) -> RecordingSubscription:
-        """Record every stream that appears on the channel, as a recording of its own each."""
+        """Record every stream that appears on the channel, each as its own recording."""
         return self._subscribe(requester, channel, stream_id, is_local=is_local, auto_stop=auto_stop, extends=None)
 
     def extend(
@@ -98,7 +98,7 @@ class Recorder:
         is_local: bool,
         auto_stop: bool,
     ) -> RecordingSubscription:
-        """Go on with a stopped recording when a stream appears at its stop position."""
+        """Extend a stopped recording when a stream appears at its stop position."""
         entry = self._context.catalog.get(recording_id)
         if entry is None:
             raise unknown_recording(recording_id)
@@ -122,7 +122,7 @@ class Recorder:
             raise RequestError(f"another delete operation in progress for recording id: {recording_id}")
 
     def stop_channel(self, channel: str, stream_id: int) -> None:
-        """Stop what was started on this channel and stream."""
+        """End the recording subscription of this channel and stream, and its recordings."""
         key = channels.recording_key(stream_id, channels.strip(channels.parse(channel)))
         for subscription in list(self._subscriptions.values()):
             if subscription.key == key:
@@ -143,7 +143,7 @@ class Recorder:
         self._end_subscription(subscription)
 
     def stop_recording(self, recording_id: int) -> bool:
-        """Stop one recording; whether it was active. Its subscription ends with its last recording."""
+        """Stop one recording; returns whether it was active. Its subscription ends with its last recording."""
         session = self._sessions.get(recording_id)
         if session is None:
             return False
@@ -195,7 +195,7 @@ class Recorder:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """Begin recordings for new images, take what arrived, and tell requesters which recordings stopped."""
+        """Begin recordings for new images, record what arrived, and report stopped recordings to their requesters."""
         work = 0
         for subscription in list(self._subscriptions.values()) if self._subscriptions else ():
             while subscription.arrivals:
@@ -216,7 +216,7 @@ class Recorder:
         return all(session.is_settled for session in self._sessions.values())
 
     def close(self, now: Now) -> None:
-        """Stop everything, waiting for the disk."""
+        """Stop all recordings. Blocks until they are durable."""
         for session in list(self._sessions.values()):
             session.stop_now(now)
             self._ended(now, session)
@@ -231,7 +231,7 @@ class Recorder:
             self._context.errors.report(now, "recording", f"{subscription.stripped_channel}: {error}")
             subscription.requester.error(str(error), code)
             image.reject(str(error))
-            # An image without a consumer would hold its publisher back.
+            # An image without a consumer would hold back its publisher.
             if not subscription.sessions:
                 self._end_subscription(subscription)
 
@@ -296,7 +296,7 @@ class Recorder:
         )
 
     def _new_entry(self, now: Now, subscription: RecordingSubscription, image: Image) -> RecordingEntry:
-        # Files under the next id can only be leftovers of a recording whose entry a power cut took.
+        # Files under the next id can only be leftovers of a recording whose catalog entry was lost in a power cut.
         remove_segments(self._context.storage, self._context.directory, self._context.catalog.next_recording_id)
         return self._context.catalog.add(
             RecordingEntry(
@@ -336,7 +336,7 @@ class Recorder:
     def _ended(self, now: Now, session: RecordingSession) -> None:
         del self._sessions[session.recording_id]
         if not session.image.is_closed:
-            # An image without a consumer would hold its publisher back.
+            # An image without a consumer would hold back its publisher.
             session.image.reject(session.error or "the recording was stopped")
         for subscription in list(self._subscriptions.values()):
             if session in subscription.sessions:

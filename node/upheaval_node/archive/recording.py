@@ -1,17 +1,18 @@
-"""One recording in progress: takes the blocks of an image, writes them, and reports how far they are safe.
+"""One recording in progress: writes the blocks of an image, and reports the position up to which they are safe.
 
-Theory of operation. A block goes to the segment file with one write and counts as consumed. At sync level 0 the
-recording position moves right after the write. At level 1 and 2 it moves only when a sync has completed that began
-after the write; one sync is in flight at most and the next covers everything written meanwhile. It also waits until
-the catalog entry itself is durable, because a recording that no search finds is not recorded. Before that there is no
-counter either, so that no client keeps the id of a recording that a power cut may take.
+Theory of operation. A block goes to the segment file with one write and then counts as consumed. At sync level 0 the
+recording position moves right after the write. At levels 1 and 2 it moves only when a sync that began after the write
+has completed. At most one sync is in flight; the next covers everything written meanwhile.
 
-A session ends when its image ends or when it is stopped; what was written is made durable first, then the stop
-position in the catalog, then the block journal goes and the counter is freed. The journal stays until then because a
-recording without both would lose a last frame that looks torn. After an error nothing more is synced, and the
-recording stops at what was reported.
+The position also waits until the catalog entry is durable, because a recording that no search finds is not recorded.
+Until then there is no counter either, so that no client keeps the id of a recording that a power cut may take.
 
-The module knows one image and one recording; who asked for it is the recorder's business.
+A session ends when its image ends or when it is stopped. First the written bytes become durable, then the stop position
+in the catalog; then the block journal is cut off and the counter freed. The journal stays until then: without it and
+the stop position, recovery would drop a last frame that looks torn. After an error nothing more is synced, and the
+recording ends at the reported position.
+
+The module knows one image and one recording; requesters are the recorder's business.
 """
 
 from collections.abc import Callable
@@ -26,12 +27,12 @@ from upheaval_node.media.api import Image
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import MAX_POSITION, Now
 
-# Blocks of one turn: a fast stream must not keep the other agents of the process waiting.
+# The most blocks of one duty cycle: a fast stream must not keep the other agents of the process waiting.
 MAX_BLOCKS_PER_TURN: Final = 16
 
 
 class RecordingSessionState(IntEnum):
-    """A recording takes frames, makes durable what it took, or has its stop position in the catalog."""
+    """A recording takes frames, makes them durable, or has its stop position in the catalog."""
 
     RECORDING = 1
     INACTIVE = 2
@@ -96,12 +97,12 @@ class RecordingSession:
 
     @property
     def is_settled(self) -> bool:
-        """Whether another turn would find nothing: it has taken all that was there, and nothing ends."""
+        """Whether another duty cycle would do nothing: it has taken all that was received, and is not ending."""
         is_ending = self.image.is_closed or self.image.is_end_of_stream or self.error is not None
         return self._has_taken_all and not is_ending and self._states.current == RecordingSessionState.RECORDING
 
     def do_work(self, now: Now) -> int:
-        """Take a few blocks, or go on with the end."""
+        """Take a few blocks, or continue the end."""
         if self._states.current == RecordingSessionState.RECORDING:
             work = self._record(MAX_BLOCKS_PER_TURN)
             self._has_taken_all = work < MAX_BLOCKS_PER_TURN
@@ -122,7 +123,7 @@ class RecordingSession:
             self._report_written()
 
     def stop_now(self, now: Now) -> None:
-        """End at once, waiting for the disk: for the orderly end of the process."""
+        """End at once and block until it is durable: for the orderly end of the process."""
         self.stop()
         if self._states.current == RecordingSessionState.INACTIVE:
             if self._sync_level > 0 and self.error is None:
@@ -230,7 +231,7 @@ class RecordingSession:
         try:
             self._catalog.record_stopped(self.entry, self._reported, now.epoch_ms)
         except StorageError as error:
-            # The entry still says "active" on disk: the next start finds the stop position as after a crash.
+            # The entry is still "active" on disk, so the next start finds the stop position as after a crash.
             self.error = self.error or str(error)
 
     def _force_stop(self) -> None:

@@ -1,8 +1,8 @@
-"""Follows the copying of one recording of another archive into the own one, for the owner that asked for it.
+"""Follows the replication of one recording of another archive into the local archive.
 
-The archives do the work; this asks, hears the signals and watches that the local recording grows. The owner passes on
-what its archive client received (`on_signal`, `on_late_error`) and polls. Source: Aeron Cluster, recording replication.
-Knows nothing of what is copied.
+The archives do the work; this module requests it, receives the signals and checks that the local recording grows. The
+owner polls it and passes on what its archive client received (`on_signal`, `on_late_error`). Source: Aeron Cluster,
+recording replication. The module knows nothing of the recording's content.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ PROGRESS_TIMEOUT_NS = 10 * S
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSource:
-    """Where recordings come from and on which way; empty texts and -1 leave it to the archives.
+    """The archive and the channels that recordings come from; empty texts and -1 leave the choice to the archives.
 
-    Without a `replication_channel` the copy comes back on the connection that the own archive dialled.
+    Without a `replication_channel` the copy comes back on the connection that the local archive opened.
     """
 
     control_channel: str
@@ -33,9 +33,9 @@ class ReplicationSource:
 
 
 class RecordingReplication:
-    """`has_ended` when both archives are done with it; `has_synced` tells that everything was copied.
+    """One replication. `has_ended` once both archives have finished it; `has_synced` if everything was copied.
 
-    `recording_id` is the local one, -1 while there is none, and `position` how far it is known to be recorded.
+    `recording_id` is the local recording, -1 while there is none. `position` is how far it is known to be recorded.
     """
 
     def __init__(
@@ -51,9 +51,10 @@ class RecordingReplication:
         progress_timeout_ns: int = PROGRESS_TIMEOUT_NS,
         progress_interval_ns: int = 0,
     ) -> None:
-        """Ask for the copy up to `stop_position`, -1 for all of it; into a new recording unless one is named.
+        """Request the copy up to `stop_position` (-1: all of it), into a new recording unless `dst_recording_id` is
+        given.
 
-        The local position is looked at every `progress_interval_ns`, a tenth of the time-out if that is 0.
+        The local position is checked every `progress_interval_ns`; 0 means a tenth of the time-out.
         """
         self._archive = archive
         self._counters = counters
@@ -85,15 +86,15 @@ class RecordingReplication:
 
     @property
     def has_ended(self) -> bool:
-        """The replication is over, and so is the local recording if there was one."""
+        """Whether the replication has ended, and the local recording too if it was extended."""
         return self._has_replication_ended and (self._has_stopped or not self._has_extended)
 
     def next_deadline_ns(self) -> int:
-        """When the local position is looked at again, or nothing may have grown for too long."""
+        """When the local position is checked next, or the time-out without progress."""
         return min(self._next_look_ns, self._deadline_ns)
 
     def poll(self, now: Now) -> int:
-        """Look for progress. Raises `PeerError` for a failure of an archive, `TimeoutExpired` when nothing grows."""
+        """Check for progress. Raises `PeerError` if an archive fails, `TimeoutExpired` if nothing grows."""
         if self._call.done and self._call.error is not None:
             raise PeerError(f"replication of recording {self.src_recording_id} is refused: {self._call.error}")
         if self._failure is not None:
@@ -114,7 +115,7 @@ class RecordingReplication:
         return 0
 
     def on_signal(self, signal: RecordingSignalEvent) -> None:
-        """A signal of the own archive, for this replication or another one."""
+        """Take a signal of the local archive; signals of other replications are ignored."""
         if not self._call.done or self._call.error is not None or signal.correlation_id != self._call.relevant_id:
             return
         if signal.recording_id >= 0:
@@ -136,18 +137,18 @@ class RecordingReplication:
                 pass
 
     def on_late_error(self, error: LateError) -> None:
-        """An error of the own archive, for this replication or another one."""
+        """Take an error of the local archive; errors of other replications are ignored."""
         if self._call.done and self._call.error is None and error.correlation_id == self._call.relevant_id:
             self._failure = error.text
 
     def close(self) -> None:
-        """Give up what has not ended. Before the archive has answered, `release` must be asked until it is true."""
+        """Stop the replication. Until the archive has answered the request, call `release` until it is true."""
         if not self._is_closed:
             self._is_closed = True
             self._stop_if_known()
 
     def release(self) -> bool:
-        """After `close`: whether there is nothing left to send to the archive."""
+        """After `close`: whether nothing is left to send to the archive."""
         if not self._call.done:
             return False
         self._stop_if_known()

@@ -1,7 +1,7 @@
-"""Finds where a recording ends that was never stopped: whole frames, proven blocks, torn tails.
+"""Finds the end of a recording that was never stopped, from whole frames, proven blocks and torn tails.
 
-Used by the archive at start, which cuts there, and by readers of a live folder, which do not. The module knows bytes
-of segments and descriptors; where the bytes come from is the caller's.
+The archive uses it at its start and cuts there; readers of a folder in use do not cut. The module knows bytes of
+segments and descriptors; the caller provides the bytes.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ READ_LENGTH: Final = 1024 * 1024
 
 
 class Extent(NamedTuple):
-    """How far frames follow each other. `last_frame` is the position of the last one, `end` where it ends."""
+    """A row of consecutive frames: `last_frame` is the position of the last one, `end` the position after it."""
 
     last_frame: int
     end: int
@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Where a recording ends after an unclean stop, and why there are bytes past that (None when there are none)."""
+    """The end of a recording after an unclean stop, and why there are bytes after it (None if there are none)."""
 
     stop_position: int
     cut: str | None
@@ -45,14 +45,14 @@ class Recovery:
 def walk_frames(read: Callable[[int, int], bytes], entry: RecordingEntry, position: int, end: int) -> Extent:
     """Follow the frames from `position` up to `end` while each is valid for its place in this recording.
 
-    `read(position, length)` gives bytes of the recording; fewer at the end of its file. Checked are length,
-    version, type, stream, term and offset: leftovers of something else are no frames of this recording.
+    `read(position, length)` returns bytes of the recording; fewer at the end of its file. Length, version, type,
+    stream, term and offset are checked, so leftovers of other recordings do not count as frames.
     """
     shift = position_bits_to_shift(entry.term_length)
     last_frame = position
     while position < end:
         term_offset = position & (entry.term_length - 1)
-        # One term at a time: a frame that is longer than the rest of its term is none.
+        # One term at a time: a frame must not reach beyond the end of its term.
         chunk = read(position, min(READ_LENGTH, end - position, entry.term_length - term_offset))
         words = memoryview(chunk[: len(chunk) & -32]).cast("i")
         place = (entry.stream_id, term_id_at(position, shift, entry.initial_term_id), term_offset)
@@ -66,7 +66,9 @@ def walk_frames(read: Callable[[int, int], bytes], entry: RecordingEntry, positi
 
 
 def _walk_chunk(words: memoryview, place: tuple[int, int, int], entry: RecordingEntry) -> tuple[int, int, bool]:
-    """Offset of the last frame, offset after it, and whether the walk ended for want of bytes and not of frames."""
+    """Offset of the last frame, offset after it, and whether the walk ended for lack of bytes, not at an
+    invalid frame.
+    """
     stream_id, term_id, term_offset = place
     room = entry.term_length - term_offset
     mtu = entry.mtu
@@ -92,10 +94,10 @@ def _walk_chunk(words: memoryview, place: tuple[int, int, int], entry: Recording
 
 
 def is_torn(read: Callable[[int, int], bytes], frame_position: int, end: int, base: int) -> bool:
-    """Whether the frame at the tail may be half written: it reaches into a sector of which it fills only zeros.
+    """Whether the last frame may be half written: in a later sector that it reaches, all its bytes are zero.
 
-    Aeron's rule with sectors for pages: a frame that straddles a boundary is proven only when every later sector
-    that it touches holds a byte other than zero within it. Sectors are what a disk writes at once.
+    Aeron's rule, with sectors in place of pages: a frame that crosses a boundary is proven only if it has a byte other
+    than zero in every later sector that it touches. A disk writes a sector at once.
     """
     header = read(frame_position, FRAME_HEADER_LENGTH)
     if int.from_bytes(header[6:8], "little") == TYPE_PAD:
@@ -154,7 +156,7 @@ def _recover_segment(
     is_last: bool,
     checksum: Checksum | None,
 ) -> tuple[int, str | None]:
-    """Where the frames of one segment end and why anything is to be cut."""
+    """The end of the frames of one segment, and the reason for a cut, if any."""
     file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
     try:
         found = segment_end(
@@ -193,7 +195,7 @@ def cut_after(storage: Storage, directory: str, entry: RecordingEntry, sync_leve
 
 
 def remove_deleted(storage: Storage, directory: str, recording_ids: set[int]) -> None:
-    """Remove what a crash left of recordings that were purged. Raises `StorageError`."""
+    """Remove the leftover files of purged recordings after a crash. Raises `StorageError`."""
     for name in storage.names(directory) if recording_ids else ():
         key = parse_segment_file_name(name)
         if key is not None and key[0] in recording_ids:
@@ -226,7 +228,7 @@ def segment_end(
     elif limit != NULL_POSITION:
         end = min(end, limit)
     extent = walk_frames(read, entry, start, end)
-    # A segment that is full and has a successor lost its journal because it was complete.
+    # A full segment with a successor has lost its journal because it was complete.
     is_complete = extent.end == full and not is_last
     is_unproven = not records and limit == NULL_POSITION and extent.end > start and not is_complete
     if is_unproven and checksum is not None:

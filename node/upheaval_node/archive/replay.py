@@ -21,12 +21,14 @@ from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED, Publication
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, Now
 
-# Blocks of one turn: a replay must not keep the other agents of the process waiting.
+# The most blocks of one duty cycle: a replay must not keep the other agents of the process waiting.
 MAX_BLOCKS_PER_TURN: Final = 8
 
 
 class ReplayState(IntEnum):
-    """Waiting for its subscriber, sending, to be ended, over (Aeron archive: ReplaySession.State)."""
+    """The states of a replay: waiting for its subscriber, sending, ending, ended (Aeron archive:
+    ReplaySession.State).
+    """
 
     INIT = 0
     REPLAY = 1
@@ -43,7 +45,7 @@ LEGAL_MOVES: Final = {
 
 
 class ReplayLimit:
-    """How far a replay may go now (`current`) and at all (`end`)."""
+    """The position up to which a replay may send now (`current`), and its final position (`end`)."""
 
     def __init__(
         self, end: int, entry: RecordingEntry, session: RecordingSession | None, counter: Counter | None
@@ -54,7 +56,7 @@ class ReplayLimit:
         self._last = 0 if counter is None else counter.get()
 
     def current(self) -> int:
-        """The position up to which frames may be sent now; also fixes `end` once recording or counter have ended."""
+        """The position up to which frames may be sent now. Also fixes `end` once the recording or counter has ended."""
         limit = self.end
         session = self._session
         if session is not None:
@@ -106,7 +108,7 @@ class ReplaySession:
 
     @property
     def state(self) -> ReplayState:
-        """How far the replay is."""
+        """The state of the replay."""
         return self._states.current
 
     @property
@@ -183,7 +185,7 @@ class ReplaySession:
         return work
 
     def _refused(self, now: Now, result: int) -> None:
-        """A lost connection may come back: a remote subscriber gets as long as it had to connect."""
+        """A lost connection may come back: a remote subscriber gets as much time as it had to connect."""
         if result == BACK_PRESSURED:
             self._deadline_ns = NEVER_NS
             return

@@ -1,7 +1,4 @@
-"""The replays of an archive: checks requests, opens the publications and runs the sessions.
-
-Recordings are looked at, never changed. Listings and recordings are not its business.
-"""
+"""The replays of an archive: checks requests, opens publications and runs sessions. Recordings are only read."""
 
 from dataclasses import dataclass
 
@@ -28,7 +25,9 @@ REPLAY_ALL_AND_STOP: int = -2
 
 @dataclass(frozen=True, slots=True)
 class ReplayParams:
-    """What a replay request asks for. `position` -1 is the start, `length` -1 and int64 max follow a live recording."""
+    """The parameters of a replay request. `position` -1 is the start; `length` -1 and int64 max follow a live
+    recording.
+    """
 
     recording_id: int
     position: int
@@ -98,7 +97,7 @@ class Replayer:
         return session.session_id
 
     def stop(self, replay_session_id: int) -> None:
-        """End a replay; an unknown one has ended already."""
+        """End a replay. An unknown id is that of a replay that has already ended."""
         found = self._sessions.get(replay_session_id)
         if found is not None:
             found[0].stop()
@@ -110,12 +109,12 @@ class Replayer:
                 session.stop()
 
     def lowest_position(self, recording_id: int) -> int | None:
-        """Where the slowest replay of a recording is, None without any."""
+        """The position of the slowest replay of a recording, or None."""
         positions = (each.position for each, _ in self._sessions.values() if each.recording_id == recording_id)
         return min(positions, default=None)
 
     def do_work(self, now: Now) -> int:
-        """Go on with every replay; the client that requested a failed one receives the error."""
+        """Run every replay. An error goes to the client that requested the replay."""
         if not self._sessions:
             return 0
         work = 0

@@ -61,7 +61,7 @@ LEGAL_MOVES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReplicationParams:
-    """What a replicate request asks for; -1 and empty texts are its neutral values."""
+    """The parameters of a replicate request; -1 and empty texts are the neutral values."""
 
     src_recording_id: int
     dst_recording_id: int
@@ -111,7 +111,7 @@ class ReplicationSession:
 
     @property
     def state(self) -> ReplicationState:
-        """Which step comes next."""
+        """The present state."""
         return self._states.current
 
     def next_deadline_ns(self) -> int:
@@ -119,7 +119,7 @@ class ReplicationSession:
         return min(self._deadline_ns, self._client.next_deadline_ns())
 
     def do_work(self, now: Now) -> int:
-        """Go on; whatever fails is reported, answered to the requester and ends the replication."""
+        """Continue. A failure is reported, answered to the requester, and ends the replication."""
         if self._states.current == ReplicationState.DONE:
             return 0
         before = self._states.current
@@ -139,7 +139,7 @@ class ReplicationSession:
         return work
 
     def stop(self) -> None:
-        """End in whatever state it is."""
+        """End the replication in any state."""
         if self._states.current == ReplicationState.DONE:
             return
         self._states.enter(ReplicationState.DONE)
@@ -204,7 +204,9 @@ class ReplicationSession:
         self._states.enter(ReplicationState.EXTEND)
 
     def _destination(self, source: am.RecordingDescriptor) -> RecordingEntry:
-        """The local recording to extend: a new one, an empty one made like the source, or one with a part of it."""
+        """The local recording to extend: a new one, an empty one made like the source, or one that holds a
+        part of it.
+        """
         copy = RecordingEntry(
             recording_id=NULL_VALUE,
             start_timestamp=source.start_timestamp,
@@ -282,7 +284,7 @@ class ReplicationSession:
         self._states.enter(ReplicationState.AWAIT_IMAGE)
 
     def _resolved_channel(self) -> Channel | None:
-        """Where the replay shall go: with the real port where 0 was asked for; None until it is known."""
+        """The channel of the replay, with the actual port in place of port 0; None until the port is known."""
         channel = self._channel
         if channel.endpoint is None or not channel.endpoint.endswith(":0"):
             return channel
@@ -318,7 +320,7 @@ class ReplicationSession:
         self._requester.signal(RecordingSignal.SYNC, self._recording_id(), subscription_id, position)
 
     def _check_late_errors(self) -> None:
-        """The source reports what ends a replay under the id of its request."""
+        """The source reports the end of a replay under the correlation id of the replay request."""
         if self._client.late_errors:
             error = self._client.late_errors.popleft()
             raise RequestError(f"the source failed: {error.text}")
@@ -332,7 +334,7 @@ def _code(call: PendingCall) -> ErrorCode:
 
 
 def _replication_channel(params: ReplicationParams, media: Media) -> Channel:
-    """The channel that the replay is recorded from; in response mode with a token of its own."""
+    """The channel from which the replay is recorded; in response mode with its own token."""
     text = params.replication_channel
     if not text:
         is_local = Channel.parse(params.src_control_channel).media == "ipc"

@@ -1,7 +1,7 @@
-"""What each request of the archive's control protocol does: a table from message class to handler.
+"""The handlers of the archive's control requests: a table from message class to handler.
 
-Handlers check, call recorder, replayer, catalog or replications, and answer the session. Sessions, images and time
-are the archive's business.
+Handlers check the request, call recorder, replayer, catalog or replications, and answer the session. Sessions, images
+and time are the archive's business.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class Requests:
         self._replications = replications
 
     def serve(self, session: ControlSession, message: Message) -> None:
-        """Serve a request of an active session. Never raises for what the peer sent."""
+        """Serve a request of an active session. Never raises, whatever the peer sent."""
         if isinstance(message, am.KeepAliveRequest):
             return
         if isinstance(message, am.CloseSessionRequest):

@@ -1,4 +1,4 @@
-"""Where answers and signals of the archive go: the seam between what serves a request and who asked for it."""
+"""The sinks for the archive's responses and signals, which separate the serving of a request from its requester."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,38 +7,38 @@ from upheaval_node.protocol.archive_messages import RecordingSignal
 
 
 class ResponseSink(Protocol):
-    """The session of one client. Nothing here fails: a session that is gone swallows what it is given."""
+    """The session of one client. Its methods never fail: a session that has ended ignores its responses."""
 
     @property
     def control_session_id(self) -> int:
-        """The id by which the client's requests name its session."""
+        """The id that the client's requests carry."""
 
     def send_ok(self, correlation_id: int, relevant_id: int = 0) -> None:
-        """ControlResponse OK with what the request asked for."""
+        """Send a ControlResponse OK with the answer."""
 
     def send_error(self, correlation_id: int, text: str, code: int = ErrorCode.GENERIC) -> None:
-        """ControlResponse ERROR; `code` is one of `ErrorCode`."""
+        """Send a ControlResponse ERROR; `code` is one of `ErrorCode`."""
 
     def send_signal(
         self, correlation_id: int, recording_id: int, subscription_id: int, position: int, signal: RecordingSignal
     ) -> None:
-        """A RecordingSignalEvent; -1 for a recording or subscription that it is not about."""
+        """Send a RecordingSignalEvent; the recording or subscription id is -1 where none applies."""
 
 
 class Requester(NamedTuple):
-    """Who asked, and under which correlation id later news of the request are sent."""
+    """The requester, and the correlation id of its request for later signals and errors."""
 
     sink: ResponseSink
     correlation_id: int
 
     def ok(self, relevant_id: int = 0) -> None:
-        """The request was served; the relevant id is what it asked for."""
+        """Report success; the relevant id is the answer."""
         self.sink.send_ok(self.correlation_id, relevant_id)
 
     def error(self, text: str, code: int = ErrorCode.GENERIC) -> None:
-        """The request failed, at once or later; `code` is one of `ErrorCode`."""
+        """Report a failure, at once or later; `code` is one of `ErrorCode`."""
         self.sink.send_error(self.correlation_id, text, code)
 
     def signal(self, signal: RecordingSignal, recording_id: int, subscription_id: int, position: int) -> None:
-        """News of a recording that the request is about; positions are the recording's."""
+        """Send a signal about the request's recording, with a position of that recording."""
         self.sink.send_signal(self.correlation_id, recording_id, subscription_id, position, signal)

@@ -1,8 +1,8 @@
 """Requests about whole segments and whole recordings: detach, delete, attach, migrate, purge (Aeron archive: segments).
 
-The rule for all: what the catalog says is durable before a file goes that it no longer speaks of, and files are there
-before the catalog speaks of them. So a crash in the middle leaves files too many and never one too few; only a
-migration that is cut short can leave segments under the id of the one recording and the catalog with the other.
+The rule for all: the catalog no longer refers to a file, durably, before the file is deleted, and a file exists before
+the catalog refers to it. So a crash can leave too many files but never too few. The exception is an interrupted
+migration: it can leave segments under the id of one recording while the catalog has them with the other.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ _SAME: Final = (
 
 
 class SegmentOperations:
-    """Each method checks, changes the catalog and answers the requester once that is durable.
+    """Checks a request, changes the catalog, and answers the requester once the change is durable.
 
-    Raises `RequestError` for what cannot be done and `StorageError` when the disk fails.
+    Raises `RequestError` for a request that cannot be served and `StorageError` when the disk fails.
     """
 
     def __init__(self, context: ArchiveContext, recorder: Recorder, replayer: Replayer, deletions: Deletions) -> None:
@@ -42,7 +42,7 @@ class SegmentOperations:
         self._deletions = deletions
 
     def detach(self, requester: Requester, entry: RecordingEntry, position: int) -> None:
-        """Begin at a later segment; the files before it stay. Answers 0."""
+        """Let the recording begin at a later segment; the files before it stay. Answers 0."""
         self._check_detach(entry, position)
         self._context.catalog.record_start(entry, position)
         self._when_durable(requester, entry, requester.ok)
@@ -53,14 +53,14 @@ class SegmentOperations:
         self._delete(requester, entry, self._detached(entry))
 
     def purge_segments(self, requester: Requester, entry: RecordingEntry, position: int) -> None:
-        """Detach and delete in one."""
+        """Detach segments and delete them."""
         self._check_detach(entry, position)
         self._recorder.check_not_deleting(entry.recording_id)
         self._context.catalog.record_start(entry, position)
         self._delete(requester, entry, self._detached(entry))
 
     def purge_recording(self, requester: Requester, entry: RecordingEntry) -> None:
-        """Forget a recording that is not in use and delete its files. Answers how many; a DELETE signal follows."""
+        """Remove a recording that is not in use and delete its files. Answers how many; a DELETE signal follows."""
         recording_id = entry.recording_id
         self._recorder.check_inactive(recording_id, "purge")
         if self._replayer.lowest_position(recording_id) is not None:
@@ -69,12 +69,12 @@ class SegmentOperations:
         self._delete(requester, entry, self._bases(entry))
 
     def attach(self, requester: Requester, entry: RecordingEntry) -> None:
-        """Begin at the first of the segment files that lie before the recording without a gap. Answers how many."""
+        """Let the recording begin at the first of the segment files that precede it without a gap. Answers how many."""
         self._recorder.check_not_deleting(entry.recording_id)
         bases = set(self._bases(entry))
         start = entry_segment_base(entry, entry.start_position)
         count = 0
-        # A recording that begins within a segment has nothing before it, whatever files there are.
+        # A recording that begins within a segment has no predecessors, whatever files exist.
         while entry.start_position % entry.term_length == 0 and start - entry.segment_length in bases:
             base = start - entry.segment_length
             start = self._first_frame(entry, base)
@@ -150,21 +150,21 @@ class SegmentOperations:
                 raise RequestError(f"invalid migrate: {join} is not a segment boundary of the {text}")
 
     def _files_to_move(self, source: RecordingEntry, target: RecordingEntry, bases: list[int]) -> list[int]:
-        """Bases of the segments of the source, which are all there and may go under the id of the target."""
+        """The bases of the source's segments. Raises `RequestError` if one is missing, or its target name is taken."""
         first = entry_segment_base(source, source.start_position)
         wanted = range(first, source.stop_position, source.segment_length)
         missing = next((base for base in wanted if base not in bases), None)
         if missing is not None:
             raise RequestError(f"invalid migrate: {segment_file_name(source.recording_id, missing)} is missing")
         present = self._bases(target)
-        # After the end of a full last segment there is a file without frames, which the first one may replace.
+        # A recording that ends with a full segment has an empty file after it, which the first segment may replace.
         taken = [base for base in wanted if base in present and base != target.stop_position]
         if taken:
             raise RequestError(f"invalid migrate: {segment_file_name(target.recording_id, taken[0])} is in the way")
         return list(wanted)
 
     def _first_frame(self, entry: RecordingEntry, base: int) -> int:
-        """Position of the first frame in a segment file, which holds none before it in its first term."""
+        """The position of the first frame in a segment file. Raises `RequestError` if its first term has none."""
         file = self._context.storage.open(self._path(entry, base))
         try:
             length = file.size()

@@ -1,10 +1,9 @@
 """Segment files: their names and positions, writing and reading blocks of frames.
 
-A recording is a row of files of equal length, each named `<recording id>-<base position>.rec`, that hold the frames
-of a stream at their positions (Aeron archive recording segments). The first base is the beginning of the term of the
-start position. A padding frame is stored as its header; the padded area stays a hole.
-
-The module knows nothing of streams, sessions and the catalog's file; of a recording it needs the descriptor only.
+A recording is a row of files of equal length, named `<recording id>-<base position>.rec`, which hold the frames of a
+stream at their positions (Aeron archive recording segments). The first base is the beginning of the start position's
+term. A padding frame is stored as its header; the padded area stays a hole. The module knows nothing of streams,
+sessions and the catalog's file; of a recording it needs only the descriptor.
 """
 
 import re
@@ -34,18 +33,18 @@ def segment_file_name(recording_id: int, base_position: int) -> str:
 
 
 def parse_segment_file_name(name: str) -> tuple[int, int] | None:
-    """Recording id and base position, or None when `name` is no segment file's."""
+    """Parse a segment file's name into recording id and base position; None for any other name."""
     match = _NAME.fullmatch(name)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 def start_term_base(start_position: int, term_length: int) -> int:
-    """The position at which the term of the start position begins: the first base of a recording."""
+    """The beginning of the start position's term: the first base of a recording."""
     return start_position & -term_length
 
 
 def segment_base(position: int, start_position: int, term_length: int, segment_length: int) -> int:
-    """Base of the segment that holds `position`: segments count from the beginning of the term of the start."""
+    """The base of the segment that holds `position`. Segments count from the beginning of the start position's term."""
     first = start_term_base(start_position, term_length)
     return first + (position - first) // segment_length * segment_length
 
@@ -62,7 +61,7 @@ def segment_bases(storage: Storage, directory: str, recording_id: int) -> list[i
 
 
 def remove_segments(storage: Storage, directory: str, recording_id: int, *, from_base: int = 0) -> int:
-    """Delete the segment files whose base is `from_base` or higher, the last one first; how many there were."""
+    """Delete the segment files from `from_base` on, the last one first; returns how many."""
     bases = [base for base in segment_bases(storage, directory, recording_id) if base >= from_base]
     for base in reversed(bases):
         storage.remove(f"{directory}/{segment_file_name(recording_id, base)}")
@@ -70,7 +69,7 @@ def remove_segments(storage: Storage, directory: str, recording_id: int, *, from
 
 
 class SegmentWriter:
-    """Appends blocks of frames to the segments of one recording, one write a block, from `position` on."""
+    """Appends blocks of frames to the segments of one recording from `position` on, with one write per block."""
 
     def __init__(
         self,
@@ -82,11 +81,11 @@ class SegmentWriter:
         *,
         checksum: Checksum | None = None,
     ) -> None:
-        """Opens the segment of `position` and clears the bytes past it. Raises `StorageError`.
+        """Open the segment of `position` and clear the bytes after it. Raises `StorageError`.
 
-        Frames of a life that was cut off lie where new ones will; should they become visible past the new end
-        after a crash they would pass for frames of this one. So they are gone before anything is written, at sync
-        level 1 and 2 also from the disk, which waits for it: once a start of a recording.
+        Frames of an earlier run may follow. If they became visible beyond the new end after a crash, they would pass
+        for frames of this run. So they are cleared before anything is written; at sync levels 1 and 2 also on the disk,
+        which blocks once per start of a recording.
         """
         self._storage = storage
         self._directory = directory
@@ -104,9 +103,9 @@ class SegmentWriter:
         self._cut_journals()
 
     def write(self, data: Buffer, end: int) -> None:
-        """Write whole frames at the current position; `end` is theirs, padding included. Raises `StorageError`.
+        """Write whole frames at the current position. `end` is their end, padding included. Raises `StorageError`.
 
-        A block never crosses a term, so it never crosses a segment. When it fills the segment the next one is opened.
+        A block never crosses a term, so it never crosses a segment. When it fills the segment, the next one is opened.
         """
         if self._checksum is not None:
             data = stamped(data, self._checksum)
@@ -118,16 +117,16 @@ class SegmentWriter:
 
     @property
     def has_room(self) -> bool:
-        """Whether a block may be written before a sync has completed; always at sync level 0."""
+        """Whether a block may be written before the next sync completes; always true at sync level 0."""
         return self._sync_level == 0 or self._sequence - self._synced_sequence < block_journal.CAPACITY - 1
 
     def sync(self) -> None:
-        """The same as `sync_later`, waiting for it: for the end of a process."""
+        """Make everything durable like `sync_later`, but block: for the end of a process."""
         for file in (*self._retired, self._file):
             file.sync(self._sync_level)
 
     def sync_later(self, done: SyncDone) -> None:
-        """Make what was written so far durable, segments that were filled meanwhile included. One call at a time."""
+        """Make everything written so far durable, including segments that have been filled. One call at a time."""
         current, sequence = self._file, self._sequence
         files, self._retired = [*self._retired, current], []
 
@@ -149,7 +148,7 @@ class SegmentWriter:
         files[0].sync_later(self._sync_level, next_file)
 
     def close(self, *, is_whole: bool = True) -> None:
-        """`is_whole` says that everything written counts, so that the journal is no longer needed."""
+        """Close the files. If `is_whole`, everything written counts and the journals are cut off."""
         for file in (*self._retired, self._file):
             if is_whole:
                 self._close_full(file)
@@ -158,14 +157,14 @@ class SegmentWriter:
         self._retired = []
 
     def _close_full(self, file: File) -> None:
-        """Close a file without its journal."""
+        """Cut the journal off and close the file."""
         try:
             file.truncate(self._segment_length)
         finally:
             file.close()
 
     def _cut_journals(self) -> None:
-        """Cut the journals that an error left at full segments: the first record of this life replaces them."""
+        """Cut the journals that an error left at full segments: the first record of this run replaces them."""
         lower = [
             base for base in segment_bases(self._storage, self._directory, self._recording_id) if base < self._base
         ]
@@ -199,12 +198,12 @@ class SegmentWriter:
         if not is_new:
             file.truncate(length)
         file.truncate(self._segment_length + block_journal.LENGTH)
-        # The first record says where this life begins: without a second one nothing of it is there.
+        # The first record marks where this run begins: without a second record, this run wrote nothing.
         record = BlockRecord(self._sequence, self.position, self.position, 0, crc32(b""))
         file.write(self._segment_length + record.offset, (record.pack(),))
         self._sequence += 1
         if self._sync_level > 0:
-            # Once a segment: its name and its first record must be there before anything that they prove.
+            # Once per segment: its name and its first record must be durable before anything that they prove.
             file.sync(self._sync_level)
             if is_new or sync_directory:
                 self._storage.sync_directory(self._directory)
@@ -212,7 +211,7 @@ class SegmentWriter:
 
 
 class ReadBlock(NamedTuple):
-    """Whole frames from `start` to `end`; a last padding frame is its header only. Empty when none is whole."""
+    """Whole frames from `start` to `end`; of a last padding frame only the header. Empty when no frame is whole."""
 
     data: bytearray
     start: int
@@ -220,7 +219,7 @@ class ReadBlock(NamedTuple):
 
 
 class SegmentReader:
-    """Reads blocks of whole frames of one recording, for replay; with a checksum it must be right in each of them."""
+    """Reads blocks of whole frames of one recording, for replay. With a `checksum`, each frame is verified."""
 
     def __init__(
         self, storage: Storage, directory: str, entry: RecordingEntry, *, checksum: Checksum | None = None
@@ -246,7 +245,7 @@ class SegmentReader:
         )
 
     def read_block(self, position: int, limit: int, max_length: int) -> ReadBlock:
-        """The frames from `position`, at most to `limit`, to the end of the term and `max_length` bytes.
+        """Read frames from `position` up to `limit` or the end of the term, at most `max_length` bytes.
 
         Raises `PeerError` when the recording is damaged there and `StorageError` when it cannot be read.
         """
@@ -274,7 +273,7 @@ class SegmentReader:
         return ReadBlock(data, position, position + offset)
 
     def close(self) -> None:
-        """Close the segment that is open; reading opens it again."""
+        """Close the open segment file. The next read opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None

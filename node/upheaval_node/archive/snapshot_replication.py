@@ -1,8 +1,8 @@
-"""Copies several recordings of another archive into the own one, one after the other.
+"""Copies several recordings of another archive into the local archive, one after the other.
 
-A recording is copied when its replication has ended with everything there; one that ended before that is gone on with
-where it stopped, as long as something arrives in time. Source: Aeron Cluster, multiple recording replication. Knows
-nothing of what is copied.
+A recording is complete when its replication has ended with everything copied. A replication that ends earlier is
+resumed where it stopped, unless no progress is made before the time-out. Source: Aeron Cluster, multiple recording
+replication. The module knows nothing of the recordings' content.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,11 +23,11 @@ OnEnded = Callable[[Now, int, int, int, bool], None]
 
 
 def _nobody(now: Now, src_recording_id: int, recording_id: int, position: int, has_synced: bool) -> None:
-    """Ignores the end of an attempt."""
+    """Ignore the end of an attempt."""
 
 
 class SnapshotReplication:
-    """`is_complete` when `recordings` has the local recording for each that was asked for.
+    """Copies a list of recordings. `is_complete` once `recordings` maps each of them to its local recording.
 
     `on_ended(now, source recording, local recording, position, has_synced)` is called at the end of each attempt.
     """
@@ -60,23 +60,25 @@ class SnapshotReplication:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every recording is here."""
+        """Whether every recording is copied."""
         return len(self.recordings) == len(self._wanted)
 
     @property
     def local_recordings(self) -> list[int]:
-        """Everything that was begun here, complete or not."""
+        """The local recordings begun so far, complete or not."""
         known = self._recording_id if self._current is None else self._current.recording_id
         return [*self.recordings.values(), *([known] if known != NULL_VALUE else [])]
 
     def next_deadline_ns(self) -> int:
-        """When the recording that is being copied is looked at, or the next attempt begins."""
+        """When the present replication is checked next, or the next attempt begins."""
         if self.is_complete:
             return NEVER_NS
         return self._next_attempt_ns if self._current is None else self._current.next_deadline_ns()
 
     def poll(self, now: Now) -> int:
-        """Go on; the amount of work done. Raises `PeerError` and `TimeoutExpired` of the recording that fails."""
+        """Continue; returns the amount of work done. Raises the `PeerError` or `TimeoutExpired` of a failed
+        replication.
+        """
         if self.is_complete or self._is_closed:
             return 0
         if self._current is None:
@@ -87,23 +89,23 @@ class SnapshotReplication:
         return self._end(now, self._current)
 
     def on_signal(self, signal: RecordingSignalEvent) -> None:
-        """A signal of the own archive, for the present attempt or another one."""
+        """Pass a signal of the local archive to the present attempt."""
         if self._current is not None:
             self._current.on_signal(signal)
 
     def on_late_error(self, error: LateError) -> None:
-        """An error of the own archive, for the present attempt or another one."""
+        """Pass an error of the local archive to the present attempt."""
         if self._current is not None:
             self._current.on_late_error(error)
 
     def close(self) -> None:
-        """Give up what is not complete; see `RecordingReplication.close`."""
+        """Stop the present attempt and begin no other; see `RecordingReplication.close`."""
         self._is_closed = True
         if self._current is not None:
             self._current.close()
 
     def release(self) -> bool:
-        """After `close`: whether there is nothing left to send to the archive."""
+        """After `close`: whether nothing is left to send to the archive."""
         return self._current is None or self._current.release()
 
     # --- steps ---

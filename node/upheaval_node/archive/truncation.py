@@ -1,7 +1,7 @@
-"""Truncating a stopped recording: first the catalog, then the files, then the answer.
+"""Truncates a stopped recording: first the catalog, then the files, then the answer.
 
-The stop position is durable before a byte is cleared: whatever a crash leaves after it is dead, and the next
-extension clears it again. Nothing may extend the recording until the files are done.
+The stop position is durable before any byte is cleared. Whatever a crash leaves after it does not count, and the next
+extension clears it. The recording cannot be extended until the files are done.
 """
 
 from upheaval_node.archive.archive_context import ArchiveContext
@@ -24,7 +24,10 @@ def truncate(
     entry: RecordingEntry,
     position: int,
 ) -> None:
-    """Answers the number of deleted segment files; a DELETE signal follows. Raises `RequestError`, `StorageError`."""
+    """Truncate a stopped recording. Answers the number of deleted segment files; a DELETE signal follows.
+
+    Raises `RequestError`, `StorageError`.
+    """
     storage, directory, recording_id = context.storage, context.directory, entry.recording_id
     recorder.check_inactive(recording_id, "truncate")
     if not entry.start_position <= position <= entry.stop_position or position % FRAME_ALIGNMENT:

@@ -1,7 +1,7 @@
-"""A list of messages as a recording of its own, written once and read back whole: what snapshots are made of.
+"""Lists of messages that are each stored as a recording, written once and read back whole: the form of snapshots.
 
-Nothing waits: both are sequences of steps. A recording counts as written when it has stopped where its last message
-ends, so that a process that receives its id can rely on all of it. This module knows no message.
+Nothing blocks: writing and reading are sequences of steps. A recording counts as written when it has stopped at the end
+of its last message, so a process that receives its id can rely on all of it. This module knows no message.
 """
 
 from collections.abc import Iterable
@@ -20,14 +20,14 @@ from upheaval_node.steps import StepGenerator
 from upheaval_node.types import MS, NULL_POSITION, NULL_VALUE, Now
 
 ASK_INTERVAL_NS: Final = 5 * MS
-"""Pause before the archive is asked again whether a recording has stopped."""
+"""The pause before the archive is asked again whether a recording has stopped, in nanoseconds."""
 
 FRAGMENT_LIMIT: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class WholeRecording:
-    """A recording that was written: its id, and its length in bytes of frames."""
+    """A completed recording: its id, and its length in bytes of frames."""
 
     recording_id: int
     length: int
@@ -47,9 +47,9 @@ def write_recording(
     stream_id: int,
     messages: Iterable[bytes],
 ) -> StepGenerator[WholeRecording]:
-    """Record the messages, in order and nothing else.
+    """Record exactly these messages in order.
 
-    Raises `PeerError` when the archive does not take them, `TimeoutExpired` when it does not answer.
+    Raises `PeerError` when the archive refuses them, `TimeoutExpired` when it does not answer.
     """
     publication = media.add_publication(channel, stream_id)
     try:
@@ -112,7 +112,7 @@ def read_recording(
 
 
 def describe_recording(archive: ArchiveClient, recording_id: int) -> StepGenerator[am.RecordingDescriptor]:
-    """What the archive's catalog says. Raises `PeerError` for a recording that it does not have."""
+    """The archive's descriptor of a recording. Raises `PeerError` for a recording that it does not have."""
     call = archive.list_recording(recording_id)
     yield from _answered(call, f"recording {recording_id} is not known")
     if not call.descriptors:
@@ -125,7 +125,7 @@ def _answered(call: PendingCall, what: str) -> StepGenerator[None]:
         yield
     if call.error is not None:
         text = f"{what}: {call.error}"
-        # An archive that does not answer says nothing about the recording.
+        # A time-out does not show whether the recording exists.
         raise TimeoutExpired(text) if call.error_code == NULL_VALUE else PeerError(text)
 
 

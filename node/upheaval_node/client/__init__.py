@@ -1,1 +1,3 @@
-"""The client of a cluster: a session that follows the leader, typed operations, and a blocking driver."""
+"""The client of a cluster: a session that follows the leader, typed operations, and drivers with blocking and asyncio
+calls.
+"""

@@ -1,8 +1,8 @@
-"""`AsyncClient`: a cluster client for asyncio, with many requests under way at once.
+"""`AsyncClient`: a cluster client for asyncio, with many requests in flight at once.
 
-A thin shell around the same session as the blocking driver's. Its sockets are registered with the event loop; the
+A thin shell around the same session as the blocking driver's. Its sockets are registered with the event loop, and the
 session runs in short turns of that loop, whenever there is input or a deadline has passed. So keep-alives and a change
-of the leader are dealt with while the program does something else. Belongs to the event loop that it connected in.
+of leader are handled while the program does something else. A client belongs to the event loop in which it connected.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ from upheaval_node.types import NEVER_NS, S
 __all__ = ["AsyncClient", "NotSent", "OperationFailed", "OutcomeUnknown"]
 
 ROUNDS_A_TURN: Final = 10
-"""Of media and session, before other callbacks of the event loop get their turn."""
+"""The most rounds of media and session in one turn, before other callbacks of the event loop run."""
 
 
 class _Request:
-    """One request under way. Its operation id or `accepts` tells its answer from others; without them any will do."""
+    """One request in flight. `operation_id` or `accepts` identifies its answer; without them it takes any answer."""
 
     def __init__(
         self, client: ClusterClient, payload: bytes, operation_id: int | None, accepts: Callable[[Buffer], bool] | None
@@ -65,7 +65,7 @@ class _Request:
 
     @property
     def failure(self) -> NodeError:
-        """What is known of it when there is no answer."""
+        """The error to raise when there is no answer."""
         return outcome_unknown(self.client) if self.is_sent else not_sent(self.client)
 
     def fail(self, error: Exception) -> None:
@@ -74,7 +74,7 @@ class _Request:
 
 
 class AsyncClient(ClientDriver):
-    """Usable in an `async with` statement, which connects and closes; `options` are those of `ClientOptions`.
+    """A client for an `async with` statement, which connects and closes; `options` are those of `ClientOptions`.
 
     A cancelled call is forgotten: if it was sent its outcome is unknown, otherwise it will never be sent.
     """
@@ -102,14 +102,14 @@ class AsyncClient(ClientDriver):
     # --- connection ---
 
     async def connect(self) -> None:
-        """Open a session. Raises `TimeoutExpired`, or what the cluster answered."""
+        """Open a session. Raises `TimeoutExpired`, or the error that the cluster answered."""
         self._refuse_to_connect_again()
         parts = self._running_parts()
         client = self._begin_session(parts.media)
         self._settled = parts.loop.create_future()
         parts.wake()
         try:
-            # The session has the same time-out and ends itself; the margin only lets it say why.
+            # The session ends itself after the same time-out; the margin gives it time to report the cause.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timeout_ns / S + 1):
                     await self._settled
@@ -122,7 +122,7 @@ class AsyncClient(ClientDriver):
         self._check_connected(client)
 
     async def reconnect(self) -> None:
-        """Give up the session, if there still is one, and open another, with the members that were last known."""
+        """Give up any open session and open another, with the last known members."""
         self._give_up_session()
         self._fail_all()
         await self.connect()
@@ -155,11 +155,11 @@ class AsyncClient(ClientDriver):
     # --- calls ---
 
     async def request(self, payload: Buffer, accepts: Callable[[Buffer], bool] | None = None) -> bytes:
-        """Send a message to the service and wait for the response, which `accepts` tells from others.
+        """Send a message to the service and wait for the response, which `accepts` recognises.
 
-        Requests with `accepts` may be under way together. Those without take any answer that nothing else accepts, and
-        wait for each other. Raises `NotSent` when the request could not be sent, with no effect on the cluster, and
-        `OutcomeUnknown` when no answer came in time or the session ended before it came.
+        Requests with `accepts` may be in flight together. Requests without it take any answer that no other request
+        accepts, and wait for each other. Raises `NotSent` when the request could not be sent, with no effect on the
+        cluster, and `OutcomeUnknown` when no answer came in time or the session ended before it came.
         """
         deadline = asyncio.get_running_loop().time() + self._timeout_ns / S
         if accepts is not None:
@@ -175,7 +175,10 @@ class AsyncClient(ClientDriver):
             self._one_at_a_time.release()
 
     async def call(self, request: bytes) -> Response:
-        """Send a request of `client.operations`; its operation id tells the response from others."""
+        """Send a request of `client.operations`, whose operation id identifies the response.
+
+        Raises `OperationFailed` when the service refused it, otherwise as `request` does.
+        """
         operation_id = operations.peek_operation_id(request)
         if operation_id in self._by_operation:
             raise UsageError(f"operation {operation_id} is under way already")
@@ -185,7 +188,7 @@ class AsyncClient(ClientDriver):
         return response
 
     async def echo(self, value: bytes, *, operation_id: int | None = None) -> bytes:
-        """Send a value through the log and back."""
+        """Send a value through the log and return the value that came back."""
         response = await self.call(operations.echo_request(self._id(operation_id), value))
         return response.value or b""
 
@@ -198,7 +201,7 @@ class AsyncClient(ClientDriver):
         await self.call(operations.write_request(self._id(operation_id), key, value))
 
     async def cas(self, key: str, expected: bytes | None, value: bytes, *, operation_id: int | None = None) -> bool:
-        """Set a register if it holds `expected` (None: if the key is absent); whether it was set."""
+        """Set a register if it holds `expected` (None: if the key is absent). Returns whether it was set."""
         request = operations.compare_and_set_request(self._id(operation_id), key, expected, value)
         return (await self.call(request)).status is Status.OK
 
@@ -239,7 +242,7 @@ class AsyncClient(ClientDriver):
 
     @contextlib.contextmanager
     def _under_way(self, request: _Request) -> Iterator[None]:
-        """Keeps a request where its answer finds it, for as long as its caller waits."""
+        """Register a request for its answer, for as long as its caller waits."""
         self._unsent.append(request)
         if request.operation_id is not None:
             self._by_operation[request.operation_id] = request
@@ -258,12 +261,12 @@ class AsyncClient(ClientDriver):
                 del self._by_test[request]
             else:
                 self._untold = None
-            # An error that came too late to be raised counts as heard: asyncio would complain about it.
+            # Retrieve an error that came too late to be raised, or asyncio would complain about it.
             if request.answer.done() and not request.answer.cancelled():
                 request.answer.exception()
 
     def _send_waiting(self) -> None:
-        """Offer what is not sent yet, in order, until the transport takes no more."""
+        """Offer unsent requests, in order, until the transport takes no more."""
         while self._unsent and not self.session.is_closed:
             request = self._unsent[0]
             try:
@@ -317,7 +320,7 @@ class AsyncClient(ClientDriver):
         parts.wake_at(deadline_ns)
 
     def _fail_all(self, error: Exception | None = None) -> None:
-        """Fail all requests under way: no answer will come. An unforeseen `error` ends the session, too."""
+        """Fail all requests in flight, which will get no answer. An unexpected `error` also ends the session."""
         if error is not None and self._client is not None:
             self._client.close()
         under_way = [*self._by_operation.values(), *self._by_test]
@@ -328,7 +331,7 @@ class AsyncClient(ClientDriver):
 
 
 class _Parts:
-    """What a client has in the event loop: network, media, and when the next turn is."""
+    """The parts of a client in the event loop: network, media, and the time of the next turn."""
 
     media: MediaDriver
 
@@ -348,13 +351,13 @@ class _Parts:
         self._timer_ns = NEVER_NS
 
     def wake(self) -> None:
-        """Have a turn soon; one, however often this is called before it."""
+        """Schedule a turn soon. Repeated calls before that turn schedule no other."""
         if not self._is_awake:
             self._is_awake = True
             self.loop.call_soon(self._take_turn)
 
     def wake_at(self, deadline_ns: int) -> None:
-        """Have a turn at that time or earlier."""
+        """Schedule a turn at `deadline_ns` or earlier."""
         if deadline_ns < self._timer_ns:
             self._cancel_timer()
             delay_s = max(0.0, (deadline_ns - time.monotonic_ns()) / S)
@@ -362,7 +365,7 @@ class _Parts:
             self._timer = self.loop.call_later(delay_s, self._on_timer)
 
     async def close(self, clock: SystemClock) -> None:
-        """Give what was said last a moment to leave, and let go of everything."""
+        """Wait briefly for the last messages to leave, and release everything."""
         try:
             self.media.do_work(clock.now())
             self.media.close()
@@ -395,7 +398,7 @@ class _Parts:
 
 
 def _accepts(request: _Request, payload: Buffer) -> bool:
-    """Whether this is the answer; a test that raises fails its own request."""
+    """Whether `payload` is the answer. A test that raises fails its own request."""
     if not request.is_waiting or request.accepts is None:
         return False
     try:

@@ -1,7 +1,7 @@
-"""How a client gets its session (Aeron Cluster: asynchronous connect).
+"""Connects a client's session (Aeron Cluster: asynchronous connect).
 
-A state machine that is polled; `states` has its theory. It ends with a `Connection` or an error. It may not know what
-a client does with its session afterwards.
+A state machine that is polled; `states` has its theory. It ends with an `Established` session or an error. It knows
+nothing of what a client does with its session afterwards.
 """
 
 from collections.abc import Callable
@@ -26,10 +26,10 @@ MAX_CLIENT_NAME_LENGTH: Final = 100
 POLL_LIMIT: Final = 10
 
 RETRY_INTERVAL_NS: Final = 20 * MS
-"""When to try again to send what the transport did not take, if nothing else wakes the client before."""
+"""The pause in nanoseconds before a message that the transport did not take is sent again."""
 
 LEADER_GRACE_NS: Final = 500 * MS
-"""How long a redirected client waits for the leader's connection before it asks any other member again."""
+"""The nanoseconds for which a redirected client waits for the leader's connection before it asks any other member."""
 
 
 class ClusterError(NodeError):
@@ -51,15 +51,17 @@ class Established(NamedTuple):
 
 
 def response_channel(source: Random) -> str:
-    """An egress channel that needs no port of the client's: messages come back on the connections it dials.
+    """An egress channel that needs no port of the client: messages come back on the connections that the client dials.
 
-    Any process that knows the token can ask for the egress, so a runtime gives a `Random` that others cannot predict.
+    Any process that knows the token can request the egress, so a runtime passes a `Random` that others cannot predict.
     """
     return f"aeron:tcp?control-mode=response|response-correlation-id={source.getrandbits(62) + 1}"
 
 
 class Connector:
-    """Polled by `do_work` until `result` or `error` is set. The caller closes ingress and egress in the end."""
+    """Polled by `do_work` until `result` is complete or `error` is set. The caller finally closes ingress and
+    egress.
+    """
 
     def __init__(
         self,
@@ -97,11 +99,11 @@ class Connector:
 
     @property
     def state(self) -> ConnectState:
-        """Which step of the connect comes next."""
+        """The next step of connecting."""
         return self._states.current
 
     def do_work(self, now: Now) -> int:
-        """The next step; after the message time-out `error` says how far it came."""
+        """Take the next step. After the message time-out, `error` tells which step was reached."""
         self._now = now
         if self._deadline_ns is None:
             self._deadline_ns = now.ns + self._timeout_ns
@@ -166,7 +168,7 @@ class Connector:
         return 1
 
     def _reply_to(self) -> str | None:
-        """The egress channel with the port that was really bound; None until it is."""
+        """The egress channel with the port that was actually bound, None before that."""
         channel = self._egress_channel
         if is_response_channel(str(channel)):
             return str(channel)
@@ -246,7 +248,7 @@ class Connector:
             case cm.EventCode.AUTHENTICATION_REJECTED:
                 self.error = AuthenticationError(f"the cluster rejected the credentials: {event.detail}")
             case _:
-                # CLOSED and unknown codes are about other sessions of this channel.
+                # CLOSED and unknown codes concern other sessions of this channel.
                 return
 
     def _timed_out(self) -> TimeoutExpired:

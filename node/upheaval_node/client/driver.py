@@ -1,9 +1,9 @@
-"""`BlockingClient`: a cluster client for scripts, workloads and load generators, with calls that wait.
+"""`BlockingClient`: a cluster client with blocking calls, for scripts, workloads and load generators.
 
-A thin shell: it owns a loop with real sockets and turns it inside its calls. It starts no thread of its own and holds
-no lock, so that under gevent's monkey patching (locust) each greenlet can have a client. Use a client from one thread
-or greenlet at a time. Between calls nothing runs: a client that is idle for longer than the session time-out of the
-cluster (10 s by default) loses its session unless `idle` is called.
+A thin shell: it owns a loop with real sockets and runs it inside its calls. It starts no thread and holds no lock, so
+that under gevent's monkey patching (locust) each greenlet can have a client. Use a client from one thread or greenlet
+at a time. Nothing runs between calls: a client that is idle for longer than the session time-out of the cluster (10 s
+by default) loses its session unless `idle` is called.
 """
 
 import time
@@ -40,11 +40,11 @@ __all__ = ["BlockingClient", "NotSent", "OperationFailed", "OutcomeUnknown"]
 
 
 class BlockingClient(ClientDriver):
-    """A client whose calls wait. Usable in a `with` statement, which connects and closes.
+    """A client with blocking calls. Usable in a `with` statement, which connects and closes.
 
     `options` are those of `ClientOptions`. After each call `invoke_ns` and `complete_ns` hold the monotonic times right
-    before the first offer and right after the response was read, and `response_position` the log position in
-    the response of a shipped service.
+    before the first offer and right after the response was read, and `response_position` the log position in the
+    response of a shipped service.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class BlockingClient(ClientDriver):
         self._accepts: Callable[[Buffer], bool] | None = None
         self._received: list[bytes] = []
         self.on_unasked: Callable[[Buffer], None] | None = None
-        """Takes each message of the service that no call waits for; None throws them away."""
+        """Takes each message of the service that no call waits for. With None such messages are dropped."""
         self.invoke_ns = 0
         self.complete_ns = 0
         self.response_position = -1
@@ -73,16 +73,16 @@ class BlockingClient(ClientDriver):
     # --- connection ---
 
     def connect(self) -> None:
-        """Open a session. Raises `TimeoutExpired`, or what the cluster answered."""
+        """Open a session. Raises `TimeoutExpired`, or the error that the cluster answered."""
         self._refuse_to_connect_again()
         client = self._begin_session(self._media)
-        # The session has the same time-out and ends itself; the margin only lets it say why.
+        # The session ends itself after the same time-out; the margin gives it time to report the cause.
         deadline_ns = time.monotonic_ns() + self._timeout_ns + S
         self._cycle.run_until(lambda: client.is_connected or client.is_closed, deadline_ns)
         self._check_connected(client)
 
     def reconnect(self) -> None:
-        """Give up the session, if there still is one, and open another, with the members that were last known."""
+        """Give up any open session and open another, with the last known members."""
         self._give_up_session()
         self.connect()
 
@@ -113,16 +113,16 @@ class BlockingClient(ClientDriver):
         self.close()
 
     def idle(self, seconds: float) -> None:
-        """Keep the session alive for a while without calling anything."""
+        """Keep the session alive for `seconds` without a call."""
         self._cycle.run_until(lambda: False, time.monotonic_ns() + round(seconds * S))
 
     # --- calls ---
 
     def request(self, payload: Buffer, accepts: Callable[[Buffer], bool] | None = None) -> bytes:
-        """Send a message to the service and wait for the response, which `accepts` tells from others (default: any).
+        """Send a message to the service and wait for the response, which `accepts` recognises (default: any).
 
-        Raises `NotSent` when it could not be sent, with no effect on the cluster, and `OutcomeUnknown` when no answer
-        came in time or the session ended before it came.
+        Raises `NotSent` when the request could not be sent, with no effect on the cluster, and `OutcomeUnknown` when no
+        answer came in time or the session ended before it came.
         """
         client = self.session
         deadline_ns = time.monotonic_ns() + self._timeout_ns
@@ -139,7 +139,7 @@ class BlockingClient(ClientDriver):
         return self._received.pop()
 
     def echo(self, value: bytes, *, operation_id: int | None = None) -> bytes:
-        """Send a value through the log and back."""
+        """Send a value through the log and return the value that came back."""
         response = self._call(operations.echo_request, operation_id, value)
         return response.value or b""
 
@@ -152,7 +152,7 @@ class BlockingClient(ClientDriver):
         self._call(operations.write_request, operation_id, key, value)
 
     def cas(self, key: str, expected: bytes | None, value: bytes, *, operation_id: int | None = None) -> bool:
-        """Set a register if it holds `expected` (None: if the key is absent); whether it was set."""
+        """Set a register if it holds `expected` (None: if the key is absent). Returns whether it was set."""
         response = self._call(operations.compare_and_set_request, operation_id, key, expected, value)
         return response.status is Status.OK
 
@@ -179,7 +179,7 @@ class BlockingClient(ClientDriver):
             if client.is_closed or now_ns >= deadline_ns:
                 raise not_sent(client)
             self._cycle.run_once(min(RETRY_INTERVAL_NS, deadline_ns - now_ns))
-        # On its way before anything is waited for.
+        # Let the request leave before the wait begins.
         self._cycle.run_once(0)
 
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed

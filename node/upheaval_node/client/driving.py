@@ -1,7 +1,7 @@
-"""What the drivers of a client share: the session they drive, and how much is known of a request that failed.
+"""The common base of the client drivers: their session, and the errors of a failed request.
 
-A driver owns a loop and waits in its own way. This module knows neither: it makes sessions on a given network, and
-the driver runs them.
+A driver owns a loop and waits in its own way. This module knows nothing of either: it creates sessions on a given
+network, and the driver runs them.
 """
 
 from abc import ABC, abstractmethod
@@ -23,31 +23,31 @@ from upheaval_node.tls_files import MEMBER, TlsFiles, member_name
 from upheaval_node.types import MS, NEVER_NS, Now, S
 
 RETRY_INTERVAL_NS: Final = MS
-"""How long to wait before offering again what the transport did not take; nothing announces that it would."""
+"""The pause in nanoseconds before a refused offer is repeated. Nothing signals that the transport takes more."""
 
 CLOSE_TIMEOUT_NS: Final = 200 * MS
 POLL_LIMIT: Final = 100
 
 
 class NotSent(NodeError):
-    """The request did not leave the client: it has no effect, now or later."""
+    """The request did not leave the client and has no effect, now or later."""
 
 
 class OutcomeUnknown(TimeoutExpired):
-    """The request was sent and no answer came: it may have happened, may still happen, or never happen."""
+    """The request was sent and no answer came: it may have taken effect, may still do so, or never will."""
 
 
 class OperationFailed(NodeError):
-    """The service refused the operation; it had no effect."""
+    """The service refused the operation, which had no effect."""
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a client may be given beside endpoints and time-out.
+    """The options of a client besides endpoints and time-out.
 
-    Without an `egress_channel` the cluster answers on the connections that the client dials; `resolver` says what to
-    dial for an endpoint. With `tls` everything goes over TLS, and only members may answer. `credentials_file` is a file
-    or `env:NAME` with `principal:secret`, instead of `credentials`. `new_leader_timeout` (seconds) is twice the
-    cluster's leader heartbeat time-out by default.
+    Without an `egress_channel` the cluster answers on the connections that the client dials. `resolver` maps an
+    endpoint to the address to dial. With `tls` everything goes over TLS, and only members may answer.
+    `credentials_file` is a file or `env:NAME` with `principal:secret`, instead of `credentials`. `new_leader_timeout`
+    (seconds) is twice the cluster's leader heartbeat time-out by default.
     """
 
     egress_channel: str | None
@@ -79,29 +79,29 @@ class ClientDriver(ABC):
         self._timeout_ns = round(timeout * S)
         self._options = options
         self._credentials: CredentialsSupplier | None = None
-        # Why the last connection was refused by us or by the other end, if TLS is spoken.
+        # The cause of the last TLS refusal, by us or by the other end; empty without one.
         self._tls_trouble = ""
         self._random = random
         self._client: ClusterClient | None = None
         self._is_closed = False
-        # Ids of this client only have to differ from those of every other client of the same cluster.
+        # The ids of this client must only differ from those of the other clients of the cluster.
         self._next_operation_id = random.getrandbits(62)
 
     @property
     def session(self) -> ClusterClient:
-        """The session underneath. Raises `UsageError` before `connect`."""
+        """The underlying session. Raises `UsageError` before `connect`."""
         if self._client is None:
             raise UsageError("the client is not connected: call connect() or use it in a with statement")
         return self._client
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a session whose leader takes messages."""
+        """Whether the session can send messages to the leader."""
         return self._client is not None and self._client.is_connected
 
     @property
     def leader_member_id(self) -> int:
-        """The member that leads, as the cluster last said. Raises `UsageError` before `connect`."""
+        """The leader that the cluster named last. Raises `UsageError` before `connect`."""
         return self.session.leader_member_id
 
     @property
@@ -117,18 +117,18 @@ class ClientDriver(ABC):
     # --- the agent that a driver runs ---
 
     def do_work(self, now: Now) -> int:
-        """A duty cycle of the session, and what arrived for it."""
+        """Run a duty cycle of the session and handle its messages."""
         if self._client is None:
             return 0
         return self._client.do_work(now) + self._client.poll(self._on_message, POLL_LIMIT)
 
     def next_deadline_ns(self) -> int:
-        """That of the session; never without one."""
+        """The next deadline of the session, `NEVER_NS` without one."""
         return NEVER_NS if self._client is None else self._client.next_deadline_ns()
 
     @abstractmethod
     def _on_message(self, timestamp: int, payload: Buffer) -> None:
-        """A message of the service."""
+        """Take a message of the service."""
 
     # --- for drivers ---
 
@@ -141,7 +141,7 @@ class ClientDriver(ABC):
         return MediaDriver(network, resolver, settings, self._random, None)
 
     def _begin_session(self, media: MediaDriver) -> ClusterClient:
-        """A session that is still connecting; the driver runs it until it is connected or closed."""
+        """Begin a session. The driver runs it until it is connected or closed."""
         options = self._options
         new_leader_timeout = options.get("new_leader_timeout")
         client = self._client = ClusterClient(
@@ -160,7 +160,7 @@ class ClientDriver(ABC):
         self._tls_trouble = text
 
     def _check_connected(self, client: ClusterClient) -> None:
-        """Raise why a session whose time is up was not opened."""
+        """Raise the cause if the session was not opened in time."""
         if client.error is not None and not (self._tls_trouble and isinstance(client.error, TimeoutExpired)):
             raise client.error
         if not client.is_connected:
@@ -175,27 +175,27 @@ class ClientDriver(ABC):
             raise UsageError("the client is connected already")
 
     def _give_up_session(self) -> None:
-        """Close the session, if there is one, and remember the members that it knew."""
+        """Close the session, if there is one, and keep the members that it knew."""
         if self._client is not None:
             self._endpoints = {**self._endpoints, **self._client.ingress_endpoints}
             self._client.close()
 
 
 def not_sent(client: ClusterClient) -> NotSent:
-    """Why a request was not sent, and will not be any more."""
+    """The error of a request that was not sent and never will be."""
     if client.is_closed:
         return NotSent(f"the session has ended ({client.error}): nothing was sent, reconnect() opens another")
     return NotSent(f"nothing was sent within the time-out: the session is {client.state.name}")
 
 
 def outcome_unknown(client: ClusterClient) -> OutcomeUnknown:
-    """Why a request that was sent has no answer."""
+    """The error of a request that was sent and got no answer."""
     why = f"the session ended ({client.error})" if client.is_closed else "no answer within the time-out"
     return OutcomeUnknown(f"{why}: the outcome of the request is unknown")
 
 
 def read_response(encoded: bytes) -> Response:
-    """What a shipped service answered."""
+    """Decode the answer of a shipped service. Raises `OutcomeUnknown` when it cannot be decoded."""
     try:
         return operations.decode_response(encoded)
     except PeerError as error:

@@ -1,4 +1,4 @@
-"""The ingress side of a client: which members it knows, and a publication to each that it dials.
+"""The ingress side of a client: the members that it knows, and the publications that it dials.
 
 Knows endpoints and publications, nothing of sessions or messages. Endpoint lists also come from the cluster, so they
 are checked like any peer input.
@@ -12,11 +12,16 @@ from upheaval_node.errors import NodeError, PeerError, UsageError
 from upheaval_node.protocol.channel import split_endpoint
 
 MAX_MEMBERS: Final = 64
-"""More endpoints than any cluster has members; what a hostile list can make a client dial."""
+"""The most endpoints in a list, more than any cluster has members. Limits what a hostile list can make a
+client dial.
+"""
 
 
 def parse_ingress_endpoints(text: str) -> dict[int, str]:
-    """`0=host:port,1=host:port` to endpoints by member id (Aeron Cluster: ingress endpoints). Raises `UsageError`."""
+    """Parse `0=host:port,1=host:port` into endpoints by member id (Aeron Cluster: ingress endpoints).
+
+    Raises `UsageError` when `text` is malformed.
+    """
     endpoints: dict[int, str] = {}
     for part in text.split(","):
         member, separator, endpoint = part.partition("=")
@@ -32,7 +37,7 @@ def parse_ingress_endpoints(text: str) -> dict[int, str]:
 
 
 def parse_told_endpoints(text: str) -> dict[int, str]:
-    """The same for a list that a member sent. Raises `PeerError`."""
+    """Parse a list that a member sent. Raises `PeerError` when it is malformed."""
     try:
         return parse_ingress_endpoints(text)
     except UsageError as error:
@@ -40,10 +45,10 @@ def parse_told_endpoints(text: str) -> dict[int, str]:
 
 
 class Ingress:
-    """Publications to members by id. A member whose publication cannot be made is remembered with the reason.
+    """Publications to members by id. `failures` has the reason for each member without a possible publication.
 
-    With `keeps_all` the connections to all members stay: a client whose egress comes back on the connections that it
-    dials can hear of a new leader only from a member that it is connected to.
+    With `keeps_all` the connections to all members stay open. A client whose egress comes back on the connections that
+    it dials can learn of a new leader only from a member that it is connected to.
     """
 
     def __init__(self, media: ClientMedia, endpoints: Mapping[int, str], stream_id: int, *, keeps_all: bool) -> None:
@@ -55,12 +60,12 @@ class Ingress:
         self._publications: dict[int, IngressPublication] = {}
 
     def dial_all(self) -> None:
-        """Have a publication to every member."""
+        """Ensure that there is a publication to every member."""
         for member_id in self.endpoints:
             self.dial(member_id)
 
     def dial(self, member_id: int) -> None:
-        """Make the publication to a member, unless there is one. The media goes on dialling it."""
+        """Create the publication to a member, unless there is one. The media keeps dialling it."""
         present = self._publications.get(member_id)
         if present is not None and not present.is_closed:
             return
@@ -71,25 +76,25 @@ class Ingress:
             self.failures[member_id] = str(error)
 
     def publication(self, member_id: int) -> IngressPublication | None:
-        """The publication to a member, if it was dialled."""
+        """The publication to a member, None if it was not dialled."""
         return self._publications.get(member_id)
 
     def connected_member(self, preferred: int | None) -> int | None:
-        """A member that is connected: the preferred one if it is, else the first."""
+        """A connected member: the preferred one if it is connected, else the first. None without a connection."""
         connected = [member_id for member_id, publication in self._publications.items() if publication.is_connected]
         if preferred in connected:
             return preferred
         return connected[0] if connected else None
 
     def replace(self, endpoints: Mapping[int, str]) -> None:
-        """Take over a new list; a publication to a member whose endpoint is the same is kept."""
+        """Replace the endpoints. Publications to members with the same endpoint are kept."""
         for member_id in list(self._publications):
             if endpoints.get(member_id) != self.endpoints.get(member_id):
                 self.hang_up(member_id)
         self.endpoints = dict(endpoints)
 
     def settle_on(self, leader_member_id: int) -> None:
-        """Have a publication to the leader, and those to the others only if they are needed."""
+        """Keep a publication to the leader, and to the others only with `keeps_all`."""
         if self._keeps_all:
             self.dial_all()
             return

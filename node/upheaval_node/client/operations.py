@@ -1,6 +1,6 @@
-"""Requests and responses of the services that come with the node, as a client makes and reads them.
+"""Requests and responses of the shipped services, from the client's side.
 
-Builds bytes and reads bytes; the caller sends them.
+Encodes and decodes bytes; the caller sends them.
 """
 
 from upheaval_node.ports import Buffer
@@ -33,35 +33,35 @@ __all__ = [
 
 
 def echo_request(operation_id: int, value: bytes) -> bytes:
-    """Gives `value` back."""
+    """A request that returns `value`."""
     return encode_request(Request(operation_id, Operation.ECHO, value=value))
 
 
 def read_request(operation_id: int, key: str) -> bytes:
-    """Reads a register; an absent key has no value."""
+    """A request that reads a register. An absent key has no value."""
     return encode_request(Request(operation_id, Operation.READ, key))
 
 
 def write_request(operation_id: int, key: str, value: bytes) -> bytes:
-    """Set a register."""
+    """A request that sets a register."""
     return encode_request(Request(operation_id, Operation.WRITE, key, value))
 
 
 def compare_and_set_request(operation_id: int, key: str, expected: bytes | None, value: bytes) -> bytes:
-    """Writes `value` if the register holds `expected`; None expects the key to be absent."""
+    """A request that writes `value` if the register holds `expected`. None expects the key to be absent."""
     return encode_request(Request(operation_id, Operation.COMPARE_AND_SET, key, value, expected))
 
 
 def append_request(operation_id: int, key: str, value: bytes) -> bytes:
-    """Adds `value` to the end of a list."""
+    """A request that adds `value` to the end of a list."""
     return encode_request(Request(operation_id, Operation.APPEND, key, value))
 
 
 def read_list_request(operation_id: int, key: str) -> bytes:
-    """Reads a whole list; an absent key is an empty list."""
+    """A request that reads a whole list. An absent key is an empty list."""
     return encode_request(Request(operation_id, Operation.READ_LIST, key))
 
 
 def is_response_to(operation_id: int, payload: Buffer) -> bool:
-    """Whether these bytes answer that operation, not an earlier one that was given up."""
+    """Whether `payload` answers this operation and not an earlier, abandoned one."""
     return peek_operation_id(payload) == operation_id

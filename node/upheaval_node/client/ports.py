@@ -1,6 +1,6 @@
-"""What a client session asks of the media: streams to the members, and one that comes back.
+"""The media as a client session needs it: streams to the members, and a stream back.
 
-`media.api.Media` has all of it; `session_group` gives each session its part of what many share.
+`media.api.Media` implements all of it; `session_group` gives each session its part of shared streams.
 """
 
 from typing import Protocol
@@ -14,45 +14,45 @@ class IngressPublication(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the member receives it."""
+        """Whether the member receives the stream."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has ended: `offer` returns CLOSED."""
+        """Whether the stream has ended, so that `offer` returns CLOSED."""
 
     def offer(self, *parts: Buffer) -> int:
-        """A positive position, or a negative result of `media.api`."""
+        """Send a message. Returns a positive position, or a negative result of `media.api`."""
 
     def close(self) -> None:
-        """Nothing more is offered."""
+        """End the stream."""
 
 
 class EgressSubscription(Protocol):
-    """The streams that come back."""
+    """The streams back to the client."""
 
     @property
     def resolved_endpoint(self) -> str | None:
-        """The address that was bound; None for none so far."""
+        """The bound address, None before that."""
 
     @property
     def error(self) -> str | None:
-        """Why there is no address."""
+        """Why no address is bound."""
 
     def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
-        """Deliver what came. The handler may raise `media.api.Abort` and `Break`."""
+        """Deliver messages. The handler may raise `media.api.Abort` and `Break`."""
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """End the subscription."""
 
 
 class ClientMedia(Protocol):
-    """Where a session has its streams from."""
+    """The source of a session's streams."""
 
     def next_correlation_id(self) -> int:
-        """An id for a request, that no other has."""
+        """A unique id for a request."""
 
     def add_publication(self, channel: str, stream_id: int) -> IngressPublication:
-        """Raises `UsageError` for an unusable channel."""
+        """Open a stream to a member. Raises `UsageError` for an unusable channel."""
 
     def add_subscription(self, channel: str, stream_id: int) -> EgressSubscription:
-        """Raises `UsageError` for an unusable channel."""
+        """Open the streams back. Raises `UsageError` for an unusable channel."""

@@ -1,8 +1,8 @@
 """`ClusterClient`: a session with the cluster that follows the leader (Aeron Cluster: AeronCluster client).
 
-Nothing in here waits or reads a clock. The owner calls `do_work` and `poll` whenever there was input or the deadline
-passed; state only moves in there and by the results of sends. A positive result of `offer` says that the transport
-took the message, not that it is in the log: a leader that is about to lose its leadership drops it silently.
+Nothing in here blocks or reads a clock. The owner calls `do_work` and `poll` whenever there was input or the deadline
+passed. The state changes only in these calls and by the results of sends. A positive result of `offer` means that the
+transport took the message, not that it is in the log: a leader that is about to lose its leadership drops it silently.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,25 +35,25 @@ from upheaval_node.types import NEVER_NS, NOT_YET, NULL_TERM_ID, NULL_VALUE, Mem
 KEEP_ALIVE_INTERVAL_NS: Final = S
 SEND_ATTEMPTS: Final = 3
 DEFAULT_LEADER_HEARTBEAT_TIMEOUT_NS: Final = 10 * S
-"""What a cluster that does not tell its leader heartbeat time-out is taken to have (Aeron's default)."""
+"""The assumed leader heartbeat time-out of a cluster that does not send it (Aeron's default)."""
 
 _HEADER: Final = Struct("<qqqq")
 
 MessageHandler = Callable[[int, Buffer], None]
-"""Takes (timestamp, payload) of a message of the service. May raise `media.api.Abort` and `Break`."""
+"""Takes (timestamp, payload) of a service message. May raise `media.api.Abort` and `Break`."""
 
 
 class EgressListener(Protocol):
-    """What a client can hear of beside the messages of the service."""
+    """Receives the events of a client, apart from service messages."""
 
     def on_session_event(self, event: cm.SessionEvent) -> None:
         """The cluster closed the session, or refused something (SessionEvent)."""
 
     def on_new_leader(self, event: cm.NewLeaderEvent) -> None:
-        """Who leads now (NewLeaderEvent); the client follows already."""
+        """There is a new leader (NewLeaderEvent), which the client already follows."""
 
     def on_admin_response(self, response: cm.AdminResponse) -> None:
-        """The answer to a request for a snapshot (AdminResponse)."""
+        """The cluster answered a snapshot request (AdminResponse)."""
 
 
 class _Deaf:
@@ -63,12 +63,12 @@ class _Deaf:
 
 
 class ClusterClient:
-    """One session. Implements `ports.Agent`; an ended client stays ended, make another one.
+    """One session. Implements `ports.Agent`. A session that has ended cannot be reopened.
 
     `ingress_endpoints` names the members, as `{0: "host:port"}` or `"0=host:port,1=host:port"`. Without an
-    `egress_channel` the cluster answers on the connections that the client dials. `keep_alive_interval_ns` of None
-    leaves keep-alives to the owner; the cluster closes a session that is silent for 10 s (its default). Of members that
-    are connected, the `first_choice` is asked for the session; it need not lead.
+    `egress_channel` the cluster answers on the connections that the client dials. With a `keep_alive_interval_ns` of
+    None the owner sends keep-alives; the cluster closes a session that is silent for 10 s (its default). Of the
+    connected members, the client first asks `first_choice` for the session, which need not be the leader.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ClusterClient:
         self.opened_term_id = NULL_TERM_ID
         self.peer_errors = 0
         self.owes_keep_alive = False
-        """A keep-alive was not taken: the next turn tries again."""
+        """Whether a keep-alive was not taken. The next turn tries again."""
         self.error: NodeError | None = None
         self._states = StateMachine("session", ClientState.CONNECTING, LEGAL_MOVES)
         self._now = NOT_YET
@@ -142,7 +142,7 @@ class ClusterClient:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the session has ended, by `close` or by what `error` says."""
+        """Whether the session has ended, by `close` or for the reason in `error`."""
         return self._states.current is ClientState.CLOSED
 
     @property
@@ -153,7 +153,9 @@ class ClusterClient:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """Connect, watch the connection and the deadlines, send keep-alives. Never raises: see `error`."""
+        """Connect, watch the connection and the deadlines, send keep-alives. Never raises a `NodeError`: see
+        `error`.
+        """
         self._now = now
         match self._states.current:
             case ClientState.CONNECTING:
@@ -171,7 +173,7 @@ class ClusterClient:
                 return 0
 
     def next_deadline_ns(self) -> int:
-        """The next keep-alive, retry or time-out."""
+        """The time of the next keep-alive, retry or time-out."""
         match self._states.current:
             case ClientState.CONNECTING:
                 return self._connector.next_deadline_ns()
@@ -200,12 +202,15 @@ class ClusterClient:
         return self._send(self._header, *parts)
 
     def send_keep_alive(self) -> bool:
-        """SessionKeepAlive; False when the transport did not take it."""
+        """Send a SessionKeepAlive. Returns False when the transport did not take it."""
         message = cm.SessionKeepAlive(leadership_term_id=self.leadership_term_id, cluster_session_id=self.session_id)
         return self._try_to_send(cm.SCHEMA.encode(message))
 
     def send_snapshot_request(self, correlation_id: int) -> bool:
-        """Ask the cluster to take a snapshot; the answer is an AdminResponse. Denied by default (Aeron Cluster)."""
+        """Ask the cluster to take a snapshot. Denied by default (Aeron Cluster).
+
+        Returns False when the transport did not take the request; the answer is an AdminResponse.
+        """
         message = cm.AdminRequest(
             leadership_term_id=self.leadership_term_id,
             cluster_session_id=self.session_id,
@@ -215,7 +220,7 @@ class ClusterClient:
         return self._try_to_send(cm.SCHEMA.encode(message))
 
     def close(self) -> None:
-        """Tell the leader, if it can be reached, and release everything."""
+        """Close the session with the leader, if it can be reached, and release everything."""
         if self._states.current is ClientState.CLOSED:
             return
         if self._states.current is ClientState.CONNECTED:
@@ -317,7 +322,7 @@ class ClusterClient:
         return 1
 
     def _lose_leader(self) -> None:
-        """Dial every member again: the new leader answers on whichever connection it finds."""
+        """Dial every member again: the new leader may answer on any of the connections."""
         assert self._new_leader_timeout_ns is not None
         self._deadline_ns = self._now.ns + self._new_leader_timeout_ns
         self._ingress.hang_up(self.leader_member_id)

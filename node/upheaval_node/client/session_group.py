@@ -1,11 +1,11 @@
-"""`SessionGroup`: many sessions of one process that share a stream to each member and one that comes back.
+"""`SessionGroup`: many sessions of one process that share one stream to each member and one stream back.
 
-A session of its own costs two streams to every member and a connection for each. In a group they cost one set for all,
-as clients of one media driver that use the same channels do (Aeron: publications are shared by channel and stream id,
-an egress subscription is shared by filtering). A message that comes back goes to a session by session id, and before
-there is one by the correlation id of the request. Only sessions that something came for, or whose deadline has passed,
-are turned, so that silent ones cost nothing. Handlers that take nothing hold the others up when they leave too much.
-This module knows no socket and reads no clock.
+A single session costs two streams to every member and a connection for each. In a group all sessions share one set, as
+do the clients of one media driver that use the same channels (Aeron: publications are shared by channel and stream id,
+an egress subscription is shared by filtering). A message from the cluster goes to its session by session id, and before
+there is one by the correlation id of the request. Only sessions that have a message or a passed deadline get a turn, so
+that silent sessions cost nothing. Handlers that leave too many messages delay the other sessions. This module knows no
+socket and reads no clock.
 """
 
 from collections import deque
@@ -27,19 +27,19 @@ from upheaval_node.protocol.session_header import ANY_VERSION_MASK, ANY_VERSION_
 from upheaval_node.types import NEVER_NS, NOT_YET, NULL_VALUE, Now
 
 POLL_LIMIT: Final = 1000
-"""Fragments that are read in one turn."""
+"""The most fragments that are read in one turn."""
 
 MAX_OPENING: Final = 50
-"""Sessions that connect at the same time: fewer than a follower tells at once who leads."""
+"""The most sessions that connect at the same time, below the number of clients that a follower redirects at once."""
 
 MAX_KEPT_LENGTH: Final = 4 * 1024 * 1024
-"""Bytes of messages that no handler has taken; with more of them nothing is read for any session."""
+"""The most bytes of untaken messages. Beyond that, nothing is read for any session."""
 
 _HEADER: Final = Struct("<qqqq")
 
 
 class _Seat:
-    """One session's part of the streams. Implements `ports.ClientMedia` and `ports.EgressSubscription`."""
+    """One session's share of the streams. Implements `ports.ClientMedia` and `ports.EgressSubscription`."""
 
     def __init__(self, group: "SessionGroup", number: int, handler: MessageHandler) -> None:
         self.number = number
@@ -52,7 +52,9 @@ class _Seat:
         self._group = group
 
     def next_correlation_id(self) -> int:
-        """The request that is answered from now on; an answer to the one before is dropped."""
+        """An id for the next request. From now on only this request is answered; a late answer to the previous one is
+        dropped.
+        """
         return self._group.begin_request(self)
 
     def add_publication(self, channel: str, stream_id: int) -> SharedPublication:
@@ -60,12 +62,12 @@ class _Seat:
         return self._group.publications.add_publication(channel, stream_id)
 
     def add_subscription(self, channel: str, stream_id: int) -> "_Seat":  # noqa: ARG002 - those of the group
-        """The group's egress, as far as it is for this session."""
+        """The group's egress, reduced to the messages of this session."""
         return self
 
     @property
     def resolved_endpoint(self) -> str | None:
-        """Where the group's egress is bound."""
+        """The address at which the group's egress is bound."""
         return self._group.egress.resolved_endpoint
 
     @property
@@ -92,12 +94,15 @@ class _Seat:
         return count
 
     def close(self) -> None:
-        """The session has ended."""
+        """Leave the group: the session has ended."""
         self._group.forget(self)
 
 
 class SessionGroup:
-    """Implements `ports.Agent`; its owner turns it after the media. Arguments as those of `ClusterClient`."""
+    """The sessions of a process. Implements `ports.Agent`; its owner runs it after the media.
+
+    The arguments are those of `ClusterClient`.
+    """
 
     def __init__(
         self,
@@ -128,22 +133,22 @@ class SessionGroup:
         self._now = NOT_YET
         self._opened = 0
         self._leader: int | None = None
-        # Those that wait for their turn to connect, those that connect, and all that have begun to.
+        # Sessions that wait for their turn to connect, sessions that connect, and all sessions that have begun to.
         self._unopened: deque[_Seat] = deque()
         self._opening: dict[int, _Seat] = {}
         self._seats: dict[int, _Seat] = {}
         self._by_request: dict[int, _Seat] = {}
         self._by_session: dict[int, _Seat] = {}
-        # Those to be turned at once, and when the others are; of two deadlines of one session the last that was set
-        # counts.
+        # Sessions that get a turn at once, and the deadlines of the others. Of several deadlines of one session the
+        # last one set counts.
         self._ready: dict[int, _Seat] = {}
         self._deadlines: list[tuple[int, int]] = []
-        # Those whose keep-alive was not taken: they come before sessions that would fill the stream again.
+        # Sessions whose keep-alive was not taken. They come before sessions that would fill the stream again.
         self._owing: dict[int, _Seat] = {}
         self._seen: tuple[object, ...] = ()
 
     def __len__(self) -> int:
-        """Sessions that have not ended, connected or not."""
+        """The number of sessions that have not ended, connected or not."""
         return len(self._seats) + sum(not each.client.is_closed for each in self._unopened)
 
     def open(
@@ -154,7 +159,10 @@ class SessionGroup:
         listener: EgressListener | None = None,
         client_name: str = "",
     ) -> ClusterClient:
-        """Begin a session. The group turns and polls it, `handler` gets its messages; the owner offers and closes."""
+        """Begin a session. The group runs and polls it, and `handler` gets its messages; the owner offers and closes.
+
+        Raises `UsageError` when the group is closed.
+        """
         if self.egress.is_closed:
             raise UsageError("the group is closed")
         self._opened += 1
@@ -189,7 +197,7 @@ class SessionGroup:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """Tell apart what came, and turn the sessions that it is for, or whose time has come."""
+        """Distribute the messages, and give a turn to each session with messages or a passed deadline."""
         self._now = now
         work = 0
         if self.kept_length < self._max_kept_length and not self.egress.is_closed:
@@ -200,14 +208,14 @@ class SessionGroup:
                 break
         self._ready = self._take_ready(now)
         for number in list(self._ready):
-            # What a handler raises ends this turn; all that were to be turned are so in the next one.
+            # An error of a handler ends this turn. The sessions that were due get their turn in the next one.
             ready = self._ready.get(number)
             if ready is not None:
                 work += self._turn(ready, now)
         return work
 
     def next_deadline_ns(self) -> int:
-        """At once while a session has something to do, else the first deadline of all."""
+        """Now if a session has something to do, else the first deadline of all sessions."""
         if self._ready or (self._unopened and len(self._opening) < MAX_OPENING):
             return self._now.ns
         return self._deadlines[0][0] if self._deadlines else NEVER_NS
@@ -224,7 +232,7 @@ class SessionGroup:
             if due is not None and due.deadline_ns == deadline_ns:
                 due.deadline_ns = NEVER_NS
                 ready[number] = due
-        # A connection that came or went, which every session has to look at.
+        # Every session has to look at a connection that was opened or lost.
         egress = self.egress
         seen = (
             self.publications.connected,
@@ -281,7 +289,7 @@ class SessionGroup:
             self._keep(seat, message)
 
     def _keep(self, seat: _Seat, message: Message) -> None:
-        # A copy, so that a message that is kept does not keep the block that it came in.
+        # A copy, so that a kept message does not keep the block that it came in.
         payload = bytes(message.payload)
         seat.kept.append(Message(payload, message.position, message.reserved_value, message.image))
         self.kept_length += len(payload)
@@ -292,7 +300,7 @@ class SessionGroup:
     def _seat_of(self, event: object) -> _Seat | None:
         match event:
             case cm.SessionEvent():
-                # By the request: a leader that died may have given a session id that no other member knows.
+                # By the request: a leader that died may have assigned a session id that no other member knows.
                 seat = self._by_request.get(event.correlation_id)
                 is_opened = event.code == cm.EventCode.OK and event.cluster_session_id >= 0
                 if seat is not None and is_opened and seat.session_id == NULL_VALUE:
@@ -309,14 +317,14 @@ class SessionGroup:
     # --- for the seats ---
 
     def begin_request(self, seat: _Seat) -> int:
-        """An id for what a session asks next."""
+        """An id for the session's next request."""
         self._by_request.pop(seat.request_id, None)
         seat.request_id = self._media.next_correlation_id()
         self._by_request[seat.request_id] = seat
         return seat.request_id
 
     def forget(self, seat: _Seat) -> None:
-        """A session has ended."""
+        """Forget a session that has ended."""
         self._seats.pop(seat.number, None)
         self._ready.pop(seat.number, None)
         self._opening.pop(seat.number, None)

@@ -1,10 +1,10 @@
 """The state machines of a cluster client, as data.
 
-Theory of operation. Connecting: dial the ingress endpoints, send SessionConnectRequest to the first member that
-answers, follow its REDIRECT to the leader, answer a challenge, and be done with SessionEvent OK. Connected: when the
-ingress or egress of the leader is lost, the client dials all members it knows and waits for the NewLeaderEvent that a
-new leader sends to every open session; its first accepted message to the new leader makes it connected again. A
-cluster that has no news within the new-leader time-out has lost the session.
+Theory of operation. Connecting: dial the ingress endpoints, send SessionConnectRequest to the first connected member,
+follow its REDIRECT to the leader, answer a challenge, and finish with SessionEvent OK. Connected: when the ingress or
+egress of the leader is lost, the client dials all members it knows and waits for the NewLeaderEvent that a new leader
+sends to every open session. Once a message to the new leader is accepted, the client is connected again. If the event
+does not come within the new-leader time-out, the session is lost.
 
 Codes of `ConnectState` are Aeron's (AsyncConnect steps); those of `ClientState` are ours, with Aeron's names.
 """
@@ -43,7 +43,7 @@ LEGAL_CONNECT_MOVES: Final[Mapping[ConnectState, frozenset[ConnectState]]] = Map
         ConnectState.CREATE_EGRESS_SUBSCRIPTION: frozenset({ConnectState.CREATE_INGRESS_PUBLICATIONS}),
         ConnectState.CREATE_INGRESS_PUBLICATIONS: frozenset({ConnectState.AWAIT_PUBLICATION_CONNECTED}),
         ConnectState.AWAIT_PUBLICATION_CONNECTED: frozenset({ConnectState.SEND_MESSAGE}),
-        # Back to 1 is ours: Aeron's client fails when the member goes away here, this one tries the others.
+        # The move back to 1 is ours: Aeron's client fails when the member goes away here, ours tries the other members.
         ConnectState.SEND_MESSAGE: frozenset({ConnectState.POLL_RESPONSE, ConnectState.AWAIT_PUBLICATION_CONNECTED}),
         ConnectState.POLL_RESPONSE: frozenset(
             {ConnectState.SEND_MESSAGE, ConnectState.AWAIT_PUBLICATION_CONNECTED, ConnectState.CONCLUDE_CONNECT}

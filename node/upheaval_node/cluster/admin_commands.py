@@ -1,9 +1,9 @@
-"""What an operator can command through the control toggle of a leader or the node control toggle of any member, and
-what the counters say of it.
+"""The admin commands of an operator, and what the counters report about them.
 
-Rules (Aeron Cluster: ClusterControl, NodeControl): an admin command is taken by its toggle only while that is NEUTRAL:
-that of a leader, and the own one of each node, when its election is over. A cluster that is suspended takes RESUME, and
-nothing else. Pure functions over counters and the bytes of a recording log; knows neither processes nor files.
+A command goes through the control toggle of the leader or the node control toggle of any member. Rules (Aeron Cluster:
+ClusterControl, NodeControl): a toggle takes a command only while its value is NEUTRAL. The leader's toggle and that of
+each node become NEUTRAL when the election of that member is over. A suspended cluster takes only RESUME. Pure functions
+over counters and the bytes of a recording log; knows neither processes nor files.
 """
 
 from collections.abc import Callable
@@ -27,16 +27,16 @@ ADMIN_COMMANDS: Final = {
     "standby-snapshot": ControlToggle.STANDBY_SNAPSHOT,
     "replicate-standby-snapshot": NodeToggle.REPLICATE_STANDBY_SNAPSHOT,
 }
-"""The toggle by the word for it: that of the leader, or of a node."""
+"""The toggle value of each command word. Its type says whether the toggle is the leader's or a node's."""
 _STATE_NAMES: Final = {state.value: state.name for state in ModuleState}
 
 
 @dataclass(frozen=True, slots=True)
 class ControlStatus:
-    """What a member says about its consensus module; `module_state` is None while there is none.
+    """What a member reports about its consensus module. `module_state` is None while there is no module.
 
-    `snapshot_count` counts from the start of the member. `snapshot_position` is that of its latest complete snapshot,
-    `standby_position` that of the latest one that a standby reported, -1 without one.
+    `snapshot_count` counts from the start of the member. `snapshot_position` is the position of the latest complete
+    snapshot, `standby_position` the position of the latest snapshot that a standby reported; both are -1 without one.
     """
 
     module_state: str | None = None
@@ -46,7 +46,7 @@ class ControlStatus:
 
 
 def read_control(counters: Counters | None, recording_log: bytes) -> ControlStatus:
-    """`counters` None: the member is down, only its recording log can be read."""
+    """Read the status of a member. `counters` is None while the member is down: only its recording log can be read."""
     position = latest_snapshot_position(recording_log)
     standby_position = _latest(recording_log, lambda e: e.is_valid and e.type is EntryType.STANDBY_SNAPSHOT)
     if counters is None:
@@ -58,7 +58,10 @@ def read_control(counters: Counters | None, recording_log: bytes) -> ControlStat
 
 
 def latest_snapshot_position(recording_log: bytes) -> int:
-    """The log position of the latest valid snapshot of the module, by which all of a member's count; -1 without one."""
+    """The log position of the latest valid snapshot of the module, -1 without one.
+
+    A member's snapshot counts only with the module's entry.
+    """
     return _latest(recording_log, lambda e: e.is_valid_snapshot)
 
 
@@ -69,7 +72,10 @@ def _latest(recording_log: bytes, wanted: Callable[[Entry], bool]) -> int:
 
 @lru_cache(maxsize=16)
 def _entries(recording_log: bytes) -> tuple[Entry, ...]:
-    """Of the module and of services; none if the log cannot be read. A wait for a change asks again and again."""
+    """The entries of the module and of services, empty if the log cannot be read.
+
+    Cached because a wait for a change reads the same bytes again and again.
+    """
     try:
         return tuple(read_entries(recording_log)[0])
     except DecodeError:
@@ -77,7 +83,10 @@ def _entries(recording_log: bytes) -> tuple[Entry, ...]:
 
 
 def give_command(counters: Counters, word: str) -> str:
-    """Set the toggle; returns why it cannot be taken now, empty when it was. Raises `KeyError` for no admin command."""
+    """Set the toggle. Returns why the command cannot be taken now, or an empty string if it was set.
+
+    Raises `KeyError` when `word` is not an admin command.
+    """
     command = ADMIN_COMMANDS[word]
     is_of_node = isinstance(command, NodeToggle)
     toggle = counters.find(counter_types.NODE_CONTROL_TOGGLE if is_of_node else counter_types.CONTROL_TOGGLE)

@@ -1,7 +1,7 @@
-"""The hooks that decide who may open a session and who may ask for what, and their defaults.
+"""The hooks that decide who may open a session and which requests a client may send, and their defaults.
 
-Source of the calls and states: Aeron Cluster, authenticator and authorisation service. Knows nothing of sessions but
-what the proxy shows.
+Source of the calls and states: Aeron Cluster, authenticator and authorisation service. Of a session, these hooks know
+only what the proxy exposes.
 """
 
 from typing import Final, Protocol, runtime_checkable
@@ -23,7 +23,7 @@ class SessionProxy(Protocol):
         """Accept the client as `principal`, at most 4096 bytes (`UsageError`)."""
 
     def challenge(self, encoded_challenge: bytes) -> bool:
-        """Ask the client for more; False when the client could not be reached now."""
+        """Send the client a challenge. Returns False when the client could not be reached now."""
 
     def reject(self) -> None:
         """Refuse the client (EventCode AUTHENTICATION_REJECTED)."""
@@ -31,26 +31,29 @@ class SessionProxy(Protocol):
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """Called in this order: connect request, then connected, then for a challenged client response and challenged."""
+    """Decides about each session. The calls come in order: connect request, then connected session.
+
+    For a challenged client, challenge response and challenged session follow.
+    """
 
     def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
-        """A client asks for a session, with these credentials; `session_id` is what later calls name."""
+        """A client asks for a session with these credentials. Later calls name `session_id`."""
 
     def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:
         """The client can be reached: accept, challenge or reject it, now or in a later call."""
 
     def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
-        """What a challenged client answered."""
+        """A challenged client has answered."""
 
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
-        """Called while a session is challenged: accept or reject it as soon as that is known."""
+        """Called repeatedly while a session is challenged: accept or reject it once that is decided."""
 
 
 class AcceptEveryone:
     """Opens every session, with an empty principal."""
 
     def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
-        """Credentials mean nothing here."""
+        """Ignores the credentials."""
 
     def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - everyone
         """Accepts at once."""
@@ -66,31 +69,31 @@ class AcceptEveryone:
 
 @runtime_checkable
 class AuthorisationService(Protocol):
-    """Whether a client may send a request other than messages."""
+    """Decides whether a client may send a request other than a session message."""
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:
-        """By schema and template id of the request; `request_type` is that of an AdminRequest, else None."""
+        """Whether `principal` may send the request. `request_type` is the type of an AdminRequest, else None."""
 
 
 class AllowTemplates:
-    """Allows some messages of the cluster's schema to everyone, and nothing else."""
+    """Allows everyone to send some message types of the cluster's schema, and nothing else."""
 
     def __init__(self, templates: frozenset[int]) -> None:
         self._templates = templates
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - everyone
-        """By the template alone."""
+        """Decides by schema and template alone."""
         return schema_id == cm.SCHEMA.table.schema_id and template_id in self._templates
 
 
 class Always:
-    """The same answer to everyone and everything."""
+    """Gives the same answer to every request."""
 
     def __init__(self, *, answer: bool) -> None:
         self._answer = answer
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - always
-        """The same answer whatever is asked."""
+        """The fixed answer."""
         return self._answer
 
 
@@ -100,9 +103,10 @@ BACKUP_TEMPLATES: Final = frozenset(
 
 
 def authorisation_named(name: str) -> AuthorisationService:
-    """`ALLOW_ALL`, `DENY_ALL`, `package.module:Class`, or "" for the default: what a backup asks, and no AdminRequest.
+    """The authorisation service for `ALLOW_ALL`, `DENY_ALL`, `package.module:Class` or "".
 
-    Raises `UsageError` for a name of no authorisation service.
+    "" is the default: it allows the requests of backups and no AdminRequest. Raises `UsageError` when `name` is not the
+    name of an authorisation service.
     """
     match name:
         case "":
@@ -120,9 +124,9 @@ def authorisation_named(name: str) -> AuthorisationService:
 
 
 def authenticator_named(name: str) -> Authenticator:
-    """One of class `package.module:Class`, or for "" one that accepts everyone.
+    """An authenticator of class `package.module:Class`, or for "" one that accepts everyone.
 
-    Raises `UsageError` for a name of no authenticator.
+    Raises `UsageError` when `name` is not the name of an authenticator.
     """
     if not name:
         return AcceptEveryone()

@@ -1,9 +1,10 @@
-"""What backups and standbys ask of a member on the consensus stream: queries, heartbeats, notices of snapshots.
+"""Requests of backups and standbys on the consensus stream: queries, heartbeats, notices of snapshots.
 
-Theory of operation. Each request is a session of its own that never opens: its answer goes to the response channel that
-it names, once the authenticator and the authorisation have accepted it, and then it is over. Leader and followers serve
-them alike, while ACTIVE. How many wait is bounded, in all and for each peer; what is too much is not answered. Source:
-Aeron Cluster, backup-type sessions. Knows nothing of elections, nor how messages arrive.
+Theory of operation. Each request is a session of its own that never opens. Once the authenticator and the authorisation
+have accepted the request, the answer goes to the response channel that the request names, and the session ends. Leader
+and followers serve requests alike while ACTIVE. The number of waiting requests is limited, in total and per peer; a
+request beyond the limit gets no answer. Source: Aeron Cluster, backup-type sessions. Knows nothing of elections, nor
+how messages arrive.
 """
 
 from collections.abc import Callable
@@ -25,10 +26,10 @@ from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_t
 from upheaval_node.types import MAX_POSITION, Now, Position, SessionId
 
 MAX_WAITING: Final = 32
-"""Requests that wait on one member; each may hold a connection."""
+"""The most requests that may wait on one member; each may hold a connection."""
 
 MAX_WAITING_OF_PEER: Final = 8
-"""Of one host, or of one name in certificates: ports change with each connection."""
+"""The most requests that may wait per host, or per certificate name. Ports change with each connection."""
 
 Request = cm.BackupQuery | cm.HeartbeatRequest | cm.StandbySnapshot
 StandbyNotice = tuple[cm.StandbySnapshotSnapshot, ...]
@@ -38,7 +39,7 @@ ACTIONS: Final[dict[type[Request], str]] = {
     cm.HeartbeatRequest: "Heartbeat",
     cm.StandbySnapshot: "StandbySnapshot",
 }
-"""What a request is called in answers."""
+"""The name of each request in answers."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,10 +50,10 @@ class _Waiting:
 
 
 class BackupSessions:
-    """The requests of one member that wait for their answers. `on_standby_notice` takes what is accepted of a standby.
+    """The waiting requests of one member. `on_standby_notice` gets each accepted notice of a standby.
 
-    A session has the first free one of the ids -1, -2, ..., which its challenge and the response to that name. Aeron
-    calls all of them -1, so that an authenticator cannot tell two that come together from each other.
+    A session takes the first free id of -1, -2, ...; its challenge and the challenge response carry that id. Aeron
+    gives all of them the id -1, so its authenticator cannot tell concurrent requests apart.
     """
 
     def __init__(
@@ -75,11 +76,11 @@ class BackupSessions:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether something waits for a connection, which nothing announces."""
+        """Whether a request waits for a connection. Nothing signals that a connection is up, so it must be polled."""
         return bool(self._waiting)
 
     def on_request(self, now: Now, peer: str, request: Request) -> str:
-        """Take a request of `peer`; why it is not taken, empty if it is."""
+        """Take a request of `peer`. Returns why it is not taken, or an empty string if it is."""
         of_peer = sum(host_of(each.peer) == host_of(peer) for each in self._waiting)
         if len(self._waiting) >= MAX_WAITING or of_peer >= MAX_WAITING_OF_PEER:
             return "too many requests"
@@ -103,7 +104,10 @@ class BackupSessions:
         return ""
 
     def on_challenge_response(self, now: Now, peer: str, message: cm.ChallengeResponse) -> bool:
-        """Whether a request waits for it. No host answers for another one, whose request a wrong answer would end."""
+        """Take a challenge response. Returns whether a request of the same host waits for it.
+
+        A host cannot answer for another host: a wrong answer would end that host's request.
+        """
         for each in self._waiting:
             session = each.session
             is_asked = session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED
@@ -115,7 +119,7 @@ class BackupSessions:
         return False
 
     def process(self, now: Now, *, is_active: bool) -> int:
-        """Go on with everything that waits. Only refusals are sent while the member is not ACTIVE or elects."""
+        """Advance all waiting requests. While the member is not active or is in an election, only refusals are sent."""
         work = 0
         for each in list(self._waiting):
             session = each.session
@@ -130,7 +134,7 @@ class BackupSessions:
         return work
 
     def close(self) -> None:
-        """Give up the requests that wait, without an answer."""
+        """Drop the waiting requests without an answer."""
         for each in self._waiting:
             each.session.close()
         self._waiting.clear()
@@ -149,7 +153,7 @@ class BackupSessions:
             return True
 
     def _advance(self, now: Now, waiting: _Waiting, *, is_active: bool) -> bool:
-        """One step of a session that is connected; whether it is over."""
+        """Take one step of a connected session. Returns whether the session is over."""
         session = waiting.session
         if session.state is not SessionState.REJECTED:
             if not is_active:
@@ -189,7 +193,7 @@ class BackupSessions:
         return False
 
     def _answer(self, now: Now, waiting: _Waiting) -> bool:
-        """Whether everything is said. Aeron does not answer a notice of a standby, nor do we."""
+        """Answer the request. Returns whether it is done. As in Aeron, a notice of a standby gets no answer."""
         session, request = waiting.session, waiting.request
         match request:
             case cm.BackupQuery():
@@ -202,7 +206,7 @@ class BackupSessions:
                 return True
 
     def _backup_response(self, correlation_id: int, log_position: Position) -> cm.BackupResponse | None:
-        """None while there is no term yet."""
+        """The answer to a backup query, None while there is no term yet."""
         term = self._context.recording_log.find_last_term()
         if term is None:
             return None

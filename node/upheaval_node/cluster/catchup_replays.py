@@ -1,4 +1,4 @@
-"""On the leader: replays of the log's recording to followers that catch up, one at most for each.
+"""On the leader: replays of the log's recording to followers that catch up, at most one per follower.
 
 A replay has the stream and session ids of the live log, so that the follower sees one stream. Source: Aeron Cluster,
 catch-up within the current term.
@@ -16,20 +16,20 @@ from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 
 class CatchupReplays:
-    """The replays that the archive was asked for, by member id."""
+    """The replays requested from the archive, by member id."""
 
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
         self._calls: dict[int, PendingCall] = {}
-        # Replays given up before the archive had said their id.
+        # Replays that were given up before the archive had answered with their id.
         self._orphans: list[PendingCall] = []
 
     def has(self, member_id: int) -> bool:
-        """Whether the member gets a replay, or one was asked for."""
+        """Whether a replay for the member is running or requested."""
         return member_id in self._calls
 
     def start(self, now: Now, message: cm.CatchupPosition, *, recording_id: int, session_id: int) -> None:
-        """Replay from the follower's position on, without an end, unless it already gets one."""
+        """Start an endless replay from the follower's position, unless the follower already has one."""
         member = self._context.members.get(message.follower_member_id)
         if member is None or member.id in self._calls:
             return
@@ -50,7 +50,7 @@ class CatchupReplays:
         self._calls[member.id] = call
 
     def poll(self, now: Now) -> None:
-        """Note what the archive answered; a replay that it refused is forgotten, the follower will time out."""
+        """Process the archive's answers. A refused replay is dropped; the follower will time out."""
         for member_id, call in list(self._calls.items()):
             member = self._context.members[member_id]
             if call.done and member.catchup_replay_session_id == NULL_VALUE:
@@ -64,13 +64,13 @@ class CatchupReplays:
                 self._context.archive.stop_replay(call.relevant_id)
 
     def on_late_error(self, now: Now, error: LateError) -> None:
-        """A replay that the archive ended with an error is forgotten; the follower will time out."""
+        """Drop a replay that the archive ended with an error; the follower will time out."""
         for member_id, call in list(self._calls.items()):
             if call.correlation_id == error.correlation_id:
                 self._forget(now, member_id, error.text)
 
     def stop(self, member_id: int) -> PendingCall | None:
-        """End a member's replay, if it has one."""
+        """End the member's replay, if there is one. Returns the archive call to wait for, None without one."""
         call = self._calls.pop(member_id, None)
         if call is None:
             return None
@@ -81,7 +81,7 @@ class CatchupReplays:
         return None if call.error is not None else self._context.archive.stop_replay(call.relevant_id)
 
     def stop_all(self, now: Now) -> StepGenerator[None]:
-        """End all replays; ends when the archive has done it."""
+        """End all replays. The steps end when the archive has done so."""
         waiting = [call for member_id in list(self._calls) if (call := self.stop(member_id)) is not None]
         while self._orphans or any(not call.done for call in waiting):
             self.poll(now)

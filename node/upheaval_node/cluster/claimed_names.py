@@ -1,7 +1,7 @@
-"""Whether who sends a message of the consensus stream is who the message says it is, as far as certificates tell.
+"""Checks that the sender of a consensus message is the member that the message names, as far as certificates tell.
 
-Over TLS each connection has the name of the certificate at its other end (`name@host:port`); without it nothing is
-known and nothing is refused. Knows no streams.
+Over TLS each connection has the name in the certificate of its peer (`name@host:port`). Without TLS no name is known
+and no message is refused. Knows no streams.
 """
 
 from typing import Final
@@ -20,20 +20,20 @@ _SENDERS: Final[dict[type[Message], str]] = {
     cm.CatchupPosition: "follower_member_id",
     cm.TerminationAck: "member_id",
 }
-"""Where a message names the member that sends it. Other messages of members name no member, or their addressee."""
+"""The field in which a message names its sender. Other messages between members name no member, or their addressee."""
 
 _OF_BACKUPS: Final = (cm.BackupQuery, cm.HeartbeatRequest, cm.StandbySnapshot)
 
 
 def contradiction(peer: str, message: Message) -> str:
-    """What is wrong when the connection of `peer` brings this message; empty when nothing is."""
+    """Why a message cannot come from the connection of `peer`; empty when it can."""
     name, _ = split_name(peer)
     if not name:
         return ""
     if isinstance(message, _OF_BACKUPS):
         wanted: tuple[str, ...] = (BACKUP, STANDBY)
     elif isinstance(message, cm.ChallengeResponse):
-        # Of a backup, or of a client through the follower that it is connected to.
+        # From a backup, or from a client by way of the follower that it is connected to.
         wanted = (MEMBER, BACKUP, STANDBY)
     elif (field := _SENDERS.get(type(message))) is not None:
         wanted = (member_name(getattr(message, field)),)

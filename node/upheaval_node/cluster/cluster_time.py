@@ -1,7 +1,7 @@
-"""The cluster's time: the wall clock, in the unit that all members of a cluster count in.
+"""Cluster time: the wall clock in the time unit that all members of a cluster share.
 
-Timestamps of log entries, deadlines of timers and times in the recording log are in it. Source: Aeron Cluster, cluster
-time unit. Knows nothing of who reads them.
+It is the time of log entries, timer deadlines and the recording log. Source: Aeron Cluster, cluster time unit. Knows
+nothing of its readers.
 """
 
 from typing import Final
@@ -15,7 +15,10 @@ _NS: Final = {ClusterTimeUnit.MILLIS: MS, ClusterTimeUnit.MICROS: 1000, ClusterT
 
 
 class ClusterTime:
-    """Raises `UsageError` for a name that is no unit."""
+    """Converts between the wall clock, cluster time and nanoseconds.
+
+    Raises `UsageError` when `unit_name` is not a time unit.
+    """
 
     def __init__(self, unit_name: str = "MILLIS") -> None:
         if unit_name not in ClusterTimeUnit.__members__:
@@ -29,11 +32,11 @@ class ClusterTime:
         return now.epoch_ms * self._per_ms + now.epoch_fraction_ns // self._ns
 
     def in_ns(self, duration: int) -> int:
-        """A span of cluster time in nanoseconds."""
+        """The nanoseconds in a span of cluster time."""
         return duration * self._ns
 
     def difference(self, unit: int) -> str | None:
-        """What is wrong with a log or a snapshot of this unit, None when it is ours.
+        """Why a log or a snapshot of this unit does not fit, None when the unit is ours.
 
         Logs from before there were units count in milliseconds.
         """

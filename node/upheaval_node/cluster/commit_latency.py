@@ -1,8 +1,8 @@
-"""How long log positions take from the append to the commit, on the leader, as a histogram of counters.
+"""The latency from append to commit of log positions on the leader, as a histogram of counters.
 
-Sampled: one position is under way at a time, and the next is taken from the first append after its commit. So the cost
-does not grow with the number of messages, and every stretch of time counts alike, however much was appended in it.
-Knows positions and times only. The layout of the counters is `COMMIT_LATENCY_BUCKET` and `_SUM` of `counters`.
+Sampled: one position is measured at a time, and the first append after its commit is the next. So the cost does not
+grow with the number of messages, and every stretch of time has the same weight, however much was appended in it. Knows
+positions and times only. The layout of the counters is `COMMIT_LATENCY_BUCKET` and `_SUM` of `counters`.
 """
 
 from bisect import bisect_left
@@ -23,14 +23,17 @@ BOUNDS_US: Final = (
     *(1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
     *(1_000_000, 2_500_000, 5_000_000, 10_000_000),
 )
-"""The longest time of each bucket but the last, which has no bound."""
+"""The upper bound of each bucket in microseconds, without the last bucket, which has no bound."""
 
 NO_BOUND_NS: Final = NEVER_NS
 _BOUNDS_NS: Final = (*(bound_us * 1000 for bound_us in BOUNDS_US), NO_BOUND_NS)
 
 
 class CommitLatency:
-    """One counter a bucket, for the times above the bound before its own and up to its own, and one with the sum."""
+    """The counters of the histogram: one per bucket, and one with the sum in nanoseconds.
+
+    A bucket counts the latencies above the bound of the previous bucket and up to its own bound.
+    """
 
     def __init__(self, counters: Counters, cluster_id: int) -> None:
         self._position: int = NULL_POSITION
@@ -47,7 +50,7 @@ class CommitLatency:
         self._sum = counters.allocate(COMMIT_LATENCY_SUM, cluster_key(cluster_id), label)
 
     def on_append(self, now: Now, position_before: int, position: int) -> None:
-        """The log may have grown just now: where it ended before, and where it ends."""
+        """Called when the log may have grown: its end before and after."""
         if self._position == NULL_POSITION and position > position_before:
             self._position = position
             self._append_ns = now.ns
@@ -61,7 +64,7 @@ class CommitLatency:
             self._sum.increment(latency_ns)
 
     def abandon(self) -> None:
-        """The term is over: the position under way may never be committed."""
+        """Drop the sample: the term is over, and its position may never be committed."""
         self._position = NULL_POSITION
 
     def close(self) -> None:

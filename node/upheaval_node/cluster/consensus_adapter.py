@@ -1,6 +1,6 @@
 """Receives on the consensus stream: decodes each message and calls the handler method of its name.
 
-Bytes that are no message cost their sender the image, and nothing else. Knows no message's meaning.
+Bytes that are not a message cost their sender the image, and nothing else. Does not know what any message means.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class ConsensusAdapter:
         channel = Channel("tcp", {"endpoint": context.own.endpoints.consensus, "alias": "consensus"})
         self._subscription = context.media.add_subscription(str(channel), CONSENSUS_STREAM_ID)
         self._now = NOT_YET
-        # The types of handler and key belong together line by line, which a type of dict cannot say.
+        # Handler and key have matching types on each line, which the type of a dict cannot express.
         self._handlers: dict[type[Message], Callable[..., None]] = {
             cm.CanvassPosition: handler.on_canvass_position,
             cm.RequestVote: handler.on_request_vote,
@@ -50,12 +50,12 @@ class ConsensusAdapter:
         }
 
     def poll(self, now: Now) -> int:
-        """Handle what arrived; what a handler raises is its caller's to judge."""
+        """Handle the messages that arrived. Lets errors of a handler through."""
         self._now = now
         return self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
 
     def close(self) -> None:
-        """Hear nothing more on the consensus stream."""
+        """Close the subscription to the consensus stream."""
         self._subscription.close()
 
     def _on_message(self, received: api.Message) -> None:

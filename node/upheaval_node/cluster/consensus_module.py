@@ -1,11 +1,12 @@
 """The consensus module of a member: its duty cycle, from recovery through elections to leading or following.
 
-Theory of operation. A module recovers (`recovery`), then runs an election whenever it has no leader; between elections
+Theory of operation. A module recovers (`recovery`), then runs an election whenever it has no leader. Between elections
 it leads (takes ingress, appends to the log, commits what a quorum has recorded) or follows (reads the log up to the
-commit position, reports what it has recorded). Nothing waits: each duty cycle does what is possible now. The module
-holds its parts, each of which owns and writes its own state: its state, role and term (`module_standing`), its log
-(`member_log`), what follows from the log (`replicated_state`), snapshots, termination, elections, and what peers say
-(`module_messages`). It tells one what another found. Source: Aeron Cluster, consensus module agent.
+commit position, reports what it has recorded). Nothing blocks: each duty cycle does what is possible now. The module is
+made of parts, each of which owns and writes its own state: state, role and term of the member (`module_standing`), the
+log (`member_log`), the state that follows from the log (`replicated_state`), snapshots, termination, elections, and the
+messages of peers (`module_messages`). The module passes the findings of one part to another. Source: Aeron Cluster,
+consensus module agent.
 """
 
 from random import Random
@@ -67,11 +68,11 @@ _STEPPING_STATES: Final = frozenset(
         ElectionState.FOLLOWER_LOG_AWAIT,
     }
 )
-"""Election states that wait for counters of other components, which nothing announces."""
+"""Election states that wait for counters of other components. Changes of these counters are not signalled."""
 
 
 class _AdminCommand(NamedTuple):
-    """What a value of the control toggle brings into the log, and what the module's state becomes by it, if another."""
+    """The effect of a control toggle value: its log entry, and the next state of the module, None if that stays."""
 
     taken_in: ModuleState
     action: cm.ClusterAction
@@ -91,8 +92,9 @@ _COMMANDS: Final[dict[int, _AdminCommand]] = {
 class ConsensusModule:
     """Implements `ports.Agent`.
 
-    `do_work` raises `TerminationError` when the member must end: its archive is gone, a service acts out of turn, the
-    log is of another kind. `StorageError` leaves it too, because nothing that this member would say could be trusted.
+    `do_work` raises `TerminationError` when the member must end: its archive is gone, a service is out of step, or the
+    log is of another kind. It also lets `StorageError` through, because nothing that this member sends afterwards could
+    be trusted.
     """
 
     _ingress: IngressAdapter | None = None
@@ -100,7 +102,7 @@ class ConsensusModule:
     _consensus: ConsensusAdapter | None = None
     _service_adapter: ServiceAdapter | None = None
     _settled_work = 0
-    """How much of its last turn was hearing and saying what leaves nothing for another turn."""
+    """The work of the last turn that needs no further turn: messages received, and positions sent."""
     _slow_tick_deadline_ns = 0
     _deadline_ns = 0
 
@@ -113,7 +115,7 @@ class ConsensusModule:
         authorisation: AuthorisationService | None = None,
     ) -> None:
         self.ingress_extension: IngressExtension | None = None
-        """Set before the first turn: takes what clients send in messages of another schema."""
+        """Takes the clients' messages of other schemas. To be set before the first turn."""
         self.bell: Bell | None = None
         self._context = context
         self.members: Final = context.members
@@ -179,23 +181,25 @@ class ConsensusModule:
 
     @property
     def election(self) -> Election | None:
-        """The election that runs."""
+        """The current election, None outside of elections."""
         return self._standing.election
 
     @property
     def leadership_term_id(self) -> TermId:
-        """The term that the member is in."""
+        """The current leadership term of the member."""
         return self._standing.leadership_term_id
 
     @property
     def commit_position(self) -> Position:
-        """Value of the commit counter."""
+        """The value of the commit counter."""
         return self._log.commit_position
 
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """One duty cycle; an error that does not end the member is reported, and work goes on after a pause."""
+        """Run one duty cycle. An error that does not end the member is reported, and the work continues after
+        a pause.
+        """
         if self.state is ModuleState.CLOSED:
             return 0
         try:
@@ -279,7 +283,7 @@ class ConsensusModule:
         is_ticking = self._state.sessions.needs_ticks or self._backups.needs_ticks
         if is_ticking or self._notices.needs_ticks or self._node_control.needs_ticks:
             deadline = min(deadline, self._slow_tick_deadline_ns)
-        # What could not be sent is looked at again soon, but the loop must not spin on it.
+        # A failed send is retried soon, but the loop must not spin on it.
         return max(deadline, now.ns + RETRY_AFTER_ERROR_NS)
 
     # --- start ---
@@ -300,7 +304,9 @@ class ConsensusModule:
         return work
 
     def _start(self) -> StepGenerator[Recovered]:
-        """First of all the newest snapshot of a standby: without it the member starts from its own."""
+        """Fetch the newest snapshot of a standby, then recover. If the fetch fails, the member starts from its own
+        snapshot.
+        """
         try:
             yield from self._node_control.replicate_standby_snapshot()
         except PeerError as error:
@@ -321,13 +327,13 @@ class ConsensusModule:
         standing.enter(now, ModuleState.ACTIVE)
         self._elections.start_first(now, recovered)
         if snapshot is not None:
-            # The election goes by the last term of the log, the module by what it has read of it.
+            # The election starts from the last term of the log, the module from the last term that it has read.
             standing.enter_term(snapshot.leadership_term_id)
 
     # --- elections ---
 
     def _on_elected(self, now: Now, election: Election) -> None:
-        """This member leads, or knows whom it follows."""
+        """The election is decided: this member leads, or knows its leader."""
         standing, position = self._standing, election.log_position
         standing.hold_election(None)
         standing.enter_term(election.leadership_term_id, election.leader_member_id)
@@ -353,7 +359,9 @@ class ConsensusModule:
         self._open_ingress()
 
     def _open_ingress(self) -> None:
-        """As many full-sized frames as the limit says, but never more than a part of the log's term."""
+        """Open the ingress. A block is at most the fragment limit in full-sized frames, and a quarter of a log term
+        buffer.
+        """
         settings, term_length = self._context.settings, self._log.recording.format.term_length
         self._ingress = IngressAdapter(
             self._context,
@@ -364,7 +372,7 @@ class ConsensusModule:
         )
 
     def _on_term_left(self, now: Now) -> None:
-        """An election has begun: nothing is taken from clients and operators."""
+        """Stop taking requests of clients and operators: an election has begun."""
         self._standing.become(now, Role.FOLLOWER)
         self._close_ingress()
         self.counters.control_toggle.set(ControlToggle.INACTIVE)
@@ -375,7 +383,7 @@ class ConsensusModule:
             self._ingress = None
 
     def _roll_back(self, now: Now, position: Position) -> None:
-        """Undo what the log has after `position`: another leader may write something else there."""
+        """Undo the effects of the log after `position`: another leader may write other entries there."""
         self._context.latency.abandon()
         self._context.durations.abandon()
         self._termination.call_off()
@@ -412,14 +420,14 @@ class ConsensusModule:
 
     @property
     def _leader_deadline_ns(self) -> int:
-        """When a follower gives up a leader that says nothing more."""
+        """When a follower gives up a leader that stays silent."""
         heartbeat_ns = self._context.settings.timeouts.leader_heartbeat_ns
         return self._leader.heard_ns + heartbeat_ns + self._termination.patience_ns
 
     @property
     def _disconnect_deadline_ns(self) -> int:
         """When a follower gives up a leader whose connection is lost."""
-        # Differs from Aeron (docs/protocol.md, E21): opt-in; it may be wrong, and costs no term then.
+        # Differs from Aeron (docs/protocol.md, E21): opt-in. The suspicion may be wrong, but then it costs no term.
         disconnect_ns = self._context.settings.timeouts.leader_disconnect_ns
         if not disconnect_ns:
             return NEVER_NS
@@ -434,7 +442,7 @@ class ConsensusModule:
             self._elections.enter(now, ElectionCause.LEADER_DISCONNECTED, has_leader_left=True)
 
     def _check_control_toggle(self, now: Now) -> int:
-        """Serve what an operator asked for; a value that does not suit the state stays where it is."""
+        """Carry out the operator's command. A value that does not suit the state stays in the toggle."""
         toggle = self.counters.control_toggle
         value, state = toggle.get(), self.state
         if value == ControlToggle.ABORT and state is ModuleState.ACTIVE:
@@ -485,7 +493,7 @@ class ConsensusModule:
         return work + sent
 
     def _on_committed(self, now: Now, position: Position) -> None:
-        """A quorum has recorded the log up to there."""
+        """A quorum has recorded the log up to `position`."""
         self._context.latency.on_commit(now, position)
         self._state.on_committed(position)
 
@@ -507,7 +515,9 @@ class ConsensusModule:
         return work + sent
 
     def _on_log_ended(self, now: Now, stop_position: Position | None) -> None:
-        """The leader's stream has ended, or the recording of the log has, where `stop_position` says."""
+        """Start an election: the leader's stream has ended, or the recording of the log has stopped at
+        `stop_position`.
+        """
         image = self._log.reader.image
         end = None if image is None else image.end_of_stream_position
         is_end = end is not None if stop_position is None else end == stop_position
@@ -515,22 +525,22 @@ class ConsensusModule:
         self._elections.enter(now, f"{what}: eos={is_end}", has_leader_left=is_end)
 
     def _check_recording(self, now: Now) -> None:
-        """A log that is recorded no more is lost. A snapshot is finished first, unless its entry was not recorded."""
+        """Give up a log that is no longer recorded. A snapshot is finished first, unless its entry was not recorded."""
         recording = self._log.recording
         if recording.has_stopped and self.election is None:
             is_lost = self._standing.is_taking_snapshot and recording.stop_position < self._snapshots.position
             if is_lost or self._standing.reads_log:
                 self._on_log_ended(now, recording.stop_position)
 
-    # --- what the log and the services say ---
+    # --- log and services ---
 
     def _on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
-        """An election that replays names the term."""
+        """Pass the term of a replayed entry to the election."""
         if self.election is not None:
             self.election.on_replay_new_leadership_term_event(now, event)
 
     def _on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
-        """What is for standbys alone is none of a member's."""
+        """Begin a snapshot. Members ignore a request that is for standbys only."""
         if is_for_all(request):
             self._snapshots.begin(now, request.log_position)
 
@@ -541,7 +551,9 @@ class ConsensusModule:
     # --- end ---
 
     def close(self, now: Now) -> None:
-        """End in good order: the services hear of the end, and the end of the log tells the other members at once."""
+        """End in good order. The services learn of the end, and the end of the log stream notifies the other members at
+        once.
+        """
         if self.state is not ModuleState.CLOSED:
             self._end_services(self.commit_position, ack_required=False)
             self._release_streams(now)

@@ -1,7 +1,7 @@
 """Sends on the consensus stream: one publication to each of the other members.
 
-A message that cannot be handed over is not kept: its sender sends it again on its own clock. Every send is
-traced before it happens. Knows no message's meaning.
+A message that the transport does not take is not kept: its sender sends it again on its own clock. Every send is traced
+before it happens. Does not know what any message means.
 """
 
 from upheaval_node.cluster.module_context import ModuleContext
@@ -17,23 +17,23 @@ from upheaval_node.types import Now
 
 
 class ConsensusPublisher:
-    """The publications to the other members, by their ids."""
+    """The publications to the other members, by member id."""
 
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
         self._publications: dict[int, Publication] = {}
-        # A message to all members is encoded once.
+        # A cache, so that a message to all members is encoded once.
         self._encoded_message: Message | None = None
         self._encoded = b""
 
     def connect(self, now: Now) -> None:
-        """Open the publications that are missing; a failure is reported and tried again with the next send."""
+        """Open the missing publications. A failure is reported, and the next send tries again."""
         for member_id in self._context.members:
             if member_id != self._context.member_id:
                 self._publication(now, member_id)
 
     def send(self, now: Now, member_id: int, message: Message) -> bool:
-        """Whether the transport took the message."""
+        """Send to one member. Returns whether the transport took the message."""
         publication = self._publication(now, member_id)
         if publication is None or not publication.is_connected:
             return False
@@ -50,7 +50,7 @@ class ConsensusPublisher:
         return False
 
     def send_to_others(self, now: Now, message: Message) -> None:
-        """One attempt for each of the other members. Does not say which of them did not get it."""
+        """Make one attempt for each of the other members. The caller does not learn which attempts failed."""
         for member_id in self._context.members:
             if member_id != self._context.member_id:
                 self.send(now, member_id, message)

@@ -1,8 +1,8 @@
-"""The authenticator and the authorisation that a credentials file makes: setting `credentials:SOURCE`.
+"""The authenticator and the authorisation of a credentials file (settings `credentials:SOURCE` and `roles:SOURCE`).
 
-A client names its principal in the connect request, is challenged, and is let in when its answer proves the secret.
-No client is let in otherwise. A principal that is not in the credentials file is treated like one that is until the
-end. Knows nothing of where the file comes from, or of how sessions open.
+A client names its principal in the connect request, gets a challenge, and is let in only if its answer proves the
+secret. A principal that is not in the credentials file goes through the same steps and is refused at the end. Knows
+nothing of where the file comes from, or of how sessions open.
 """
 
 from collections import OrderedDict
@@ -21,17 +21,17 @@ AUTHENTICATOR_PREFIX: Final = "credentials:"
 AUTHORISATION_PREFIX: Final = "roles:"
 
 ADMIN_ROLE: Final = "admin"
-"""May send AdminRequests."""
+"""The role that may send AdminRequests."""
 
 BACKUP_ROLE: Final = "backup"
-"""May ask for what backups and standby members ask for."""
+"""The role that may send the requests of backups and standby members."""
 
 MIN_CLAIMS: Final = 64
 
 
 @dataclass(slots=True)
 class _Claim:
-    """What one session said of itself so far."""
+    """What one session has claimed so far."""
 
     principal: bytes
     challenge: Challenge | None = None
@@ -42,18 +42,18 @@ class CredentialsFile:
     """A credentials file and where it comes from."""
 
     def __init__(self, source: str, read: Callable[[str], str]) -> None:
-        """Raises `UsageError` for a bad credentials file."""
+        """Read the file. Raises `UsageError` for a bad credentials file."""
         self._source = source
         self._read = read
         self.credentials = Credentials(read(source), source)
 
     def reload(self) -> None:
-        """Read it again. Raises `UsageError`, and then goes on with the one from before."""
+        """Read the file again. If that raises `UsageError`, the previous credentials stay in use."""
         self.credentials = Credentials(self._read(self._source), self._source)
 
 
 class CredentialsAuthenticator:
-    """Implements `authentication.Authenticator`. `max_claims` bounds the sessions that it remembers at once."""
+    """Implements `authentication.Authenticator`. `max_claims` limits the number of sessions it remembers."""
 
     def __init__(self, file: CredentialsFile, random: Random, *, max_claims: int) -> None:
         self._file = file
@@ -62,16 +62,16 @@ class CredentialsAuthenticator:
         self._claims: OrderedDict[int, _Claim] = OrderedDict()
 
     def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:  # noqa: ARG002 - a challenge does not age
-        """The credentials are the name of a principal; the oldest of too many claims is forgotten."""
-        # A session that ends before it was decided about is not heard of again: the oldest are forgotten. The ids of
-        # backups come again.
+        """Take the credentials as the name of a principal. Beyond `max_claims` the oldest claim is forgotten."""
+        # There is no call for a session that ends undecided, so the oldest claims are forgotten. Ids of backup sessions
+        # are reused.
         self._claims.pop(session_id, None)
         while len(self._claims) >= self._max_claims:
             self._claims.popitem(last=False)
         self._claims[session_id] = _Claim(bytes(encoded_credentials[: MAX_USER_LENGTH + 1]))
 
     def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - a challenge does not age
-        """Challenges with a number used once, and with the salt and count of the principal's verifier."""
+        """Challenge the client with a nonce and with the salt and count of the principal's verifier."""
         claim = self._claims.get(proxy.session_id)
         if claim is None:
             proxy.reject()
@@ -82,13 +82,13 @@ class CredentialsAuthenticator:
         proxy.challenge(claim.challenge.encode())
 
     def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:  # noqa: ARG002 - a challenge does not age
-        """The first answer counts."""
+        """Keep the answer; only the first one counts."""
         claim = self._claims.get(session_id)
         if claim is not None and claim.answer is None:
             claim.answer = bytes(encoded_credentials[: KEY_LENGTH + 1])
 
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - a challenge does not age
-        """Accepts a proof of the principal's secret, rejects any other answer."""
+        """Accept a proof of the principal's secret, and reject any other answer."""
         claim = self._claims.get(proxy.session_id)
         if claim is None:
             proxy.reject()
@@ -104,13 +104,15 @@ class CredentialsAuthenticator:
 
 
 class RolesOfCredentials:
-    """Implements `authentication.AuthorisationService`: the roles of a principal follow its verifier."""
+    """Implements `authentication.AuthorisationService` with the roles that the credentials file gives each
+    principal.
+    """
 
     def __init__(self, file: CredentialsFile) -> None:
         self._file = file
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - all kinds of request alike
-        """AdminRequest takes the role for it, what backups and standbys ask for takes theirs."""
+        """An AdminRequest needs the admin role, a request of backups or standbys the backup role."""
         if schema_id != cm.SCHEMA.table.schema_id:
             return False
         if template_id == cm.AdminRequest.TEMPLATE_ID:
@@ -121,16 +123,16 @@ class RolesOfCredentials:
 def credentials_of(
     settings: ClusterSettings, read: Callable[[str], str], random: Random
 ) -> tuple[CredentialsAuthenticator | None, RolesOfCredentials | None, list[CredentialsFile]]:
-    """What the settings `credentials:SOURCE` and `roles:SOURCE` stand for, None for any other, and their files.
+    """The authenticator for `credentials:SOURCE`, the authorisation for `roles:SOURCE`, and their files.
 
-    Raises `UsageError` for a bad credentials file.
+    Each of the first two is None for any other setting. Raises `UsageError` for a bad credentials file.
     """
     authenticator, roles = None, None
     files: list[CredentialsFile] = []
     source = settings.authenticator.removeprefix(AUTHENTICATOR_PREFIX)
     if source != settings.authenticator:
         files.append(CredentialsFile(source, read))
-        # Twice as many as may wait: those that were let in or refused are forgotten at once.
+        # Twice the number of sessions: a claim is dropped as soon as its session is accepted or refused.
         max_claims = 2 * settings.max_sessions + MIN_CLAIMS
         authenticator = CredentialsAuthenticator(files[-1], random, max_claims=max_claims)
     source = settings.authorisation.removeprefix(AUTHORISATION_PREFIX)

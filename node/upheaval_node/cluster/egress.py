@@ -1,6 +1,6 @@
-"""What a consensus module says to clients: session events, the new leader, challenges.
+"""Messages of a consensus module to clients: session events, the new leader, challenges.
 
-One attempt each; the part that owes an event asks again. Knows nothing of when an event is due.
+Each call makes one attempt; the part that owes an event tries again. Knows nothing of when an event is due.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from upheaval_node.types import MemberId, TermId
 
 
 class EgressPublisher:
-    """One attempt to tell a client something, on the publication of its session."""
+    """Makes one attempt to send a message to a client, on the publication of its session."""
 
     def __init__(self, context: ModuleContext) -> None:
         self._heartbeat_ns = context.settings.timeouts.leader_heartbeat_ns
@@ -24,7 +24,7 @@ class EgressPublisher:
     def send_event(
         self, session: ClusterSession, term_id: TermId, leader_id: MemberId, code: cm.EventCode, detail: str
     ) -> bool:
-        """SessionEvent: OK, an error, a redirect to the leader, a rejection, or the end of the session."""
+        """Send a SessionEvent: OK, an error, a redirect to the leader, a rejection, or the end of the session."""
         return session.send(
             cm.SessionEvent(
                 cluster_session_id=session.id,
@@ -39,7 +39,7 @@ class EgressPublisher:
         )
 
     def send_new_leader(self, session: ClusterSession, term_id: TermId, leader_id: MemberId) -> bool:
-        """NewLeaderEvent, with the ingress endpoints of all members."""
+        """Send a NewLeaderEvent with the ingress endpoints of all members."""
         return session.send(
             cm.NewLeaderEvent(
                 leadership_term_id=term_id,
@@ -51,7 +51,7 @@ class EgressPublisher:
 
     @staticmethod
     def send_challenge(session: ClusterSession, encoded_challenge: bytes) -> bool:
-        """Challenge, which the client answers on its ingress."""
+        """Send a Challenge, which the client answers on its ingress."""
         return session.send(
             cm.Challenge(
                 correlation_id=session.correlation_id,
@@ -74,19 +74,19 @@ class AuthenticationProxy:
         return self.session.id
 
     def authenticate(self, principal: bytes = b"") -> None:
-        """Raises `UsageError` for a principal above 4096 bytes."""
+        """Accept the client. Raises `UsageError` for a principal longer than 4096 bytes."""
         if len(principal) > MAX_PRINCIPAL_LENGTH:
             raise UsageError(f"principal of {len(principal)} bytes")
         self.session.principal = principal
         self.session.enter(SessionState.AUTHENTICATED)
 
     def challenge(self, encoded_challenge: bytes) -> bool:
-        """The session is CHALLENGED once the challenge was sent to the client."""
+        """Send a challenge. The session becomes CHALLENGED once the challenge is sent."""
         if not self.egress.send_challenge(self.session, encoded_challenge):
             return False
         self.session.enter(SessionState.CHALLENGED)
         return True
 
     def reject(self) -> None:
-        """The client gets the refusal as soon as it can be reached."""
+        """Refuse the client, which learns so once it can be reached."""
         self.session.reject(cm.EventCode.AUTHENTICATION_REJECTED, "session failed authentication")

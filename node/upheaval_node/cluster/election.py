@@ -1,10 +1,10 @@
-"""An election: from the loss of a leader, or a start, to being the leader or following one.
+"""An election: from the start of a member or the loss of its leader until it leads or follows a leader.
 
-One method a state, named after it; one method a message, named `on_<message>`. The states of a candidate or voter are
-in `election_ballot`, those of a leader in `election_leader`, those of a follower in `election_follower`; messages that
-any state may get are here. The election decides and asks the consensus module, through `LogAccess`, to act. It
-knows no streams, archives or services, and reads no clock. Source of the rules: Aeron Cluster's election, state by
-state.
+There is one method per state, named after it, and one method per message, named `on_<message>`. The states of a
+candidate or voter are in `election_ballot`, those of a leader in `election_leader`, those of a follower in
+`election_follower`. Messages that may arrive in any state are here. The election decides, and acts on the log through
+`LogAccess`. It knows no streams, archives or services, and reads no clock. Source of the rules: Aeron Cluster's
+election, state by state.
 """
 
 from collections.abc import Callable
@@ -20,17 +20,17 @@ from upheaval_node.types import NULL_VALUE, Now
 
 
 class Election(BallotStates, LeaderStates, FollowerStates):
-    """One election of one member; a new object is made for each."""
+    """One election of one member. Each election is a new object."""
 
     def do_work(self, now: Now) -> int:
-        """One tick. Raises `NodeError` for what goes wrong; the owner hands it to `handle_error`."""
+        """Run one tick. Raises `NodeError` for a failure, which the owner passes to `handle_error`."""
         before = self.state
         self._tick_ns = now.ns
         work = _STATE_METHODS[before](self, now)
         return work + (self.state is not before)
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
-        """Notes where the member's log ends; a leader names its term to a member of an earlier one.
+        """Note the end of the member's log. A leader answers a member of an earlier term with its own term.
 
         Raises `PeerError` for a later term while this member awaits a quorum.
         """
@@ -49,7 +49,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             raise PeerError("potential new election in progress")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
-        """Notes how far the member has recorded the log."""
+        """Note how far the member has recorded the log."""
         member = self._membership.by_id.get(message.follower_member_id)
         if self.state is ElectionState.INIT or member is None:
             return
@@ -57,7 +57,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             member.record(message.leadership_term_id, message.log_position, now.ns)
 
     def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
-        """The leader's is followed. Raises `PeerError` for one of a later term while this member awaits a quorum."""
+        """Take the leader's commit position. Raises `PeerError` for a later term while this member awaits a quorum."""
         if self.state is ElectionState.INIT:
             return
         if self.leader_member_id != NULL_VALUE and message.leader_member_id == self.leader_member_id:

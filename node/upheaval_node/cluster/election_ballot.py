@@ -1,6 +1,6 @@
 """The states before there is a leader: INIT, CANVASS, NOMINATE and the two ballots, and the messages about votes.
 
-Knows nothing of what a leader or a follower does once the ballot is decided.
+Knows nothing of what a leader or a follower does after the ballot.
 """
 
 from typing import Final
@@ -21,11 +21,14 @@ from upheaval_node.protocol.constants import CONSENSUS_PROTOCOL_VERSION
 from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, Position, TermId
 
 _TURN: Final = 2
-"""Intervals of CanvassPosition: by then the first in turn has heard of all others, and these of its candidacy."""
+"""Intervals of CanvassPosition between the turns of two candidates.
+
+By then the first has heard from all others, and these have heard of its candidacy.
+"""
 
 
 class BallotStates(ElectionBase):
-    """Everybody canvasses; some nominate themselves; all vote."""
+    """The states of a ballot: all members canvass, some nominate themselves, all vote."""
 
     def _init(self, now: Now) -> int:
         # Differs from Aeron (docs/protocol.md, E2): the tail is cut here, before the canvass.
@@ -40,7 +43,7 @@ class BallotStates(ElectionBase):
                 return 0
             if append_position != NULL_POSITION:
                 self.append_position = append_position
-        # A replay that was given up has left the term that it had come to.
+        # An abandoned replay has set the log term to the term that it had reached.
         self.log_leadership_term_id = self.named_term_id
         self.notified_commit_position = LOG_START
         self.candidate_term_id = max(self._context.node_state.candidate_term_id, self.leadership_term_id)
@@ -85,7 +88,7 @@ class BallotStates(ElectionBase):
         if unanimous or (now.ns >= deadline and is_quorum_candidate(members, self._self)):
             self._nominate_soon(now, "unanimous candidate" if unanimous else "quorum candidate")
         elif self._barred_since_ns is not None and now.ns >= self._barred_since_ns + self._timeouts.leader_heartbeat_ns:
-            # The leader that may not be followed stays: make everybody elect one of a later term.
+            # The leader that this member may not follow persists: have the cluster elect a leader of a later term.
             self._nominate_soon(now, "bound by a vote in a later term than the leader's")
         return work
 
@@ -94,10 +97,14 @@ class BallotStates(ElectionBase):
         self._enter(ElectionState.NOMINATE, now, reason)
 
     def _nomination_delay_ns(self) -> int:
-        """Candidates must not meet: of those that know that their leader has left, one nominates itself at once."""
+        """The wait before the candidacy, so that candidates do not collide.
+
+        It is random. Among members that know that their leader has left, it goes by turn: the first nominates itself at
+        once.
+        """
         if not self._takes_turns:
             return int(self._context.random.random() * (self._timeouts.election_ns / 2))
-        # The first in turn may reach no other member: the next time chance decides.
+        # The first in turn may not reach any other member, so the next wait is random.
         self._takes_turns = False
         before = earlier_in_turn(self._membership.all, self._self, self._absent_leader_id)
         return before * _TURN * self._timeouts.election_status_interval_ns
@@ -165,7 +172,10 @@ class BallotStates(ElectionBase):
         return 0
 
     def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
-        """Grants at most one vote a term, and only to a log that is no worse; the term is durable before the answer."""
+        """Grant at most one vote per term, and only to a log that is at least as good.
+
+        The term is durable before the answer is sent.
+        """
         if self.state is ElectionState.INIT or message.candidate_member_id == self._self.id:
             return
         own_is_better = (
@@ -210,7 +220,7 @@ class BallotStates(ElectionBase):
             )
 
     def on_vote(self, now: Now, message: cm.Vote) -> None:
-        """Counts an answer to this member's own candidacy; any other is passed over."""
+        """Count an answer to this member's current candidacy; ignore any other."""
         voter = self._membership.by_id.get(message.follower_member_id)
         if (
             self.state is ElectionState.CANDIDATE_BALLOT

@@ -1,6 +1,6 @@
-"""What all states of an election share: its data, the one writer of the state, deadlines, and sending.
+"""The base of all states of an election: its data, the only writer of the state, deadlines, and sending.
 
-Knows no state's rules. Source: Aeron Cluster's election, side effects of a state change.
+Knows the rules of no state. Source: Aeron Cluster's election, side effects of a state change.
 """
 
 from collections.abc import Callable
@@ -33,15 +33,15 @@ from upheaval_node.types import (
 )
 
 SHORTEST_WAIT_NS = 1_000_000
-"""A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
+"""The shortest wait in nanoseconds. A failed send leaves a deadline in the past, on which the loop must not spin."""
 
 _ANSWERS: Final = 4
-"""A leader answers within that part of the interval of CanvassPosition."""
+"""A leader answers a canvass within the interval of CanvassPosition divided by this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionContext:
-    """What an election knows of its member beside the log, and whom it tells of its moves."""
+    """What an election knows of its member apart from the log, and the callback that gets its moves."""
 
     membership: Membership
     settings: ClusterSettings
@@ -53,14 +53,14 @@ class ElectionContext:
     """The epoch time in the cluster's unit, for messages and log entries."""
 
     send: Callable[[Now, int, Message], bool]
-    """Send on the consensus stream; False when it could not be handed over (not connected, back pressure)."""
+    """Send on the consensus stream. Returns False when the transport did not take it (not connected, back pressure)."""
 
     on_move: Callable[[Now, ElectionState, Role, str], None]
-    """The election is in this state now, with this role, for this reason."""
+    """Called when the election has entered this state, with this role, for this reason."""
 
 
 class ElectionBase:
-    """Data and helpers of an election; `election_ballot`, `_leader` and `_follower` add the states."""
+    """Data and helpers of an election; `election_ballot`, `election_leader` and `election_follower` add the states."""
 
     def __init__(
         self,
@@ -83,7 +83,8 @@ class ElectionBase:
         self._is_node_startup = is_node_startup
         self._is_extended_canvass = is_node_startup
         self._is_first_init = True
-        # It closed in good order, or its connection is lost; whatever it says makes it one of those that are asked.
+        # The leader that closed its log in good order, or whose connection is lost. Once it sends anything, it counts
+        # again as a member whose vote is needed.
         self._absent_leader_id = absent_leader_id
         self._takes_turns = self._timeouts.leader_disconnect_ns > 0 and absent_leader_id != NULL_MEMBER_ID
         self._initial_term_id = leadership_term_id
@@ -102,9 +103,9 @@ class ElectionBase:
         self.leader_recording_id = NULL_VALUE
         self.log_session_id: int | None = None
         self.is_leader_startup = False
-        # A member that granted its vote in a term, or followed its leader, follows no leader of an earlier one: with
-        # two leaders alive, what it acknowledged to the earlier one would be lost to the later one. After a restart
-        # only the highest term that was persisted is known.
+        # A member that granted its vote in a term, or followed the leader of a term, follows no leader of an earlier
+        # term. With two leaders alive, what it acknowledged to the earlier leader would be lost to the later one. After
+        # a restart only the highest persisted term is known.
         self._promised_term_id = leadership_term_id
         if is_node_startup:
             self._promised_term_id = max(leadership_term_id, context.node_state.candidate_term_id)
@@ -128,21 +129,21 @@ class ElectionBase:
 
     @property
     def state(self) -> ElectionState:
-        """Where this election is."""
+        """The state of this election."""
         return self._states.current
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has a result: this member leads, or follows `leader_member_id`."""
+        """Whether the election has a result: this member leads, or follows `leader_member_id`."""
         return self.state is ElectionState.CLOSED
 
     @property
     def role(self) -> Role:
-        """What the member is in this election: follower, candidate or leader."""
+        """The role of this member in the election: follower, candidate or leader."""
         return self._role
 
     def next_deadline_ns(self) -> int:
-        """When a time-out or an interval of the present state is due; never before the last tick."""
+        """When a time-out or an interval of the current state is due; always after the last tick."""
         heartbeat = self._timeouts.leader_heartbeat_interval_ns
         status = self._timeouts.election_status_interval_ns
         match self.state:
@@ -168,14 +169,15 @@ class ElectionBase:
 
     @property
     def _turn_ns(self) -> int:
-        """Until when a leader that was taken for lost, and lives, has time to answer the canvass."""
+        """When the canvass may end: until then a leader that was wrongly taken for lost has time to answer."""
         wait_ns = self._timeouts.election_status_interval_ns // _ANSWERS if self._takes_turns else 0
         return self._state_change_ns + wait_ns
 
     def handle_error(self, now: Now, error: Exception) -> None:
-        """Any failure but the end of the node: forget the attempt and start again from INIT.
+        """Abandon the attempt and start again from INIT, after any failure that does not end the node.
 
-        At once after the first, then at intervals: what fails again and again, as on a full disk, costs the others.
+        The first retry is immediate, later ones come at intervals: an error that keeps recurring, such as a full disk,
+        would burden the other members.
         """
         if now.ns - self._last_error_ns < self._timeouts.election_ns:
             self._retry_at_ns = now.ns + self._timeouts.election_status_interval_ns
@@ -187,7 +189,7 @@ class ElectionBase:
             self._enter(ElectionState.INIT, now, str(error))
 
     def _enter(self, state: ElectionState, now: Now, reason: str) -> None:
-        """Runs the entry actions, makes the move, rewinds the interval clocks."""
+        """Run the entry actions, make the move and reset the interval clocks."""
         if state is self.state:
             return
         if self.state is ElectionState.CANVASS:
@@ -221,30 +223,32 @@ class ElectionBase:
         self._enter(ElectionState.LEADER_LOG_REPLICATION, now, reason)
 
     def _persist_candidate_term(self, now: Now, candidate_term_id: TermId) -> TermId:
-        """Durable before anything that names the term is sent."""
+        """Persist the candidate term. It must be durable before any message that names it is sent."""
         return self._context.node_state.propose_max_candidate_term_id(
             candidate_term_id, self.log_position, now.epoch_ms
         )
 
     @property
     def named_term_id(self) -> TermId:
-        """The last term that the recording log names, though it may have no entry yet: what votes compare."""
+        """The last term that the recording log names, even if the log has no entry of it yet. Votes compare
+        this term.
+        """
         # Differs from Aeron (docs/protocol.md, E9): Aeron compares the term last joined or replayed.
         last = self._context.recording_log.find_last_term()
         known = self.log_leadership_term_id
         return known if last is None else max(known, last.leadership_term_id)
 
     def _quorum_position(self, now: Now) -> Position:
-        # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member.
-        # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
-        # new term was copied from ours. No other position says anything about our log.
+        # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member. A log that ends in
+        # the same term as ours is a prefix or an extension of it, and a log reported under our new term was copied from
+        # ours. No other position says anything about our log.
         terms = (self.log_leadership_term_id, self.leadership_term_id)
         position = min(self._membership.quorum_position(now, terms), self.append_position)
         if self.state is not ElectionState.LEADER_LOG_REPLICATION or position < self.append_position:
             return position
-        # Differs from Aeron (docs/protocol.md, E8): Aeron commits the old log when a quorum has copies.
-        # A member that reports the whole log under the new term has named that term. Only then does no log of a term
-        # between the last one and the new one beat it, and only then is the old log committed.
+        # Differs from Aeron (docs/protocol.md, E8): Aeron commits the old log when a quorum has copies. A member that
+        # reports the whole log under the new term has named that term. Only then can no log of a term between the last
+        # one and the new one beat it, so only then is the old log committed.
         named = self._membership.has_quorum_at(now, self.leadership_term_id, self.append_position)
         return position if named else min(position, max(self.log_position, self._last_published_commit))
 
@@ -300,8 +304,8 @@ class ElectionBase:
         self.log_leadership_term_id = term_id
 
     def _name_term(self, now: Now, term: TermId, base: Position, end: Position, timestamp: int | None = None) -> None:
-        """Write the term into the recording log; what this member says of its log stays as it is."""
-        # Differs from Aeron (docs/protocol.md, E20): the last term keeps the end that it has.
+        """Write the term into the recording log. The log term that this member reports does not change."""
+        # Differs from Aeron (docs/protocol.md, E20): the last term keeps its end.
         self._context.recording_log.extend_last_term(term, base)
         self._context.recording_log.ensure_coherent(
             self._log.recording_id,

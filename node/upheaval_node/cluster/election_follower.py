@@ -1,4 +1,4 @@
-"""The states of a member that follows: copy missed terms, replay, catch up, join the live log; and NewLeadershipTerm.
+"""The states of a follower: copy missed terms, replay, catch up, join the live log. Handles NewLeadershipTerm.
 
 Knows nothing of ballots.
 """
@@ -13,7 +13,7 @@ from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, Po
 
 
 class FollowerStates(ElectionBase):
-    """Make the own log equal to the leader's, then read what it appends."""
+    """Make this member's log equal to the leader's, then read what the leader appends."""
 
     def _follower_log_replication(self, now: Now) -> int:
         wanted = self._slice
@@ -45,12 +45,14 @@ class FollowerStates(ElectionBase):
         return work
 
     def _name_slice(self, now: Now, wanted: TermDecision) -> None:
-        """Name the term of what is about to be recorded, or the recording once it is known, before it is reported."""
+        """Name the term of the slice in the recording log, once the recording is known and before a position is
+        reported.
+        """
         if self._log.recording_id != NULL_VALUE:
             self._update_recording_log(now, wanted.leadership_term_id, wanted.base_log_position, NULL_POSITION)
 
     def _conclude_replication(self, now: Now, replication: LogTransfer, wanted: TermDecision) -> int:
-        """The slice is recorded; it counts once the leader has said that it is committed."""
+        """Finish the slice, which is recorded. It counts once the leader has reported it as committed."""
         if self.notified_commit_position < self.append_position:
             if now.ns >= self._replication_deadline_ns:
                 raise TimeoutExpired("awaiting commit position")
@@ -80,10 +82,11 @@ class FollowerStates(ElectionBase):
         return work
 
     def _start_replay(self, now: Now) -> int:
-        """What is recorded is reported first: the leader may need it for its quorum before it can name a commit.
+        """Name the term, report the recorded position, then replay what is committed.
 
-        And the term is named before that. What the leader tells before it has come to the end of the log may still be
-        replaced, so nothing is consumed until then.
+        The report comes first because the leader may need it for its quorum before it can name a commit position, and
+        the term is named before the report. Nothing is replayed while the leader's commit position is below the base of
+        its term, because the log up to there may still be replaced.
         """
         is_recorded = self._log.recording_id != NULL_VALUE
         if is_recorded and self.log_leadership_term_id < self.leadership_term_id:
@@ -92,7 +95,7 @@ class FollowerStates(ElectionBase):
         is_leader_waiting = self.notified_commit_position < max(self._term_base, 1)
         has_nothing_to_replay = self.log_position >= self.append_position
         work = 0
-        # Differs from Aeron (docs/protocol.md, E10): it is also sent with nothing to replay.
+        # Differs from Aeron (docs/protocol.md, E10): also sent when there is nothing to replay.
         if is_recorded and (is_leader_waiting or not has_nothing_to_replay):
             work = int(self._publish_append_position(now, self.append_position))
         if has_nothing_to_replay:
@@ -110,8 +113,10 @@ class FollowerStates(ElectionBase):
         return work
 
     def _canvass_again(self, now: Now, reason: str) -> None:
-        """The replay may have gone back to an earlier term; the log goes on to the last one that it names."""
-        # Differs from Aeron (docs/protocol.md, E11): Aeron takes that of the last entry read.
+        """Return to CANVASS with the last term that the recording log names. The replay may have reached only an
+        earlier term.
+        """
+        # Differs from Aeron (docs/protocol.md, E11): Aeron takes the term of the last entry read.
         self.log_leadership_term_id = self.named_term_id
         self._enter(ElectionState.CANVASS, now, reason)
 
@@ -150,8 +155,10 @@ class FollowerStates(ElectionBase):
         return 0
 
     def _has_joined_log(self, now: Now) -> bool:
-        """Join the leader's log. The term is named first: a log of which the last part is taken for one of an earlier
-        term could be extended by a member that never had that part.
+        """Join the leader's log. Returns whether that is done.
+
+        The term is named first. If the last part of the log counted as part of an earlier term, a member without that
+        part could extend the log.
         """
 
         def name_term() -> None:
@@ -194,7 +201,7 @@ class FollowerStates(ElectionBase):
             raise TimeoutExpired(f"{self.state.name}: {what}")
 
     def _publish_append_position(self, now: Now, position: Position) -> bool:
-        """AppendPosition on advance and on every interval."""
+        """Send an AppendPosition on advance and on every interval."""
         is_due = now.ns >= self._last_update_ns + self._timeouts.leader_heartbeat_interval_ns
         if position <= self._last_published_append and not is_due:
             return False
@@ -217,7 +224,7 @@ class FollowerStates(ElectionBase):
         )
 
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
-        """Follow the leader, or copy a term that is missed.
+        """Follow the leader, or copy a missing term.
 
         Raises `PeerError` for a later term while this member awaits a quorum.
         """
@@ -278,7 +285,7 @@ class FollowerStates(ElectionBase):
                 pass
 
     def _begin_truncation(self, position: Position) -> None:
-        """The tail after `position` was never committed: cut it in INIT, then canvass with the shorter log."""
+        """Cut the uncommitted tail after `position` in INIT, then canvass with the shorter log."""
         # Differs from Aeron (docs/protocol.md, E6): Aeron truncates.
         if position < self._log.commit_position:
             raise TerminationError(
@@ -289,7 +296,7 @@ class FollowerStates(ElectionBase):
         raise PeerError(f"Truncating Cluster Log - append position {self.append_position} to {position}")
 
     def on_replay_new_leadership_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
-        """A term's first entry was consumed from the log, by replay or by catch-up."""
+        """Note a new term: its first entry was read in a replay or while catching up."""
         if self.state in (ElectionState.FOLLOWER_CATCHUP, ElectionState.FOLLOWER_REPLAY):
             self._update_recording_log(
                 now, event.leadership_term_id, event.term_base_log_position, NULL_POSITION, event.timestamp

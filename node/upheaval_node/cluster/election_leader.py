@@ -1,4 +1,4 @@
-"""The states of the member that won: from holding the term to appending its first log entry.
+"""The states of the election's winner, up to the first log entry of the new term.
 
 Knows nothing of ballots, and of followers only the positions that they report.
 """
@@ -14,7 +14,7 @@ class LeaderStates(ElectionBase):
     """Commit the whole old log on a quorum, replay it, open the new term."""
 
     def _leader_log_replication(self, now: Now) -> int:
-        # Of the quorum that names the new term this member is the first.
+        # This member is the first of the quorum that names the new term.
         self._name_term(now, self.leadership_term_id, self.append_position, NULL_POSITION)
         self._self.record(self.leadership_term_id, self.append_position, now.ns)
         quorum = self._quorum_position(now)
@@ -65,7 +65,10 @@ class LeaderStates(ElectionBase):
         return work
 
     def _check_not_passed(self, now: Now) -> None:
-        """Members that voted in a later term do not follow this one: without a quorum in time, be elected anew."""
+        """Raise `TimeoutExpired` when there is no quorum in time and a later term was seen, for a new election.
+
+        Members that voted in a later term do not follow this one.
+        """
         # Differs from Aeron (docs/protocol.md, E5): Aeron stays in the state.
         is_passed = self.candidate_term_id > self.leadership_term_id
         if is_passed and now.ns >= self._state_change_ns + self._timeouts.leader_heartbeat_ns:
@@ -81,7 +84,9 @@ class LeaderStates(ElectionBase):
         return 1
 
     def _publish_commit_on_interval(self, now: Now, quorum: Position) -> int:
-        """On advance and on every interval; a position that went back is not published until it recovers."""
+        """Send a CommitPosition on advance and on every interval. After a step back nothing is sent until it
+        recovers.
+        """
         is_due = now.ns >= self._last_commit_update_ns + self._timeouts.leader_heartbeat_interval_ns
         if not (quorum > self._last_published_commit or (quorum == self._last_published_commit and is_due)):
             return 0

@@ -1,12 +1,11 @@
 """The states of an election and the moves between them.
 
-Theory of operation. A member that has no leader *canvasses*: it tells the others how far its log goes and hears the
-same from them. Once it knows that its log is at least as good as that of all others (or, after a time-out, of a
-quorum) it *nominates* itself after a random delay and asks for votes under a new term. The winner leads: it waits
-until a quorum has recorded its whole log, replays what its services have not seen, opens the term's log and, when a
-quorum has joined, appends the term's first entry. The others follow: they copy the terms that they miss from the
-leader's archive, replay what is committed, catch up with the live log and join it. An error in any state goes back
-to INIT.
+Theory of operation. A member that has no leader *canvasses*: it sends the others the end of its log and learns the ends
+of theirs. Once its log is known to be at least as good as the logs of all others (or, after a time-out, of a quorum),
+it *nominates* itself after a random delay and asks for votes under a new term. The winner leads: it waits until a
+quorum has recorded its whole log, replays what its services have not seen, opens the term's log and, when a quorum has
+joined, appends the term's first entry. The others follow: they copy the terms that they miss from the leader's archive,
+replay what is committed, catch up with the live log and join it. An error in any state leads back to INIT.
 
 Codes are Aeron's: they are published in the election-state counter (type 207). This module knows no messages.
 """
@@ -82,12 +81,12 @@ MOVES: Final[dict[ElectionState, dict[ElectionState, str]]] = {
     S.FOLLOWER_READY: {S.CLOSED: "position reported"},
     S.CLOSED: {},
 }
-"""Where each state may go, and why. By a failure every state but INIT and CLOSED goes to INIT."""
+"""The next states of each state, and why. A failure leads from every state but INIT and CLOSED to INIT."""
 
 LEGAL_MOVES: Final[dict[ElectionState, frozenset[ElectionState]]] = {
     old: frozenset(targets) | (frozenset() if old in (S.INIT, S.CLOSED) else {S.INIT}) for old, targets in MOVES.items()
 }
-"""The same as sets, with the failures."""
+"""The next states of each state as sets, with the move to INIT after a failure."""
 
 ROLE_ON_ENTRY: Final[dict[ElectionState, Role]] = {
     S.CANVASS: Role.FOLLOWER,
@@ -96,10 +95,12 @@ ROLE_ON_ENTRY: Final[dict[ElectionState, Role]] = {
     S.FOLLOWER_LOG_REPLICATION: Role.FOLLOWER,
     S.FOLLOWER_REPLAY: Role.FOLLOWER,
 }
-"""The role that a state brings; a state that is not listed leaves the role as it is."""
+"""The role on entry of a state. A state that is not listed keeps the role."""
 
 AWAITING_QUORUM: Final = frozenset({S.LEADER_LOG_REPLICATION, S.LEADER_READY})
-"""Where a leader waits for a quorum, without a time-out: it goes when there is a leader of a later term."""
+"""The states in which a leader awaits a quorum without a time-out. It gives up when a leader of a later term
+appears.
+"""
 
 VOTING_STATES: Final = frozenset({S.CANVASS, S.NOMINATE, S.CANDIDATE_BALLOT, S.FOLLOWER_BALLOT})
-"""Where a vote can be granted; in all later states a request with an equal or better log stays unanswered."""
+"""The states in which a vote can be granted. In later states a request with an equal or better log gets no answer."""

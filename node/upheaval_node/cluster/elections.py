@@ -1,4 +1,4 @@
-"""When elections begin, and what the counters and the trace say of them. Knows no state's rules."""
+"""Starts elections, and shows them in counters and the trace. Knows the rules of no state."""
 
 from random import Random
 
@@ -17,7 +17,7 @@ from upheaval_node.types import LOG_START, NULL_MEMBER_ID, NULL_POSITION, Member
 
 
 class Elections:
-    """Makes each election of a member; `standing` has the one that runs."""
+    """Creates each election of a member. `standing` holds the current one."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Elections:
         self._term_base_at_start = NULL_POSITION
 
     def start_first(self, now: Now, recovered: Recovered) -> None:
-        """The node has started, with what was recovered."""
+        """Start the first election after a start of the node, from the recovered state."""
         self._appended_at_start = recovered.appended_position
         self._term_base_at_start = recovered.plan.last_term_base_log_position
         self.start(now, is_node_startup=True, absent_leader_id=NULL_MEMBER_ID, reason="node started")
 
     def enter(self, now: Now, reason: str, *, has_leader_left: bool = False) -> None:
-        """Give up the term. `has_leader_left`: it ended its log in good order, or its connection is lost."""
+        """Give up the term. `has_leader_left`: the leader ended its log in good order, or its connection is lost."""
         standing = self._standing
         # Differs from Aeron (docs/protocol.md, E18): a TERMINATING member takes part in no election.
         if standing.election is not None or standing.state is ModuleState.TERMINATING:
@@ -62,7 +62,7 @@ class Elections:
         self.start(now, is_node_startup=False, absent_leader_id=absent_leader_id, reason=reason)
 
     def start(self, now: Now, *, is_node_startup: bool, absent_leader_id: MemberId, reason: str) -> None:
-        """Make an election, which runs from now on."""
+        """Create an election and make it the current one."""
         log, term_id = self._log, self._standing.leadership_term_id
         recorded = log.recording.position
         if recorded is None:

@@ -1,4 +1,4 @@
-"""The log as a follower receives it: one stream, fed by the leader's live log and, while it is behind, by a replay.
+"""The log as a follower receives it: one stream, fed by the leader's live log and, while catching up, by a replay.
 
 Knows nothing of elections but the order of the calls.
 """
@@ -36,7 +36,9 @@ class FollowerLog:
         self._live: str | None = None
 
     def open(self, session_id: int, log_position: Position) -> None:
-        """Subscribe to the leader's stream, to be joined at `log_position`; nothing arrives yet."""
+        """Subscribe to the leader's stream, to be joined at `log_position`. Without a destination, nothing
+        arrives yet.
+        """
         self.close()
         channel = Channel(
             "tcp",
@@ -53,17 +55,17 @@ class FollowerLog:
 
     @property
     def is_open(self) -> bool:
-        """Whether a leader's stream is subscribed to, arrived or not."""
+        """Whether there is a subscription to a leader's stream, with or without an image."""
         return self._subscription is not None
 
     @property
     def image(self) -> Image | None:
-        """The leader's stream, once it arrives."""
+        """The image of the leader's stream, None before it arrives."""
         return None if self._subscription is None else self._subscription.image(self._session_id)
 
     @property
     def received_position(self) -> int:
-        """How far the log was received; -1 without an image."""
+        """The position up to which the log was received, -1 without an image."""
         image = self.image
         return NULL_POSITION if image is None else image.received_position
 
@@ -79,14 +81,15 @@ class FollowerLog:
 
     @property
     def has_live_destination(self) -> bool:
-        """Whether the live log is listened for."""
+        """Whether the live log has a destination."""
         return self._live is not None
 
     @property
     def has_catchup_destination(self) -> bool:
-        """False once the leader said that the replay is over, or the live log took over.
+        """Whether the replay has a destination. It is removed once the leader ends the replay or the live log takes
+        over.
 
-        The live log is only accepted where it meets what was received; from then on the replay adds nothing.
+        The live log is accepted only where it meets the received log; from then on the replay adds nothing.
         """
         # Differs from Aeron (docs/protocol.md, E15): Aeron waits for StopCatchup.
         if self._catchup is not None and self._live is not None:
@@ -96,14 +99,14 @@ class FollowerLog:
         return self._catchup is not None
 
     def remove_catchup_destination(self) -> None:
-        """Listen for no replay any more; what it brought stays."""
+        """Stop listening for the replay. What it delivered is kept."""
         if self._catchup is not None and self._subscription is not None:
             self._subscription.remove_destination(self._catchup)
         self._catchup = None
 
     @property
     def catchup_endpoint(self) -> str | None:
-        """Where a leader can reach the catch-up destination; None while the port is not known."""
+        """The endpoint of the catch-up destination for the leader, None while the port is not known."""
         endpoint = self._context.own.endpoints.catchup
         host, port = split_endpoint(endpoint)
         if port != 0:
@@ -116,8 +119,8 @@ class FollowerLog:
     def join(self, log_position: Position, name_term: Callable[[], None], *, is_startup: bool) -> StepGenerator[None]:
         """Wait for the image, record it, read it, and have the services join it.
 
-        `name_term` is called once: before a recording is extended, or as soon as a log has its first one. Raises
-        `PeerError` when the log begins elsewhere or ends meanwhile.
+        `name_term` is called once: before an existing recording is extended, or as soon as a log has its first
+        recording. Raises `PeerError` when the image joins at another position, or the log is not recorded.
         """
         while (image := self.image) is None:
             yield
@@ -140,16 +143,16 @@ class FollowerLog:
         )
 
     def remove_destinations(self) -> None:
-        """Receive nothing more; what was received stays."""
+        """Stop receiving. What was received is kept."""
         self.remove_catchup_destination()
         if self._live is not None and self._subscription is not None:
             self._subscription.remove_destination(self._live)
         self._live = None
 
     def replace_for_services(self, position: int) -> None:
-        """Put an empty stream in the place of the leader's, for services that are still to join it at `position`.
+        """Replace the leader's stream by an empty one for the services that have yet to join at `position`.
 
-        Of the leader's stream nothing may be left by the time they look for it.
+        Nothing of the leader's stream may be left by the time the services look for it.
         """
         self.close()
         channel = str(publication_channel(self._recording.format, position))

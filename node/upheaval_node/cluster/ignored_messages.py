@@ -1,9 +1,9 @@
-"""Messages on the consensus stream that this member ignores: counted, and reported once for each peer and kind.
+"""Messages on the consensus stream that this member ignores: counted, and reported once per peer and kind.
 
-Any process that reaches the stream can send anything on it. What no healthy member sends is reported at once. What a
-healthy one sends late, as around an election, is reported only when there is more of it than that explains. So a flood
-of either kind adds to a counter and fills no log. A peer is a host here: its ports change with each of its connections.
-Knows nothing of what makes a message one of these.
+Any process that reaches the stream can send anything on it. A message that no healthy member sends is reported at once.
+A message that a healthy member may send late, as around an election, is reported only when there are too many to be
+explained that way. So a flood of either kind raises a counter and fills no log. A peer is a host here, because its
+ports change with each connection. Does not know why a message is ignored.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from upheaval_node.peer_faults import host_of
 from upheaval_node.types import Now
 
 MAX_TOLD_APART: Final = 256
-"""How many peers and kinds are reported separately; what is new after that is only counted."""
+"""The most pairs of peer and kind that are reported separately. Beyond that, new pairs are only counted."""
 
 MAX_LATE: Final = 100
-"""So many messages of a healthy peer may be late: those of a leader that does not know yet that it is none."""
+"""The most late messages of a healthy peer, such as a leader that does not know yet that it was replaced."""
 
 
 class IgnoredMessages:
-    """The count of ignored messages, and which of them were reported."""
+    """Counts the ignored messages, and reports each peer and kind once."""
 
     def __init__(self, counter: Counter, report: Callable[[Now, str, str], None]) -> None:
         self._counter = counter
@@ -29,7 +29,7 @@ class IgnoredMessages:
         self._counts: dict[tuple[str, str], int] = {}
 
     def note(self, now: Now, peer: str, kind: str, text: object, *, may_be_late: bool = False) -> None:
-        """One message of `peer`; `text` says what was in it."""
+        """Note one message of `peer`; `text` describes it."""
         self._counter.increment()
         host = host_of(peer)
         key = (host, kind)

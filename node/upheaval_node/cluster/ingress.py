@@ -1,9 +1,9 @@
-"""Reads what clients send and hands it on: client messages to the log, everything else to the sessions.
+"""Reads the messages of clients: session messages go to the log, all others to the sessions.
 
-On the leader, client messages are taken from each image a block at a time and go to the log in runs. All other
-messages, and those in fragments, are handled one by one, in their order among the others. Nothing is consumed that
-the log did not take. On a follower only those who want to connect are answered. Bytes that are no message cost their
-sender the image; messages of another schema are left to an extension. Knows nothing of elections.
+On the leader, session messages are taken from each image a block at a time and go to the log in runs. All other
+messages, and fragmented ones, are handled one by one, in their order among the rest. A message is consumed only when
+the log has taken it. A follower only answers connect requests. Bytes that are not a message cost their sender the
+image; messages of another schema go to an extension. Knows nothing of elections.
 """
 
 from typing import Final, Protocol
@@ -28,52 +28,52 @@ _NO_SESSIONS: Final[dict[int, ClusterSession]] = {}
 
 
 class IngressHandler(Protocol):
-    """Takes messages one by one; implemented by the sessions."""
+    """Takes messages one by one. The sessions implement it."""
 
     @property
     def open(self) -> dict[int, ClusterSession]:
         """The open sessions by id: only their messages go to the log."""
 
     def is_of(self, session_id: int, image: Image) -> bool:
-        """Whether who sends an image may speak for a session, if there is one."""
+        """Whether the sender of an image may speak for a session, if there is such a session."""
 
     def on_session_message(self, now: Now, term_id: TermId, session_id: int, payload: Buffer) -> bool:
-        """False when the message must come again."""
+        """Take a session message. Returns False when the message must be offered again."""
 
     def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None:
-        """Open a session, or on a follower say who leads."""
+        """Open a session, or on a follower redirect the client to the leader."""
 
     def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None:
-        """The client lives, though it has nothing to say."""
+        """Note that the client is alive."""
 
     def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None:
-        """The client ends its session."""
+        """End the session at the client's request."""
 
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
-        """The answer of a client that was challenged."""
+        """Take the answer of a challenged client."""
 
     def on_admin_request(self, now: Now, request: cm.AdminRequest) -> None:
-        """A request for a snapshot, if the client may make it."""
+        """Take a request for a snapshot, if the client is authorised for it."""
 
     def on_image_lost(self, image: Image) -> None:
-        """The stream of a client is gone, with what was not read of it."""
+        """A client's stream is gone, and with it all that was not read."""
 
 
 class IngressExtension(Protocol):
-    """Takes what clients send in messages of another schema than the cluster's.
+    """Takes the clients' messages of other schemas than the cluster's.
 
-    Called on the leader alone, in the order of all messages of the client. What it raises ends the member's turn, so it
-    must judge what it gets: it is as a client sent it. Source: Aeron Cluster, module extension.
+    Called only on the leader, in the order of all messages of the client. An exception ends the member's turn, so the
+    extension must validate each message, which is exactly what a client sent. Source: Aeron Cluster, module extension.
     """
 
     def on_ingress_extension_message(
         self, now: Now, schema_id: int, template_id: int, message: Buffer, image: Image
     ) -> None:
-        """One message, with its header; `image` is the stream of the client."""
+        """Take one message with its header. `image` is the client's stream."""
 
 
 class _Source:
-    """What is remembered of one image: a message in fragments, and one that the log did not take yet."""
+    """The state of one image: a partly received message, and a message that the log refused for now."""
 
     def __init__(self, max_message_length: int) -> None:
         self.assembler = FragmentAssembler(max_message_length)
@@ -82,11 +82,11 @@ class _Source:
 
 
 class IngressAdapter:
-    """One ingress subscription, open from the end of an election to the beginning of the next.
+    """One ingress subscription, open from the end of an election to the start of the next.
 
-    `ingress_fragment_limit` is understood as that many full-sized frames: so many bytes at most are taken from an
-    image in one poll, in however many messages they are. No message may be longer than `max_message_length`, that of
-    the log: what a client's stream could carry is of its own choice.
+    One poll takes at most `max_block_length` bytes from each image, in any number of messages: `ingress_fragment_limit`
+    counts full-sized frames. No message may be longer than `max_message_length`, the limit of the log, because the
+    limit of a client's stream is the client's choice.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class IngressAdapter:
         )
 
     def close(self) -> None:
-        """Take nothing from clients any more; their streams end."""
+        """Close the subscription; the clients' streams end."""
         self._subscription.close()
         self._sources.clear()
 
     def poll(self, now: Now, log: LogPublisher | None, term_id: TermId) -> int:
-        """Take from every image, starting with another one each time. `log` is None on a follower."""
+        """Read from every image, each time beginning with another one. `log` is None on a follower."""
         self._now = now
         self._is_leader = log is not None
         images = self._subscription.images
@@ -160,7 +160,7 @@ class IngressAdapter:
     def _take_messages(
         self, image: Image, data: memoryview, offset: int, log: LogPublisher | None, term_id: TermId
     ) -> int | None:
-        """Bring a run of client messages into the log; where it ends, or None when the log did not take it."""
+        """Append a run of session messages to the log. Returns where the run ends, or None when the log refused it."""
         sessions = _NO_SESSIONS if log is None else self._handler.open
         mtu = data.nbytes if log is None else log.mtu
         time = self._context.cluster_time(self._now)
@@ -183,7 +183,7 @@ class IngressAdapter:
         return min(offset + ((length + 31) & -32), len(data))
 
     def _take_frame(self, image: Image, source: _Source, block: Block, offset: int) -> bool:
-        """One frame that the fast path left; False when its message must come again."""
+        """Handle one frame that the fast path left. Returns False when its message must be offered again."""
         data = block.data
         words = data[offset : offset + FRAME_HEADER_LENGTH].cast("i")
         length, kind = words[0], words[1]
@@ -243,7 +243,7 @@ class IngressAdapter:
         return True
 
     def _is_foreign(self, message: Buffer, image: Image) -> bool:
-        """Whether the message is of another schema: it is the extension's, or only reported."""
+        """Whether the message is of another schema. It then goes to the extension, or is only reported."""
         schema_id = int.from_bytes(message[4:6], "little")
         if schema_id == cm.SCHEMA.table.schema_id:
             return False
@@ -267,7 +267,7 @@ class IngressAdapter:
         self._report(image, f"a message of more than {limit} bytes is too long for the log")
 
     def _report(self, image: Image, text: str) -> None:
-        """A client's fault: counted, and reported once for each client and kind."""
+        """Count a client's fault, and report it once per client and kind."""
         self._context.published.errors.increment()
         self._faults.note(self._now, image.source_identity, text)
 

@@ -1,6 +1,6 @@
-"""The fast path of the ingress: finds the client messages of a block that go to the log as they are.
+"""The fast path of the ingress: finds the session messages of a block that go to the log unchanged.
 
-Index operations only, nothing is called for a frame. Pure function of its arguments.
+Index operations only, without a call per frame. A pure function of its arguments.
 """
 
 from collections.abc import Container
@@ -22,7 +22,7 @@ _RESERVED_LONG: Final = 3
 
 
 class Run(NamedTuple):
-    """`message_count` messages ready for the log, and where in the block the walk stopped."""
+    """`message_count` messages ready for the log, and the offset in the block where the walk stopped."""
 
     stop: int
     frames: bytearray
@@ -33,11 +33,11 @@ class Run(NamedTuple):
 def take_run(
     data: memoryview, offset: int, term_id: int, sessions: Container[int], timestamp: int, max_frame_length: int
 ) -> Run:
-    """Copy unfragmented session messages from `offset` on, until a frame that needs more than a look.
+    """Copy unfragmented session messages from `offset` up to the first frame that needs closer inspection.
 
-    A message of another term or of a session that is not in `sessions` is left out. The copies carry `timestamp`, and
-    the header of our own schema version.
-    Whole stretches of messages that qualify are copied at once. `session_ids` names each session at least once.
+    A message of another term, or of a session that is not in `sessions`, is left out. The copies carry `timestamp` and
+    the header of our own schema version. Whole stretches of qualifying messages are copied at once. `session_ids` names
+    each session at least once.
     """
     words = data.cast("i")
     longs = data.cast("q")
@@ -48,7 +48,7 @@ def take_run(
     last_session: int | None = None
     is_own_version = True
     stretch = offset
-    # What is added to an offset in the block to get the one in the copy.
+    # The difference between an offset in the copy and the same offset in the block.
     shift = -offset
     while offset < limit:
         word = offset >> 2
@@ -80,7 +80,7 @@ def take_run(
         stamped = memoryview(frames).cast("q")
         for index in stamps:
             stamped[index] = timestamp
-            # A client's reserved value means nothing in the log.
+            # The client's reserved value has no meaning in the log.
             stamped[index - TIMESTAMP_LONG + _RESERVED_LONG] = 0
             if not is_own_version:
                 stamped[index - TIMESTAMP_LONG + HEADER_LONG] = HEADER_WORD

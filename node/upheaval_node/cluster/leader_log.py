@@ -1,4 +1,4 @@
-"""The log of a member that leads: its publication to all members, recorded here and joined by the own services.
+"""The log of a leader: its publication to all members, recorded here and joined by the member's services.
 
 Knows nothing of elections but the order of the calls: open, join, close.
 """
@@ -14,7 +14,7 @@ from upheaval_node.types import ClusterRole, Position
 
 
 class LeaderLog:
-    """The publication of one term at a time; `publisher` is None while there is none."""
+    """The publication of one term at a time. `publisher` is None without a publication."""
 
     def __init__(self, context: ModuleContext, recording: LogRecording, services: ServiceProxy) -> None:
         self._context = context
@@ -23,7 +23,7 @@ class LeaderLog:
         self.publisher: LogPublisher | None = None
 
     def open(self, position: Position) -> int:
-        """Create the publication at `position`, with all other members as destinations; returns its session id."""
+        """Create the publication at `position`, with all other members as destinations. Returns its session id."""
         self.close()
         context = self._context
         channel = publication_channel(self._recording.format, position)

@@ -1,7 +1,7 @@
-"""What NewLeadershipTerm says about the terms of the log, on the leader's side and on the follower's.
+"""The terms that NewLeadershipTerm names: the leader's answer, and the follower's decision on it.
 
-Pure functions over a recording log and positions; they send nothing and change nothing. Source: Aeron Cluster,
-field values of NewLeadershipTerm and the follower's decision on it.
+Pure functions over a recording log and positions; they send and change nothing. Source: Aeron Cluster, field values of
+NewLeadershipTerm and the follower's decision on it.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Positio
 
 @dataclass(frozen=True, slots=True)
 class NextTerm:
-    """The term that follows the one a receiver knows: its id, where it starts, and where it ends if that is known."""
+    """The term after the last term that a receiver knows: its id, its start, and its end if that is known."""
 
     leadership_term_id: TermId = NULL_TERM_ID
     base_log_position: Position = NULL_POSITION
@@ -29,10 +29,10 @@ def next_term_in_election(
     leadership_term_id: TermId,
     append_position: Position,
 ) -> NextTerm:
-    """The term after the one in which another log ends, as a leader tells it while its own election is not over.
+    """The term after the last term of another log, as a leader in an election answers.
 
-    An open term ends at the leader's append position: nothing was appended since the election began. Terms above
-    `own_log_term_id` are named already, but are not of the leader's log before it has joined it.
+    An open term ends at the leader's append position, because nothing was appended since the election began. The leader
+    has named the terms above `own_log_term_id`, but its log does not contain them before it joins its own log.
     """
     following = TermId(log_leadership_term_id + 1)
     if log_position < append_position:
@@ -52,7 +52,7 @@ def next_term_when_running(
     leadership_term_id: TermId,
     term_base: Position,
 ) -> NextTerm:
-    """The term after the one in which another log ends, as a running leader tells it. An open term has no end."""
+    """The term after the last term of another log, as an elected leader answers. An open term has no end."""
     if log_leadership_term_id >= leadership_term_id:
         return NextTerm()
     entry = recording_log.find_term_entry(
@@ -66,19 +66,20 @@ def next_term_when_running(
 def _following(
     recording_log: RecordingLog, log_leadership_term_id: TermId, log_position: Position, own_log_term_id: TermId
 ) -> TermId:
-    """The term after the last one of which a log has entries that names `log_leadership_term_id` and ends here.
+    """The term after the last term with entries in a log that names `log_leadership_term_id` and ends at
+    `log_position`.
 
-    Only the log of the leader that a term had, and copies of it, hold entries of that term; and a quorum named it
-    before the first. So where this log still has entries of an earlier term, no log has one of the term named.
+    Only the log of a term's leader, and copies of it, hold entries of that term, and a quorum named the term before its
+    first entry. So where this log still has entries of an earlier term, no log has an entry of the named term.
     """
-    # Differs from Aeron (docs/protocol.md, E19): Aeron takes the named one for it.
+    # Differs from Aeron (docs/protocol.md, E19): Aeron takes the named term as the last one.
     holder = recording_log.find_term_at(log_position, own_log_term_id)
     named = log_leadership_term_id if holder is None else min(log_leadership_term_id, holder.leadership_term_id)
     return TermId(named + 1)
 
 
 class TermAction(Enum):
-    """What a follower does on a NewLeadershipTerm that matches its log's last term."""
+    """A follower's reaction to a NewLeadershipTerm that matches the last term of its log."""
 
     TRUNCATE = auto()
     REPLAY = auto()
@@ -89,9 +90,10 @@ class TermAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TermDecision:
-    """The action and, to replicate, the slice: its term, its base if that is a new term, and where it stops.
+    """The action and, for REPLICATE, the slice: its term, the base of a new term, and the stop position.
 
-    Terms from `first_empty_term_id` on are named already, and begin only after the slice.
+    For TRUNCATE, `stop_position` is where to cut. Terms from `first_empty_term_id` on are already named and begin only
+    after the slice.
     """
 
     action: TermAction
@@ -104,7 +106,7 @@ class TermDecision:
 def decide_on_term(message: cm.NewLeadershipTerm, append_position: Position) -> TermDecision:
     """Compare the follower's append position with the terms that the leader names.
 
-    The caller has checked that `message.log_leadership_term_id` equals its own.
+    The caller has checked that `message.log_leadership_term_id` equals the follower's own.
     """
     next_base = message.next_term_base_log_position
     if next_base != NULL_POSITION and next_base < append_position:

@@ -1,8 +1,8 @@
-"""Reads log entries on a member that does not write them: a follower, or anybody who replays its own log.
+"""Reads log entries on a member that does not write them: a follower, or a member that replays its own log.
 
-The log is read in blocks of frames. Client messages, of which there are many, cost a few index operations each: only
-the last timestamp a session is kept. Every other entry is decoded and handed to the module. Knows nothing of commit
-positions but the limit it is given.
+The log is read in blocks of frames. Session messages are frequent and cost a few index operations each: only the last
+timestamp per session is kept. Every other entry is decoded and passed to the module. Of commit positions, it knows only
+the limit of each poll.
 """
 
 from typing import Protocol
@@ -26,20 +26,20 @@ from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, NULL_POSITION
 
 
 class LogHandler(Protocol):
-    """Takes what the log says."""
+    """Takes the entries of the log."""
 
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
-        """The last timestamp of every session in a part of the log; negative ids are messages of services."""
+        """Take the last timestamp of every session in a part of the log. Negative ids are messages of services."""
 
     def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
-        """Any other entry; True when nothing after it may be read in this turn."""
+        """Take any other entry. Returns True when no later entry may be read in this turn."""
 
     def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None:
-        """An entry that cannot be decoded ends at `end_position`; the log goes on after it."""
+        """An entry that cannot be decoded ends at `end_position`. Reading continues after it."""
 
 
 class LogAdapter:
-    """Reads one log at a time. An entry in fragments may begin in one image and end in the next."""
+    """Reads one log at a time. A fragmented entry may begin in one image and end in the next."""
 
     def __init__(self, handler: LogHandler, *, max_block_length: int) -> None:
         self._handler = handler
@@ -47,36 +47,36 @@ class LogAdapter:
         self._image: Image | None = None
         self._assembler = FragmentAssembler()
         self._position: int = NULL_POSITION
-        # Where the entry begins of which only a part was read, else -1.
+        # The start of a partly read entry, else -1.
         self._entry_start: int = NULL_POSITION
 
     @property
     def is_attached(self) -> bool:
-        """Whether there is a log to read now."""
+        """Whether there is a log to read."""
         return self._image is not None
 
     @property
     def image(self) -> Image | None:
-        """The log that is being read, if there is one."""
+        """The image of the log being read, None without one."""
         return self._image
 
     @property
     def position(self) -> int:
-        """Everything before it was read; -1 before the first log."""
+        """The position up to which the log was read, -1 before the first log."""
         return self._position
 
     @property
     def whole_entries_position(self) -> int:
-        """The same, but not past the start of an entry that was read in part."""
+        """The position up to which the log was read in whole entries."""
         return self._position if self._entry_start == NULL_POSITION else self._entry_start
 
     @property
     def is_image_closed(self) -> bool:
-        """Whether nothing more will come: there is no log, or its stream is closed."""
+        """Whether no more will arrive: there is no log, or its stream is closed."""
         return self._image is None or self._image.is_closed
 
     def attach(self, image: Image) -> None:
-        """Read this log from where it joins; it need not be where the last one was left."""
+        """Read this log from its join position, which may differ from where the last log was left."""
         self._image = image
         if image.join_position != self._position:
             self._assembler.reset()
@@ -84,12 +84,12 @@ class LogAdapter:
         self._position = image.join_position
 
     def detach(self) -> int:
-        """Stop reading; the position read so far."""
+        """Stop reading. Returns the position read so far."""
         self._image = None
         return self._position
 
     def poll(self, now: Now, limit_position: int = MAX_POSITION) -> int:
-        """Read one block before the limit; returns how many frames."""
+        """Read one block before the limit. Returns the number of frames read."""
         image = self._image
         if image is None or limit_position <= self._position:
             return 0
@@ -138,12 +138,12 @@ class LogAdapter:
         return frames
 
     def _on_messages(self, timestamps: dict[int, int]) -> None:
-        # A whole message ends whatever was begun before it.
+        # A whole message ends any partial entry before it.
         self._entry_start = NULL_POSITION
         self._handler.on_log_messages(timestamps)
 
     def _on_frame(self, now: Now, frame: memoryview, kind: int, end: int) -> bool:
-        """A frame that is no whole client message; whether to stop after it."""
+        """Handle a frame other than a whole session message. Returns whether to stop after it."""
         start = self._position
         self._position = end
         if kind >> 16 == TYPE_PAD:

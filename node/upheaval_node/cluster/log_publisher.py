@@ -1,8 +1,8 @@
 """Appends entries to the log of a leader's term.
 
-Runs of client messages go in as whole blocks of frames, everything else one entry at a time. An append either happens
-whole or not at all; False and 0 mean back pressure. Knows nothing of sessions or of what is committed, except that a
-commit position is never inside an entry.
+Runs of session messages go in as whole blocks of frames, everything else one entry at a time. An append happens
+completely or not at all; False and 0 mean back pressure. Knows nothing of sessions, and of commits only that a commit
+position is never inside an entry.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ class LogPublisher:
 
     def __init__(self, publication: Publication) -> None:
         self._publication = publication
-        # Start and end positions of entries in several fragments, oldest first.
+        # Start and end positions of fragmented entries, oldest first.
         self._fragmented: deque[tuple[int, int]] = deque()
 
     @property
@@ -33,7 +33,7 @@ class LogPublisher:
 
     @property
     def position(self) -> int:
-        """Where the log ends: the next entry begins there."""
+        """The end of the log, where the next entry begins."""
         return self._publication.position
 
     @property
@@ -43,7 +43,7 @@ class LogPublisher:
 
     @property
     def term_length(self) -> int:
-        """Bytes of a term of the log's stream."""
+        """The length in bytes of a term buffer of the log's stream."""
         return self._publication.term_length
 
     @property
@@ -53,19 +53,19 @@ class LogPublisher:
 
     @property
     def max_message_length(self) -> int:
-        """Bytes of the longest entry."""
+        """The length in bytes of the longest entry."""
         return self._publication.max_message_length
 
     def append_frames(self, run: bytearray, count: int) -> bool:
-        """Append a run of unfragmented frames; the memory of `run` goes to the log when it was taken."""
+        """Append a run of unfragmented frames. If that succeeds, the log owns the memory of `run`."""
         return self._checked(self._publication.offer_frames(run, count)) > 0
 
     def append_session_message(self, term_id: int, session_id: int, timestamp: int, payload: Buffer) -> bool:
-        """Append one client message of any length up to the log's limit."""
+        """Append one session message of any length up to the log's limit."""
         return self._append(pack_session_header(term_id, session_id, timestamp), payload) > 0
 
     def append_service_message(self, term_id: int, message_id: int, timestamp: int, payload: Buffer) -> int:
-        """The same for a message of a service: the position after it, 0 under back pressure."""
+        """Append one message of a service and return the position after it, 0 under back pressure."""
         return self._append(pack_session_header(term_id, message_id, timestamp), payload)
 
     def append(self, message: Message) -> int:
@@ -73,15 +73,17 @@ class LogPublisher:
         return self._append(cm.SCHEMA.encode(message))
 
     def append_with_end(self, entry: Callable[[Position], Message]) -> Position:
-        """Append an entry that names its own end, made by `entry` from it: that end, 0 under back pressure."""
+        """Append the entry that `entry` makes from its own end position. Returns that position, 0 under back
+        pressure.
+        """
         end = Position(self._checked(self._publication.claim_position(len(cm.SCHEMA.encode(entry(LOG_START))))))
         return end and Position(self.append(entry(end)))
 
     def whole_entries(self, position: Position) -> Position:
-        """`position`, or the start of the entry that it would cut in two.
+        """`position`, or the start of the entry that `position` would cut in two.
 
-        Fragments are recorded one by one, so a quorum may hold a part of an entry. That must not count as committed:
-        who reads on from there would never see the entry whole.
+        Fragments are recorded one by one, so a quorum may hold a part of an entry. That part must not count as
+        committed: a member that reads on from there would never see the whole entry.
         """
         # Differs from Aeron (docs/protocol.md, E16): Aeron commits any frame.
         fragmented = self._fragmented
@@ -92,7 +94,7 @@ class LogPublisher:
         return position
 
     def close(self) -> None:
-        """End the log stream: followers see its end, and that their leader left in good order."""
+        """End the log stream. Followers see its end, and know that their leader left in good order."""
         self._publication.close(eos=True)
 
     def _append(self, *parts: Buffer) -> int:

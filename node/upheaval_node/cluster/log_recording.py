@@ -1,7 +1,7 @@
 """The recording of the log in the member's own archive: started or extended for each term, stopped at each election.
 
-Its position, the recording-position counter (type 100), is what this member has appended: the archive moves it only
-after the write, or after the sync where that is asked for. Knows nothing of roles.
+Its position, the recording-position counter (type 100), is the append position of this member: the archive raises it
+only after the write, or after the sync where that is configured. Knows nothing of roles.
 """
 
 import struct
@@ -21,12 +21,12 @@ from upheaval_node.steps import StepGenerator
 from upheaval_node.types import MS, NULL_POSITION, NULL_VALUE, Position
 
 ASK_INTERVAL_NS: Final = 10 * MS
-"""Pause before the archive is asked again whether the recording has stopped."""
+"""The pause in nanoseconds before the archive is asked again whether the recording has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """What stays the same as long as a log is extended."""
+    """The properties of a log that stay the same when it is extended."""
 
     initial_term_id: int
     term_length: int
@@ -44,7 +44,7 @@ class LogFormat:
 
 
 def publication_channel(log_format: LogFormat, position: int) -> Channel:
-    """A log to be published from `position` on, so far without a destination."""
+    """The channel of a log publication from `position` on, without a destination yet."""
     return Channel(
         "tcp",
         {
@@ -57,12 +57,12 @@ def publication_channel(log_format: LogFormat, position: int) -> Channel:
 
 
 def log_channel(session_id: int) -> Channel:
-    """The log stream as the archive and the services of a member name it; as a spy they share the member's image."""
+    """The log stream as a member's archive and services name it. As a spy, they share the member's image."""
     return Channel("tcp", {"session-id": str(session_id), "alias": "log"})
 
 
 def find_recording_counter(context: ModuleContext, session_id: int, recording_id: int) -> tuple[int, Counter] | None:
-    """Recording id and position counter of the recording of a stream; any recording when `recording_id` is -1."""
+    """The recording id and position counter of a stream's recording. A `recording_id` of -1 matches any."""
     found: list[tuple[int, Counter]] = []
 
     def visit(counter: Counter, type_id: int, key: bytes, _label: str) -> None:
@@ -76,16 +76,18 @@ def find_recording_counter(context: ModuleContext, session_id: int, recording_id
 
 
 class LogRecording:
-    """The one recording of the log, active or stopped; `stop_position` and `has_stopped` come from the archive's
-    signals."""
+    """The recording of the log, active or stopped.
+
+    `stop_position` and `has_stopped` follow the archive's signals.
+    """
 
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
         self._recording_id = NULL_VALUE
         self.stop_position = NULL_POSITION
-        """Where the recording stopped last."""
+        """The position of the last stop."""
         self.has_stopped = False
-        """Whether the archive has said so since the recording was started last."""
+        """Whether the archive has signalled a stop since the last start."""
         self.start_position = NULL_POSITION
         self._format: LogFormat | None = None
         self._counter: Counter | None = None
@@ -95,7 +97,7 @@ class LogRecording:
 
     @property
     def recording_id(self) -> int:
-        """The recording that holds the log, -1 while there is none."""
+        """The recording that holds the log, -1 without one."""
         return self._recording_id
 
     @recording_id.setter
@@ -105,7 +107,7 @@ class LogRecording:
 
     @property
     def format(self) -> LogFormat:
-        """Of the recorded log, or of the one that the settings ask for while there is none."""
+        """The format of the recorded log, or the configured one while there is no recording."""
         if self._format is not None:
             return self._format
         settings = self._context.settings
@@ -113,7 +115,7 @@ class LogRecording:
 
     @property
     def position(self) -> Position | None:
-        """How far the log is recorded; None while it is not being recorded."""
+        """The recorded position of the log, None while no recording is active."""
         counter = self._counter
         if counter is None:
             return None
@@ -123,14 +125,17 @@ class LogRecording:
         return Position(counter.get())
 
     def adopt(self, descriptor: am.RecordingDescriptor) -> None:
-        """The log has this recording from now on."""
+        """Use this recording as the log's from now on."""
         self.recording_id = descriptor.recording_id
         self.start_position = Position(descriptor.start_position)
         self.stop_position = Position(descriptor.stop_position)
         self._format = LogFormat(descriptor.initial_term_id, descriptor.term_buffer_length, descriptor.mtu_length)
 
     def start(self, session_id: int, log_format: LogFormat) -> StepGenerator[None]:
-        """Record the stream of that session, as more of the log or as its beginning; ends when it is recorded."""
+        """Record the stream of that session, as an extension of the log or as its beginning.
+
+        The steps end when the recording is active. Raises `PeerError` when the archive refuses.
+        """
         archive = self._context.archive
         channel = str(log_channel(session_id))
         self._start_error = None
@@ -158,19 +163,19 @@ class LogRecording:
         return call.error or self._start_error
 
     def on_late_error(self, error: LateError) -> None:
-        """An error of the archive: if the recording could not be started, `start` raises it."""
+        """Note an error of the archive. If it concerns the start of the recording, `start` raises it."""
         if self._start_call is not None and error.correlation_id == self._start_call.correlation_id:
             self._start_error = error.text
 
     def on_signal(self, signal: am.RecordingSignalEvent) -> None:
-        """STOP of the log's recording says where it ended."""
+        """Note the stop position of the log's recording from a STOP signal."""
         if signal.signal == am.RecordingSignal.STOP and signal.recording_id == self.recording_id:
             self.stop_position = Position(signal.position)
             self.has_stopped = True
             self._counter = None
 
     def stop(self) -> StepGenerator[Position]:
-        """Stop recording and return where it stopped, -1 when there never was a recording."""
+        """Stop recording. Returns the stop position, -1 when there never was a recording."""
         yield from self._end_start()
         if self.recording_id != NULL_VALUE:
             call = self._context.archive.stop_recording_by_identity(self.recording_id)
@@ -183,10 +188,10 @@ class LogRecording:
         return self.stop_position
 
     def _end_start(self) -> StepGenerator[None]:
-        """End what the last start request began, also when it is not known whether it began anything.
+        """Undo the last start request, even if it may have had no effect.
 
-        A request that timed out may still be served later, and would record for ever; it is before the request to
-        stop in the archive's queue. Raises `PeerError` when that is not answered either: it must be tried again.
+        A request that timed out may still be served later, and would record for ever; in the archive's queue it comes
+        before the stop request. Raises `PeerError` when the stop request gets no answer either: it must be retried.
         """
         archive = self._context.archive
         start = self._start_call
@@ -200,15 +205,16 @@ class LogRecording:
             call = archive.stop_recording_channel(self._channel, LOG_STREAM_ID)
         while not call.done:
             yield
-        # An error that the archive sent says that nothing is active any more, which is as good.
+        # An error from the archive means that nothing is active any more, which is just as good.
         if call.error is not None and call.error_code == NULL_VALUE:
             raise PeerError(f"the recording of the log is not stopped: {call.error}")
         self._start_call = None
 
     def refresh(self) -> StepGenerator[None]:
-        """Ask the archive for the recording until it has stopped and its position counter is gone.
+        """Query the archive until the recording has stopped and its position counter is gone.
 
-        Raises `TimeoutExpired` when the archive answers, but does not come to the end of it in time.
+        Raises `TimeoutExpired` when the archive answers, but the recording does not stop in time, and `PeerError` when
+        the archive cannot describe the recording.
         """
         archive = self._context.archive
         prefix = recording_key_prefix(self.recording_id)
@@ -238,7 +244,7 @@ class LogRecording:
                 now = yield
 
     def truncate(self, position: Position) -> StepGenerator[None]:
-        """Cut the stopped recording."""
+        """Cut the stopped recording at `position`. Raises `PeerError` when the archive refuses."""
         call = self._context.archive.truncate(self.recording_id, position)
         while not call.done:
             yield

@@ -1,4 +1,4 @@
-"""A replay of a part of the member's own log recording: the module and its services read it up to its end.
+"""A replay of a part of the member's own log recording: the module and its services read it to the end.
 
 Source: Aeron Cluster, local log replay. Knows nothing of why the part is replayed.
 """
@@ -18,7 +18,7 @@ from upheaval_node.types import NULL_POSITION, ClusterRole, Now, Position
 
 
 class LocalLogReplay:
-    """Implements `log_access.LogTransfer`. What it has read is committed."""
+    """Implements `log_access.LogTransfer`. All that it reads is committed."""
 
     def __init__(
         self,
@@ -51,24 +51,24 @@ class LocalLogReplay:
 
     @property
     def position(self) -> Position:
-        """What the adapter has read; where the replay begins, before that."""
+        """The position read so far, or the start of the replay while nothing is read."""
         if not self._adapter.is_attached or self._adapter.position == NULL_POSITION:
             return self._start_position
         return Position(self._adapter.position)
 
     @property
     def is_done(self) -> bool:
-        """All of it was read, and no snapshot of it is under way."""
+        """Whether all of it was read, and no snapshot is in progress."""
         has_joined = self._steps is not None and self._steps.is_done
         return has_joined and self.position >= self._stop_position and not self._standing.is_taking_snapshot
 
     def do_work(self, now: Now) -> int:
-        """Wait for image and services, then read. Raises `PeerError` when the replay ends too early."""
+        """Wait for the image and the services, then read. Raises `PeerError` when the replay ends too early."""
         if self._steps is None:
             self._steps = Steps(self._join(now))
         if not self._steps.is_done:
             work = int(self._steps.poll(now))
-            # Services join a stream that goes on; they would wait for one that the archive ended at a damaged frame.
+            # Services join only a live stream. They would wait for a stream that the archive ended at a damaged frame.
             if self._adapter.is_attached and self._adapter.is_image_closed:
                 self._check_complete()
             return work
@@ -86,7 +86,7 @@ class LocalLogReplay:
             raise PeerError(f"log replay closed at {self.position} before {self._stop_position}")
 
     def close(self) -> None:
-        """Stop reading. Stream and archive replay are ended by `release`, once no service waits for them."""
+        """Stop reading. `release` ends the stream and the archive's replay, once no service waits for them."""
         if not self.is_closed:
             self.is_closed = True
             self._was_read = self.position >= self._stop_position
@@ -95,7 +95,9 @@ class LocalLogReplay:
             self._adapter.detach()
 
     def release(self) -> bool:
-        """End the archive's replay and the subscription; False while the archive has not even answered."""
+        """End the archive's replay and the subscription. Returns False while the archive has not answered the
+        request.
+        """
         if not self._call.done:
             return False
         if self._call.error is None and not self._was_read:

@@ -1,7 +1,7 @@
-"""Copies a slice of the leader's log recording into the own archive, for terms that this member missed.
+"""Copies a slice of the leader's log recording into the member's archive, for terms that this member missed.
 
-The archives do the work; this follows it through their signals. Source: Aeron Cluster, log replication. Knows nothing
-of what the slice is.
+The archives do the work; this module follows it through their signals. Source: Aeron Cluster, log replication. Knows
+nothing of the slice's content.
 """
 
 from upheaval_node import counters as counter_types
@@ -54,11 +54,13 @@ class LeaderLogReplication:
 
     @property
     def is_done(self) -> bool:
-        """Both archives are done, and the own recording was asked for anew."""
+        """Whether both archives are done, and the copy was queried again."""
         return self._refresh is not None and self._refresh.is_done
 
     def do_work(self, now: Now) -> int:
-        """Raises `PeerError` for a failure of an archive, `TimeoutExpired` when nothing grows."""
+        """Advance. Raises `PeerError` for a failure of an archive, `TimeoutExpired` when there is no progress
+        in time.
+        """
         work = self._advance(now)
         if self._recording.recording_id == NULL_VALUE != self.recording_id:
             self._recording.recording_id = self.recording_id
@@ -84,21 +86,21 @@ class LeaderLogReplication:
         return int(self.position > before)
 
     def close(self) -> None:
-        """Give the replication up unless it is over."""
+        """Stop the replication unless it is over."""
         if not self.is_closed:
             self.is_closed = True
             if not self._has_ended:
                 self._stop_when_known()
 
     def release(self) -> bool:
-        """Stop a replication that was given up before the archive had answered; False while it has not."""
+        """Stop a replication that was abandoned before the archive had answered. Returns False while it has not."""
         if not self._call.done:
             return False
         self._stop_when_known()
         return True
 
     def on_signal(self, signal: RecordingSignalEvent) -> None:
-        """A signal of the own archive, for this replication or another one."""
+        """Take a signal of the member's archive. It may be for another replication."""
         if not self._call.done or signal.correlation_id != self._call.relevant_id:
             return
         if signal.recording_id != NULL_VALUE and signal.recording_id >= 0:
@@ -119,12 +121,12 @@ class LeaderLogReplication:
                 pass
 
     def on_late_error(self, error: LateError) -> None:
-        """An error of the own archive, for this replication or another one."""
+        """Take an error of the member's archive. It may be for another request."""
         if self._call.done and error.correlation_id == self._call.relevant_id:
             self._failure = error.text
 
     def _finish(self) -> StepGenerator[None]:
-        """The recording is the log's from now on; the archive tells where it really stopped."""
+        """Use the copy as the log's recording, and get its actual stop position from the archive."""
         if self.recording_id == NULL_VALUE:
             raise PeerError("log replication ended without a recording")
         self._recording.recording_id = self.recording_id

@@ -1,9 +1,9 @@
-"""The log of a member: recorded in its archive, published while it leads, followed while another member does.
+"""The log of a member: recorded in its archive, published while it leads, followed while another member leads.
 
-Implements `log_access.LogAccess`, which is what an election asks. Whatever takes time is a sequence of steps that is
-polled; an abandoned one is closed when the next election attempt leaves the term. The commit counter is written here
-and nowhere else. Source: Aeron Cluster, entering and completing an election. Knows no consensus message but those that
-tell positions.
+Implements `log_access.LogAccess`, the interface of an election. A lengthy operation is a sequence of steps that is
+polled; an abandoned one is closed when the next election attempt leaves the term. Only this module and its replays
+write the commit counter. Source: Aeron Cluster, entering and completing an election. Of the consensus messages, it
+knows only those that carry positions.
 """
 
 from collections.abc import Callable
@@ -29,17 +29,17 @@ from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import LOG_START, LONG_AGO_NS, NULL_POSITION, MemberId, Now, Position, TermId
 
 CATCHUP_FLAG: Final = 1
-"""Flag of an AppendPosition that was sent while catching up."""
+"""Flag of an AppendPosition sent while catching up."""
 
 LIVE_JOIN_WINDOW: Final = 32 * 1024 * 1024
-"""A follower that catches up adds the live log once it is at most this far behind, or a quarter of a term."""
+"""In bytes. A follower that catches up adds the live log once it is at most this, or a quarter of a term, behind."""
 
 
 class MemberLog:
     """One log, written by this member as leader or copied from another leader.
 
-    `on_leave` is called when a term ends, `on_roll_back` when the entries after a position may be replaced,
-    `on_commit` on a leader when everything before a position stays.
+    `on_leave` is called when a term ends, `on_roll_back` when the entries after a position may be replaced, `on_commit`
+    on a leader when everything before a position is final.
     """
 
     def __init__(
@@ -83,24 +83,27 @@ class MemberLog:
 
     @property
     def commit_position(self) -> Position:
-        """How far the log is known to be committed, and is read."""
+        """The position up to which the log is known to be committed and, on a follower, was read."""
         return Position(self._context.published.commit_position.get())
 
     @property
     def recording_id(self) -> int:
-        """Recording of the log in the own archive, -1 while there is none."""
+        """The recording of the log in the member's archive, -1 without one."""
         return self.recording.recording_id
 
     @property
     def publisher(self) -> LogPublisher:
-        """Of a member that leads."""
+        """The log publisher. Only a leader has one."""
         publisher = self.leader_log.publisher
         assert publisher is not None
         return publisher
 
     @property
     def can_serve_catchup(self) -> bool:
-        """While the own services join the log, a replay with the same session id could be taken for it."""
+        """Whether a leader may start a catch-up replay.
+
+        While the services join the log, they could take a replay with the same session id for the log.
+        """
         return self.leader_log.publisher is not None and self._joining is None and not self._services.is_joining
 
     @property
@@ -110,11 +113,11 @@ class MemberLog:
         return last_ns + self._interval_ns
 
     def begin_at(self, position: Position) -> None:
-        """Of the log everything before `position` is committed: by a snapshot, or when an election is over."""
+        """Set the commit position, from a snapshot, an election or a quorum."""
         self._context.published.commit_position.set(position)
 
     def begin_term(self, now: Now, position: Position) -> None:
-        """An election is over: a leader sends its position at once, a follower after an interval."""
+        """Begin a term after an election. A leader sends its position at once, a follower after an interval."""
         self.begin_at(position)
         if self._standing.is_leader:
             self._last_commit_send_ns = LONG_AGO_NS
@@ -124,7 +127,7 @@ class MemberLog:
     # --- leaving a term ---
 
     def leave_term(self, now: Now, log_position: Position) -> Position | None:
-        """Gives up a join or truncation that is under way, whichever caller began it."""
+        """Leave the term. A join or truncation in progress is abandoned, no matter which caller began it."""
         if self._leaving is None:
             for steps in (self._joining, self._truncating):
                 if steps is not None:
@@ -146,7 +149,7 @@ class MemberLog:
         self._on_leave(now)
         self._backtrack_reported_at = NULL_POSITION
         self.follower_log.remove_destinations()
-        # Services that were asked to join a log must find one.
+        # Services that were asked to join a log must find a log.
         joining_at = self._services.joining_at
         if joining_at is not None and self.follower_log.is_open:
             yield from self.recording.stop()
@@ -171,20 +174,20 @@ class MemberLog:
         return stop_position
 
     def release_abandoned(self) -> None:
-        """End what the archive still does for replays and replications that are no longer read."""
+        """End the archive's work for replays and replications that are no longer read."""
         if not self._services.is_joining:
             self._replays = [each for each in self._replays if not (each.is_closed and each.release())]
             self._replications = [each for each in self._replications if not (each.is_closed and each.release())]
 
     def truncate(self, now: Now, position: Position) -> bool:
-        """The recording is stopped already: a member that has to truncate has not joined a log."""
+        """Cut the recording. It is already stopped: a member that must truncate has not joined a log."""
         if self._truncating is None:
             self._context.report(now, "election", f"Truncating Cluster Log - to {position}")
             self._truncating = Steps(self.recording.truncate(position))
         try:
             is_done = self._truncating.poll(now)
         except NodeError:
-            # The next attempt asks the archive again.
+            # The next attempt makes a new request to the archive.
             self._truncating = None
             raise
         if is_done:
@@ -194,18 +197,18 @@ class MemberLog:
     # --- leader ---
 
     def publish(self, position: Position) -> int:
-        """The publication has all other members as destinations."""
+        """Create the publication, with all other members as destinations."""
         return self.leader_log.open(position)
 
     def join_as_leader(self, now: Now, leadership_term_id: TermId, log_position: Position, *, is_startup: bool) -> bool:
-        """The publication is recorded here, and then joined by the services."""
+        """Have the archive record the publication, and then the services join it."""
         if self._joining is None:
             self._standing.enter_term(leadership_term_id)
             self._joining = Steps(self.leader_log.join(log_position, is_startup=is_startup))
         return self._has_joined(now)
 
     def _has_joined(self, now: Now) -> bool:
-        # Differs from Aeron (docs/protocol.md, E1): polled, where Aeron waits inside one tick.
+        # Differs from Aeron (docs/protocol.md, E1): polled; Aeron waits inside one tick.
         assert self._joining is not None
         if not self._joining.poll(now):
             return False
@@ -213,8 +216,8 @@ class MemberLog:
         return True
 
     def commit(self, now: Now, leadership_term_id: TermId, append_position: Position, quorum_position: Position) -> int:
-        """Raises no error for a quorum position that went backwards: it is reported once and commits nothing."""
-        # Followers may come late: until they do this member must stay an active one of its own quorum.
+        """Commit up to `quorum_position`. A position that went backwards commits nothing and is reported once."""
+        # Followers may come late. Until then this member must remain an active part of its own quorum.
         self._context.own.record(leadership_term_id, append_position, now.ns)
         commit = self.commit_position
         reached = self.publisher.whole_entries(min(quorum_position, append_position))
@@ -236,7 +239,7 @@ class MemberLog:
         return 1
 
     def lead(self, now: Now) -> int:
-        """Outside of an election: commit what a quorum has recorded of this term's log."""
+        """Outside of elections: commit what a quorum has recorded of this term's log."""
         appended = self.recording.position
         if appended is None and self.recording.has_stopped:
             appended = self.recording.stop_position
@@ -247,7 +250,7 @@ class MemberLog:
         return self.commit(now, term_id, appended, self._context.membership.quorum_position(now, (term_id,)))
 
     def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: Position) -> bool:
-        """NewLeadershipTermEvent, which names the position where it ends itself."""
+        """Append a NewLeadershipTermEvent, which names its own end position."""
         context, publisher = self._context, self.publisher
 
         def event(position: Position) -> cm.NewLeadershipTermEvent:
@@ -267,7 +270,7 @@ class MemberLog:
     # --- follower ---
 
     def follow(self, log_session_id: int, log_position: Position, *, catching_up: bool) -> str | None:
-        """Subscribes once; the port of the catch-up destination is known some turns later."""
+        """Subscribe once. The port of the catch-up destination becomes known some turns later."""
         log = self.follower_log
         if not log.is_open:
             log.open(log_session_id, log_position)
@@ -278,7 +281,7 @@ class MemberLog:
         return log.catchup_endpoint
 
     def join_as_follower(self, now: Now, start: Position, name_term: Callable[[], None], *, is_startup: bool) -> bool:
-        """The stream is recorded here, and then joined by the services."""
+        """Have the archive record the stream, and then the services join it."""
         if self._joining is None:
             self._last_append_send_ns = self._append_advance_ns = now.ns
             self._joining = Steps(self.follower_log.join(start, name_term, is_startup=is_startup))
@@ -288,7 +291,9 @@ class MemberLog:
         return True
 
     def catch_up(self, now: Now, limit_position: Position, join_position: Position) -> Progress:
-        """Raises `PeerError` when log or recording end, `TimeoutExpired` when nothing is appended for a heartbeat
+        """Read and report the log, and add the live log when it is near.
+
+        Raises `PeerError` when log or recording end, `TimeoutExpired` when nothing is appended for a heartbeat
         time-out.
         """
         work, standing, log = 0, self._standing, self.follower_log
@@ -313,7 +318,7 @@ class MemberLog:
         return Progress(work, is_read and not log.has_catchup_destination and not standing.is_taking_snapshot)
 
     def read(self, now: Now, notified_position: Position) -> int | None:
-        """Outside of an election: consume what is recorded and committed. None when the log has ended."""
+        """Outside of elections: read what is recorded and committed. Returns None when the log has ended."""
         appended = self.recording.position
         if appended is None:
             appended = self.recording.stop_position
@@ -324,14 +329,18 @@ class MemberLog:
         return work
 
     def _raise_commit_position(self, notified_position: Position) -> None:
-        """Follow the log reader, but never into the middle of an entry unless the leader said so."""
+        """Set the commit position to the read position, but into the middle of an entry only if the leader reported
+        that.
+        """
         position = self.reader.position
         if position < notified_position:
             position = self.reader.whole_entries_position
         self._context.published.commit_position.set_max(position)
 
     def send_append_position(self, now: Now, flags: int) -> int:
-        """AppendPosition to the leader when it advanced or the interval passed; only what is recorded counts."""
+        """Send an AppendPosition to the leader when it advanced or the interval passed. It covers only what is
+        recorded.
+        """
         standing = self._standing
         position = self.recording.position
         if position is None:
@@ -359,7 +368,7 @@ class MemberLog:
     # --- both ---
 
     def replay(self, start_position: Position, stop_position: Position) -> LogTransfer:
-        """From the member's own archive; ended by `release_abandoned` when it is no longer read."""
+        """Replay from the member's own archive. `release_abandoned` ends the replay when it is closed."""
         replay = LocalLogReplay(
             self._context,
             self._standing,
@@ -375,7 +384,7 @@ class MemberLog:
     def replicate(
         self, now: Now, leader_id: MemberId, leader_recording_id: int, start_position: Position, stop_position: Position
     ) -> LogTransfer:
-        """From the leader's archive into the own recording of the log."""
+        """Copy from the leader's archive into the member's recording of the log."""
         replication = LeaderLogReplication(
             self._context,
             self.recording,
@@ -391,7 +400,7 @@ class MemberLog:
     # --- archive ---
 
     def take_archive_events(self, now: Now) -> None:
-        """Raises `TerminationError` when the archive is gone."""
+        """Pass on errors and signals of the archive. Raises `TerminationError` when the archive is gone."""
         archive = self._context.archive
         if archive.is_closed:
             raise TerminationError(f"local archive is not connected: {archive.error}", expected=False)
@@ -408,7 +417,7 @@ class MemberLog:
             self.recording.on_signal(signal)
 
     def close(self) -> None:
-        """Read, publish and follow no more; the recording ends with the archive's session."""
+        """Stop reading, publishing and following. The recording ends with the archive's session."""
         self.reader.detach()
         self.leader_log.close()
         self.follower_log.close()

@@ -1,6 +1,6 @@
-"""The members of a cluster: who they are, what this node knows of each, and the arithmetic of quorums.
+"""The members of a cluster: their endpoints, what this node knows of each, and the arithmetic of quorums.
 
-Knows nothing of messages, channels or time-outs other than the one that tells an active member from a silent one.
+Knows nothing of messages, channels or time-outs, except for the time-out after which a silent member is inactive.
 Source of the rules: Aeron Cluster, member activity, candidate eligibility and quorum position.
 """
 
@@ -14,7 +14,7 @@ from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, NULL_VAL
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a member listens, each `host:port`."""
+    """The endpoints of a member, each `host:port`."""
 
     ingress: str
     consensus: str
@@ -25,7 +25,7 @@ class Endpoints:
 
 @dataclass(slots=True)
 class ClusterMember:
-    """One member as this node sees it. The positions and votes are those that it last sent."""
+    """One member as this node sees it, with the positions and votes of its last messages."""
 
     id: MemberId
     endpoints: Endpoints
@@ -41,7 +41,7 @@ class ClusterMember:
     extra_endpoints: tuple[str, ...] = field(default=())
 
     def reset(self) -> None:
-        """Forget what an election collected; the activity time and catch-up replay ids are kept."""
+        """Forget the state of an election. The time of last activity and the catch-up replay id are kept."""
         self.is_ballot_sent = False
         self.is_leader = False
         self.has_terminated = False
@@ -51,18 +51,18 @@ class ClusterMember:
         self.log_position = NULL_POSITION
 
     def record(self, leadership_term_id: TermId, log_position: Position, now_ns: Ns) -> None:
-        """Note a position that this member reported just now."""
+        """Note a position that this member has just reported."""
         self.leadership_term_id = leadership_term_id
         self.log_position = log_position
         self.time_of_last_append_position_ns = now_ns
 
     def is_active(self, now_ns: Ns, timeout_ns: int) -> bool:
-        """Heard from within `timeout_ns`."""
+        """Whether the member was heard from within `timeout_ns`."""
         last = self.time_of_last_append_position_ns
         return last is not None and last + timeout_ns > now_ns
 
     def encode(self) -> str:
-        """The part of a members string for this member."""
+        """This member's part of a members string."""
         e = self.endpoints
         return ",".join((str(self.id), e.ingress, e.consensus, e.log, e.catchup, e.archive, *self.extra_endpoints))
 
@@ -70,7 +70,7 @@ class ClusterMember:
 def parse_members(text: str) -> dict[int, ClusterMember]:
     """Parse `id,ingress,consensus,log,catchup,archive[,archiveResponse[,egressResponse]]|...` into members by id.
 
-    Raises `UsageError` for a wrong number of attributes, an id that is no number or occurs twice.
+    Raises `UsageError` for a wrong number of attributes, or an id that is not a number or occurs twice.
     """
     members: dict[int, ClusterMember] = {}
     for part in text.split("|"):
@@ -95,22 +95,22 @@ def encode_members(members: Iterable[ClusterMember]) -> str:
 
 
 def ingress_endpoints(members: Iterable[ClusterMember]) -> str:
-    """`id=host:port,...` in member order, as sessions get them with a redirect or a new leader."""
+    """`id=host:port,...` in member order, as clients get it with a redirect or a new leader."""
     return ",".join(f"{member.id}={member.endpoints.ingress}" for member in members)
 
 
 def quorum_threshold(member_count: int) -> int:
-    """How many members are a majority of so many."""
+    """The size of a majority of `member_count` members."""
     return member_count // 2 + 1
 
 
 def quorum_position(
     members: Iterable[ClusterMember], now_ns: Ns, timeout_ns: int, log_terms: Container[int] | None = None
 ) -> Position:
-    """The highest position that a quorum of members has reported; silent members count as position 0.
+    """The highest position that a quorum of members has reported. Inactive members count as position 0.
 
-    With `log_terms`, so do members that reported another term: their log may be longer and still hold something else
-    from some position on.
+    With `log_terms`, so do members that reported another term: their log may be longer and still differ from some
+    position on.
     """
     positions = sorted(
         (
@@ -125,7 +125,7 @@ def quorum_position(
 
 
 def has_active_quorum(members: Iterable[ClusterMember], now_ns: Ns, timeout_ns: int) -> bool:
-    """Whether a majority was heard of within the time-out."""
+    """Whether a majority was heard from within the time-out."""
     active = [m.is_active(now_ns, timeout_ns) for m in members]
     return sum(active) >= quorum_threshold(len(active))
 
@@ -133,7 +133,7 @@ def has_active_quorum(members: Iterable[ClusterMember], now_ns: Ns, timeout_ns: 
 def has_quorum_at_position(
     members: Iterable[ClusterMember], leadership_term_id: TermId, position: Position, now_ns: Ns, timeout_ns: int
 ) -> bool:
-    """A quorum of active members is in this term and has recorded up to `position`."""
+    """Whether a quorum of active members is in this term and has recorded up to `position`."""
     there = [
         m.is_active(now_ns, timeout_ns) and m.leadership_term_id == leadership_term_id and m.log_position >= position
         for m in members
@@ -142,7 +142,9 @@ def has_quorum_at_position(
 
 
 class Membership:
-    """All members, as one of them sees them. Who was not heard from within the time-out counts for nothing."""
+    """All members, as one of them sees them. A member that was silent for the time-out is inactive and does
+    not count.
+    """
 
     def __init__(self, members: dict[int, ClusterMember], member_id: MemberId, timeout_ns: int) -> None:
         self.by_id: Final = members
@@ -156,11 +158,11 @@ class Membership:
 
     @property
     def others(self) -> list[ClusterMember]:
-        """All but this one."""
+        """All members except this one."""
         return [member for member in self.by_id.values() if member is not self.own]
 
     def quorum_position(self, now: Now, log_terms: Container[int]) -> Position:
-        """How far a quorum of active members has recorded the log of these terms."""
+        """The position up to which a quorum of active members has recorded the log of these terms."""
         return quorum_position(self.all, now.ns, self._timeout_ns, log_terms)
 
     def has_quorum_at(self, now: Now, leadership_term_id: TermId, position: Position) -> bool:
@@ -168,12 +170,14 @@ class Membership:
         return has_quorum_at_position(self.all, leadership_term_id, position, now.ns, self._timeout_ns)
 
     def has_active_quorum(self, now: Now) -> bool:
-        """Whether a quorum was heard from in time."""
+        """Whether a quorum was heard from within the time-out."""
         return has_active_quorum(self.all, now.ns, self._timeout_ns)
 
 
 def compare_logs(term_a: int, position_a: int, term_b: int, position_b: int) -> int:
-    """Negative, zero or positive as log A is behind, equal to or ahead of log B: term first, then position."""
+    """Negative, zero or positive if log A is behind, equal to or ahead of log B. The term counts before the
+    position.
+    """
     a, b = (term_a, position_a), (term_b, position_b)
     return (a > b) - (a < b)
 
@@ -190,7 +194,7 @@ def _would_vote_for(member: ClusterMember, candidate: ClusterMember) -> bool:
 
 
 def earlier_in_turn(members: Iterable[ClusterMember], candidate: ClusterMember, absent_leader_id: MemberId) -> int:
-    """How many others have a log as good as the candidate's, and a lower id."""
+    """The number of other members with a lower id whose log is at least as good as the candidate's."""
     asked = [m for m in members if m.id not in (candidate.id, absent_leader_id)]
     return sum(m.id < candidate.id and _would_vote_for(candidate, m) for m in asked)
 
@@ -198,14 +202,14 @@ def earlier_in_turn(members: Iterable[ClusterMember], candidate: ClusterMember, 
 def is_unanimous_candidate(
     members: Iterable[ClusterMember], candidate: ClusterMember, absent_leader_id: MemberId
 ) -> bool:
-    """Every member but a leader that has left would vote for the candidate, and they are a quorum of all."""
+    """Whether all members but a leader that has left would vote for the candidate, and are a quorum of all members."""
     everyone = list(members)
     asked = [m for m in everyone if m.id != absent_leader_id]
     return all(_would_vote_for(m, candidate) for m in asked) and len(asked) >= quorum_threshold(len(everyone))
 
 
 def is_quorum_candidate(members: Iterable[ClusterMember], candidate: ClusterMember) -> bool:
-    """Whether a majority would vote for the candidate's log, as far as is known."""
+    """Whether a majority is known to vote for the candidate's log."""
     votes = [_would_vote_for(m, candidate) for m in members]
     return sum(votes) >= quorum_threshold(len(votes))
 
@@ -213,7 +217,7 @@ def is_quorum_candidate(members: Iterable[ClusterMember], candidate: ClusterMemb
 def is_unanimous_leader(
     members: Iterable[ClusterMember], candidate_term_id: TermId, absent_leader_id: MemberId
 ) -> bool:
-    """Whether everybody granted the vote, but for a leader that has left, and they are a majority."""
+    """Whether all members but a leader that has left granted their vote, and are a majority of all members."""
     everyone = list(members)
     asked = [m for m in everyone if m.id != absent_leader_id]
     granted = [m.candidate_term_id == candidate_term_id and m.vote is True for m in asked]
@@ -221,7 +225,7 @@ def is_unanimous_leader(
 
 
 def is_quorum_leader(members: Iterable[ClusterMember], candidate_term_id: TermId) -> bool:
-    """A quorum granted its vote and no member refused it."""
+    """Whether a quorum granted its vote and no member refused it."""
     everyone = list(members)
     votes = [m.vote for m in everyone if m.candidate_term_id == candidate_term_id]
     return False not in votes and votes.count(True) >= quorum_threshold(len(everyone))

@@ -1,4 +1,4 @@
-"""What all parts of a module share: streams, archive, files, settings, counters, and how things are observed.
+"""The context of all parts of a module: streams, archive, files, settings, counters, error reports and traces.
 
 Holds no state of the cluster. Counter types, keys and labels are those of Aeron Cluster.
 """
@@ -53,13 +53,13 @@ class ModuleCounters:
         return counter
 
     def close(self) -> None:
-        """Free all of them."""
+        """Free all counters."""
         for counter in self._all:
             counter.close()
 
 
 class ModuleContext:
-    """Everything but the members' positions stays as it is."""
+    """Shared by the parts of a module. Only the state of the members changes."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ModuleContext:
         *,
         recording_log: RecordingLog | None = None,
     ) -> None:
-        """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
+        """Open the member's files and begin to connect to its archive. Raises `UsageError` for invalid settings."""
         cluster = self.settings = settings.cluster
         self.members = parse_members(members)
         if member_id not in self.members:
@@ -95,7 +95,7 @@ class ModuleContext:
         self.membership = Membership(self.members, member_id, cluster.timeouts.leader_heartbeat_ns)
         self.latency = CommitLatency(counters, cluster.cluster_id)
         self.durations = SnapshotDurations(counters, cluster.cluster_id, cluster.snapshot_duration_threshold_ns)
-        # Here, because the ingress is made anew after every election.
+        # Kept here because each election replaces the ingress.
         self.ingress_faults = PeerFaults(errors, "ingress-peer")
         self.ignored = IgnoredMessages(self.published.ignored_messages, self.report)
 
@@ -105,7 +105,7 @@ class ModuleContext:
         return self.members[self.member_id]
 
     def new_archive_client(self) -> ArchiveClient:
-        """A client of the member's archive, which begins to connect."""
+        """A new client of the member's archive, which begins to connect."""
         return ArchiveClient(
             self.media,
             response_stream_id=self.settings.cluster_id * 100 + MODULE_ARCHIVE_RESPONSE_STREAM_ID,
@@ -118,12 +118,12 @@ class ModuleContext:
         return self.time.at(now)
 
     def report(self, now: Now, kind: str, text: str) -> None:
-        """An error that does not end the member."""
+        """Count and report an error that does not end the member."""
         self.published.errors.increment()
         self.errors.report(now, kind, text)
 
     def close(self) -> None:
-        """Counters and node state are published no more; the part that writes the recording log last closes it."""
+        """Close counters and node state. The recording log is closed by its last writer."""
         self.published.close()
         self.latency.close()
         self.durations.close()

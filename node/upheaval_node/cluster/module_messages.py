@@ -1,7 +1,7 @@
-"""What messages of the consensus stream do to a consensus module, in and out of an election.
+"""The effect of consensus messages on a consensus module, in and out of an election.
 
-An election gets every message that concerns it; outside of one, a higher term begins one. Source: Aeron Cluster,
-consensus messages outside an election, catch-up on the leader's side. Knows no streams.
+An election gets every message that concerns it; outside of an election, a higher term begins one. Source: Aeron
+Cluster, consensus messages outside an election, catch-up on the leader's side. Knows no streams.
 """
 
 from upheaval_node.cluster.backup_sessions import BackupSessions, Request
@@ -24,14 +24,14 @@ from upheaval_node.protocol.message import Message
 from upheaval_node.types import NULL_VALUE, MemberId, Now, Position, TermId
 
 MAX_TERM_GAP = 1 << 16
-"""Terms that may have come to nothing between the last one known here and the next; each costs a record of a file."""
+"""The most terms between the last known term and a believable one. Each such term costs a record of a file."""
 
 
 class ConsensusMessages:
-    """One method a message. Raises `NodeError` for what goes wrong."""
+    """One method per message. Raises `NodeError` for failures."""
 
     peer = ""
-    """Where the message comes from that is being handled."""
+    """The sender of the current message."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class ConsensusMessages:
         return self._standing.leadership_term_id
 
     def _ignore(self, now: Now, kind: str, text: object, *, may_be_late: bool = False) -> None:
-        """Count the message that is being handled as one that no healthy member sends, or that came too late."""
+        """Count the current message as one that no healthy member sends, or that came too late."""
         self._context.ignored.note(now, self.peer, kind, text, may_be_late=may_be_late)
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
-        """A member in its canvass says where its log ends, as it does again and again."""
+        """A member in its canvass reports the end of its log, on every interval."""
         member = self._other_member(now, message.follower_member_id, message)
         if member is None:
             return
@@ -73,14 +73,14 @@ class ConsensusMessages:
         elif self._standing.role is Role.LEADER and message.log_leadership_term_id > self._term_id:
             self._ignore(now, "CanvassPosition of a later term", message, may_be_late=True)
         elif self._standing.role is Role.LEADER:
-            # Under an earlier term the position says nothing about this log, and is not counted for a quorum.
+            # Under an earlier term the position says nothing about this log and does not count for a quorum.
             member.leadership_term_id = message.log_leadership_term_id
             member.log_position = message.log_position
             self._log.catchups.stop(member.id)
             self._answer_canvass(now, member.id, message.log_leadership_term_id, message.log_position)
 
     def _answer_canvass(self, now: Now, follower_id: int, log_term_id: TermId, log_position: Position) -> None:
-        """Tell a member that looks for a leader about this term, or about the next one that its log misses."""
+        """Answer a member that looks for a leader with this term, or with the next term that its log misses."""
         publisher = self._log.publisher
         recording_log, term_id = self._context.recording_log, self._term_id
         base = recording_log.base_of_term(term_id)
@@ -107,7 +107,7 @@ class ConsensusMessages:
         )
 
     def _other_member(self, now: Now, member_id: MemberId, message: Message) -> ClusterMember | None:
-        """The one that a message says it is from."""
+        """The member that a message names as its sender. None, and ignored, if that is no other member."""
         member = self._context.members.get(member_id)
         if member is not None and member_id != self._context.member_id:
             return member
@@ -115,14 +115,14 @@ class ConsensusMessages:
         return None
 
     def _is_believable(self, now: Now, member_id: MemberId, term_id: TermId, message: Message) -> bool:
-        """Whether a member said it, and of a term that can be reached.
+        """Whether the message is from another member and names a term within reach.
 
-        Every term up to a new one gets an entry in the recording log of every member, so that a term that some peer
-        made up would fill their disks.
+        Every term up to a new one gets an entry in the recording log of every member, so an invented term could fill
+        their disks.
         """
         if self._other_member(now, member_id, message) is None:
             return False
-        # Differs from Aeron (docs/protocol.md, E14): Aeron believes any.
+        # Differs from Aeron (docs/protocol.md, E14): Aeron believes any term.
         known = max(self._term_id, self._context.node_state.candidate_term_id)
         if term_id <= known + MAX_TERM_GAP:
             return True
@@ -141,7 +141,7 @@ class ConsensusMessages:
             self._ignore(now, "RequestVote of no later term", message, may_be_late=True)
 
     def on_vote(self, now: Now, message: cm.Vote) -> None:
-        """The answer to a request for a vote."""
+        """A member answers a request for its vote."""
         if self._other_member(now, message.follower_member_id, message) is None:
             return
         if self._standing.election is not None:
@@ -150,7 +150,7 @@ class ConsensusMessages:
             self._ignore(now, "Vote without an election", message, may_be_late=True)
 
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
-        """A leader announces its term, or which term comes after that of the receiver's log."""
+        """A leader announces its term, or the term that follows the last one of the receiver's log."""
         terms = (message.leadership_term_id, message.next_leadership_term_id, message.log_leadership_term_id)
         if not self._is_believable(now, message.leader_member_id, max(terms), message):
             return
@@ -172,7 +172,7 @@ class ConsensusMessages:
             self._elections.enter(now, f"unexpected new leadership term event: {message}")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
-        """A follower says how far it has recorded the log."""
+        """A follower reports how far it has recorded the log."""
         member = self._other_member(now, message.follower_member_id, message)
         if member is None:
             return
@@ -185,7 +185,7 @@ class ConsensusMessages:
             self._ignore(now, "AppendPosition past the end of the log", message)
             return
         else:
-            # A member that catches up reads this log, and names the term that it has come to in it.
+            # A member that catches up reads this log, but names the term that it has reached in the log.
             is_own_log = message.flags == CATCHUP_FLAG and self._log.catchups.has(member.id)
             term_id = self._term_id if is_own_log else message.leadership_term_id
             member.record(term_id, message.log_position, now.ns)
@@ -193,13 +193,13 @@ class ConsensusMessages:
             self._check_caught_up(now, message)
 
     def _is_out_of_reach(self, message: cm.AppendPosition) -> bool:
-        """No follower has more of this term's log than this leader has sent."""
+        """Whether the position is beyond what this leader has sent of its term's log, which no follower can have."""
         publisher = self._log.leader_log.publisher
         is_of_term = message.leadership_term_id == self._term_id
         return is_of_term and publisher is not None and message.log_position > publisher.position
 
     def _check_caught_up(self, now: Now, message: cm.AppendPosition) -> None:
-        """A follower that has everything needs no replay: it follows the live log from here on."""
+        """End the replay to a follower that has caught up: from here on it follows the live log."""
         publisher = self._log.leader_log.publisher
         follower_id = message.follower_member_id
         flags = 0 if message.flags == NULL_UINT8 else message.flags
@@ -211,7 +211,7 @@ class ConsensusMessages:
             self._log.catchups.stop(follower_id)
 
     def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
-        """The leader says how far a quorum has recorded the log."""
+        """The leader reports the commit position."""
         if not self._is_believable(now, message.leader_member_id, message.leadership_term_id, message):
             return
         self._note_leader_update(now, message.leadership_term_id)
@@ -237,22 +237,22 @@ class ConsensusMessages:
             self._ignore(now, "CatchupPosition to no leader that can serve it", message, may_be_late=True)
 
     def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:
-        """The leader has ended the replay: the follower has the live log."""
+        """The leader has ended the replay, because the follower has the live log."""
         if message.follower_member_id == self._context.member_id and message.leadership_term_id == self._term_id:
             self._log.follower_log.remove_catchup_destination()
         else:
             self._ignore(now, "StopCatchup of another member or term", message, may_be_late=True)
 
     def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
-        """The leader says at which position members end."""
+        """The leader announces the position at which all members end."""
         self._termination.on_termination_position(now, self.peer, message, self._log.commit_position)
 
     def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
-        """A follower has reached the position at which it ends."""
+        """A follower has ended its services at the announced position."""
         self._termination.on_termination_ack(now, self.peer, message)
 
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
-        """Of a backup that this member challenged, or of a client that the leader did, passed on by a follower."""
+        """A challenged backup answers, or a client that the leader challenged and whose answer a follower passed on."""
         if message.cluster_session_id < 0:
             if not self._backups.on_challenge_response(now, self.peer, message):
                 self._ignore(now, "ChallengeResponse to no challenge", message.cluster_session_id, may_be_late=True)
@@ -260,7 +260,7 @@ class ConsensusMessages:
             self._sessions.on_challenge_response(now, message)
 
     def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None:
-        """A backup asks what there is to copy."""
+        """A backup asks which recordings to copy."""
         self._take_request(now, message)
 
     def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None:
@@ -268,11 +268,13 @@ class ConsensusMessages:
         self._take_request(now, message)
 
     def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None:
-        """A standby tells of snapshots that it has taken."""
+        """A standby announces snapshots that it has taken."""
         self._take_request(now, message)
 
     def _take_request(self, now: Now, message: Request) -> None:
-        """Not taken in an election or before and after service: the process that asks goes on to another member."""
+        """Pass on a request. In an election or while out of service it is dropped, and its sender turns to another
+        member.
+        """
         if self._standing.election is not None or self._standing.state not in TAKES_REQUESTS:
             return
         problem = self._backups.on_request(now, self.peer, message)
@@ -280,7 +282,7 @@ class ConsensusMessages:
             self._ignore(now, problem, f"{message.correlation_id} to {message.response_channel}")
 
     def _note_leader_update(self, now: Now, term_id: TermId) -> None:
-        """In an election this is what tells a member that a leader may still be there."""
+        """Note a message of a leader in an election: there may still be a leader."""
         if self._standing.election is not None and term_id >= self._term_id:
             self._leader.heard(now)
 

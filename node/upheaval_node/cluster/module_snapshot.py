@@ -1,8 +1,8 @@
-"""What a snapshot of a consensus module holds, as a value and as the messages that stand for it.
+"""The content of a consensus module's snapshot, as a value and as encoded messages.
 
-Layout (Aeron Cluster: consensus module snapshot, stream 107): SnapshotMarker BEGIN of type 1, ConsensusModule, a
-ClusterSession each, a Timer each, for each service a PendingMessageTracker and its messages, SnapshotMarker END. Pure
-functions; knows neither streams nor archives.
+Layout (Aeron Cluster: consensus module snapshot, stream 107): SnapshotMarker BEGIN of type 1, ConsensusModule, one
+ClusterSession per session, one Timer per timer, for each service a PendingMessageTracker and its messages,
+SnapshotMarker END. Pure functions; knows neither streams nor archives.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _CLOSE_REASONS: Final = frozenset((NULL_INT32, *cm.CloseReason))
 
 @dataclass(slots=True)
 class TrackerState:
-    """The pending messages of one service: their PendingMessageTracker, and the messages with their headers."""
+    """The pending messages of one service: its PendingMessageTracker, and the messages with their headers."""
 
     record: cm.PendingMessageTracker
     messages: list[bytes] = field(default_factory=list)
@@ -31,7 +31,7 @@ class TrackerState:
 
 @dataclass(slots=True)
 class ModuleSnapshot:
-    """Times are cluster times. `trackers` are those of the services, by id."""
+    """The state of a module at `log_position`. Times are cluster times; `trackers` are in the order of service ids."""
 
     log_position: Position
     leadership_term_id: TermId
@@ -44,7 +44,7 @@ class ModuleSnapshot:
 
 
 def encode_module_snapshot(snapshot: ModuleSnapshot) -> list[bytes]:
-    """The messages of the recording, in Aeron's order."""
+    """Encode the messages of the recording, in Aeron's order."""
     encode = cm.SCHEMA.encode
     first = snapshot.trackers[0].record if snapshot.trackers else None
     state = cm.ConsensusModule(
@@ -75,7 +75,9 @@ def _marker(snapshot: ModuleSnapshot, mark: cm.SnapshotMark) -> cm.SnapshotMarke
 
 
 def decode_module_snapshot(messages: Iterable[bytes]) -> ModuleSnapshot:
-    """Raises `DecodeError` for anything but a whole snapshot. What comes after its end is not looked at."""
+    """Decode a whole snapshot; messages after its end are ignored. Raises `DecodeError` if it is incomplete or
+    malformed.
+    """
     remaining = iter(messages)
     snapshot = _begin(remaining)
     for message in remaining:
@@ -105,7 +107,7 @@ def decode_module_snapshot(messages: Iterable[bytes]) -> ModuleSnapshot:
 
 
 def check_service_snapshot(messages: Iterable[bytes], log_position: Position, leadership_term_id: TermId) -> None:
-    """Raises `DecodeError` unless this begins with the whole section that the container of a service wrote."""
+    """Raise `DecodeError` unless the messages begin with a complete section of the service's container."""
     has_begun = False
     for message in messages:
         decoded = cm.SCHEMA.decode(message)

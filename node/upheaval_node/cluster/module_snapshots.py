@@ -1,10 +1,10 @@
-"""How a consensus module takes a snapshot with its services.
+"""Takes the snapshots of a consensus module and its services.
 
-Theory of operation. The entry that asks for a snapshot brings every member into SNAPSHOT at the same place of the log;
-nothing after it is read or appended until the services of that member have acknowledged theirs. At the last of these
-acks the module's own state is taken, and recorded over the next duty cycles. Only then do all of them get into the
-recording log, by which they count. A failure leaves the member without this snapshot and nothing else. Source: Aeron
-Cluster, snapshots. Knows nothing of elections.
+Theory of operation. The log entry that requests a snapshot brings every member into SNAPSHOT at the same position. A
+member reads or appends nothing after it until its services have acknowledged their snapshots. With the last of these
+acks the module's own state is captured, and recorded over the next duty cycles. Only when all parts are complete are
+they entered in the recording log, which makes them count. A failure costs the member this snapshot and nothing else.
+Source: Aeron Cluster, snapshots. Knows nothing of elections.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,10 +29,11 @@ MODULE_ID: Final = -1
 
 
 class Snapshots:
-    """One snapshot at a time.
+    """Takes one snapshot at a time.
 
-    `base_of_term` tells where a term begins if the recording log need not, `on_recorded` gets the recordings of a
-    snapshot and their entries, `on_end` is called when the log goes on, whatever came of the snapshot.
+    `base_of_term` returns the base position of a term, by default from the recording log. `on_recorded` gets the
+    recordings of a snapshot and their entries. `on_end` is called when the log continues, whether or not the snapshot
+    succeeded.
     """
 
     def __init__(
@@ -55,28 +56,30 @@ class Snapshots:
         self._on_end = on_end
         self._recording: Steps[None] | None = None
         self.position = NULL_POSITION
-        """Where the entry ends that asked for the last one."""
+        """The end of the entry that requested the last snapshot."""
 
     @property
     def is_recording(self) -> bool:
-        """Whether the module's own part is on its way to the archive."""
+        """Whether the module's own part is being recorded."""
         return self._recording is not None
 
     def begin(self, now: Now, position: Position, *, is_timed: bool = False) -> None:
-        """The log asks for a snapshot in the entry that ends at `position`; `is_timed` where the request began."""
+        """Begin the snapshot requested by the entry that ends at `position`. `is_timed`: measure its duration from
+        here.
+        """
         if is_timed:
             self._context.durations.begin(now)
         self.position = position
         self._standing.enter(now, ModuleState.SNAPSHOT)
 
     def on_service_ack(self, now: Now, message: cm.ServiceAck) -> None:
-        """The acks of a snapshot are taken here; the parts that wait for other acks count those."""
+        """Take the acks of a snapshot. Other parts take the acks that they wait for."""
         is_awaited = self._standing.is_taking_snapshot and self._recording is None
         if is_awaited and self._acks.has_reached(self.position):
             self._take(now, self._acks.take(), message.timestamp)
 
     def poll(self, now: Now, commit_position: Position) -> int:
-        """Go on with it. Without services to acknowledge it, it begins as soon as its entry is committed."""
+        """Advance the snapshot. Without services, it begins as soon as its entry is committed."""
         if self._recording is None:
             has_services = self._context.settings.service_count > 0
             if has_services or not self._standing.is_taking_snapshot or commit_position < self.position:
@@ -95,7 +98,7 @@ class Snapshots:
         return 1
 
     def close(self) -> None:
-        """Give it up."""
+        """Abandon the snapshot."""
         if self._recording is not None:
             self._recording.close()
             self._recording = None
@@ -111,7 +114,7 @@ class Snapshots:
         self._recording = Steps(self._record(state, [ack.relevant_id for ack in acks], timestamp))
 
     def _record(self, state: ModuleSnapshot, recording_ids: Sequence[int], timestamp: int) -> StepGenerator[None]:
-        """Record the module's part and, when everything is complete, say so in the recording log."""
+        """Record the module's part, then enter all parts in the recording log."""
         context = self._context
         term_base = self._base_of_term(state.leadership_term_id)
         channel = Channel("ipc", {"alias": "snapshot", "term-length": str(context.settings.snapshot_term_length)})

@@ -1,6 +1,6 @@
-"""The standing of a consensus module: its state, its role, its term and leader, and the election that runs.
+"""The standing of a consensus module: its state, role, term, leader and current election.
 
-Every part of the module reads them. Each value has one method that writes it, publishes it and traces it. Knows no
+All parts of the module read these values. Each value has one method that writes, publishes and traces it. Knows no
 message and no step of an election.
 """
 
@@ -18,13 +18,13 @@ from upheaval_node.state_machine import StateMachine
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
 
-# Asked in every turn: compiled code looks names of an enumeration up each time.
+# Needed in every turn, and compiled code looks up enumeration members by name each time.
 _LEADER: Final = Role.LEADER
 _FOLLOWER: Final = Role.FOLLOWER
 
 
 class Standing:
-    """Implements `sessions.Leadership`. Who only reads a log has neither a log of its own nor a leader to write to."""
+    """Implements `sessions.Leadership`. A mere reader of a log has no leader log and no publisher to a leader."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Standing:
         self._states = StateMachine("consensus module", ModuleState.INIT, LEGAL_MOVES)
         self.role = Role.FOLLOWER
         self.leadership_term_id = NULL_TERM_ID
-        """That of the last NewLeadershipTermEvent, or of the last election that was completed."""
+        """The term of the last NewLeadershipTermEvent or the last completed election."""
         self.leader_member_id = context.member_id
         self.election: Election | None = None
 
@@ -49,38 +49,40 @@ class Standing:
 
     @property
     def is_taking_snapshot(self) -> bool:
-        """Whether nothing of the log may be read until a snapshot is over."""
+        """Whether a snapshot is in progress, during which nothing of the log may be read."""
         return self.state is ModuleState.SNAPSHOT
 
     @property
     def reads_log(self) -> bool:
-        """Whether entries may be read now."""
+        """Whether log entries may be read now."""
         return self.state in READS_LOG
 
     @property
     def is_leader(self) -> bool:
-        """Whether this member leads, and no election has called that into question."""
+        """Whether this member leads and no election is running."""
         return self.role is _LEADER and self.election is None
 
     @property
     def is_follower(self) -> bool:
-        """Whether another member leads, and no election has called that into question."""
+        """Whether another member leads and no election is running."""
         return self.role is _FOLLOWER and self.election is None
 
     @property
     def active_log(self) -> LogPublisher | None:
-        """The log that entries may be appended to: of an active leader whose election is over."""
+        """The log to append entries to, None unless this member is an active leader outside of elections."""
         if self._leader_log is None or not self.is_leader or self.state is not ModuleState.ACTIVE:
             return None
         return self._leader_log.publisher
 
     def send_to_leader(self, now: Now, message: Message) -> bool:
-        """False on the leader itself, and while there is none."""
+        """Send to the leader. Returns False on the leader itself, in an election, and when the transport did not take
+        it.
+        """
         publisher = self._publisher if self.is_follower else None
         return publisher is not None and publisher.send(now, self.leader_member_id, message)
 
     def enter(self, now: Now, state: ModuleState) -> None:
-        """The only writer of the state."""
+        """Set the state. This is its only writer."""
         old = self.state
         if state is not old:
             self._states.enter(state)
@@ -88,19 +90,19 @@ class Standing:
             self._context.published.module_state.set(state)
 
     def become(self, now: Now, role: Role) -> None:
-        """The only writer of the role."""
+        """Set the role. This is its only writer."""
         if role is not self.role:
             self._context.tracer.emit(now, TraceKind.ROLE, old=self.role.name, new=role.name)
             self.role = role
             self._context.published.role.set(role)
 
     def enter_term(self, leadership_term_id: TermId, leader_member_id: MemberId | None = None) -> None:
-        """The only writer of the term, and of its leader where that is known."""
+        """Set the term, and its leader where that is known. This is their only writer."""
         self.leadership_term_id = leadership_term_id
         if leader_member_id is not None:
             self.leader_member_id = leader_member_id
         self._context.published.leadership_term_id.set(leadership_term_id)
 
     def hold_election(self, election: Election | None) -> None:
-        """The only writer of the election: one begins, or with None the last one is over."""
+        """Set the current election, None when it is over. This is its only writer."""
         self.election = election

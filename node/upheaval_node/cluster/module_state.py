@@ -32,14 +32,19 @@ LEGAL_MOVES: Final[dict[ModuleState, frozenset[ModuleState]]] = {
     M.TERMINATING: frozenset({M.CLOSED}),
     M.CLOSED: frozenset(),
 }
-"""Where each state may go. A roll-back at the start of an election goes to the state before the uncommitted changes:
-from SNAPSHOT to SUSPENDED when not even the RESUME before it was committed."""
+"""The next states of each state.
+
+A roll-back at the start of an election returns to the state before the uncommitted changes: from SNAPSHOT to SUSPENDED
+if not even the RESUME before the snapshot was committed.
+"""
 
 READS_LOG: Final = frozenset({M.ACTIVE, M.SUSPENDED})
-"""In SNAPSHOT and later, entries wait until the services are done with what came before."""
+"""The states in which entries are read. From SNAPSHOT on, entries wait until the services have finished with the
+previous ones.
+"""
 
 TAKES_REQUESTS: Final = frozenset({M.ACTIVE, M.SUSPENDED, M.SNAPSHOT})
-"""Backups and standbys may ask; they are answered once the module is ACTIVE."""
+"""The states that take requests of backups and standbys. The answers come once the module is ACTIVE."""
 
 
 class ControlToggle(IntEnum):

@@ -1,12 +1,12 @@
-"""The orderly end of a whole cluster: every member stops at the same place of the log, and its services first.
+"""The orderly end of a whole cluster: every member stops at the same log position, after its services.
 
-Theory of operation. SHUTDOWN takes a snapshot and ends after it, ABORT ends where the log ends now. The leader tells
-the others the position, and its own services once it may; a follower ends when it has read that far. Services
-acknowledge their end, followers tell the leader, and the leader ends last, or when the time-out has passed. An election
-that begins before a member is TERMINATING calls the termination off there; a TERMINATING member takes part in none.
-A follower that was asked to end misses a silent leader all the same, only later: the request may be forged, and must
-not keep it waiting for ever. Source: Aeron Cluster, termination, which keeps it over elections and misses no
-leader until then. Knows nothing of why an operator asks.
+Theory of operation. SHUTDOWN takes a snapshot and ends after it, ABORT ends at the current end of the log. The leader
+sends the position to the others, and to its own services once they may end; a follower ends when it has read up to
+there. Services acknowledge their end, followers report it to the leader, and the leader ends last, or when the time-out
+has passed. An election that begins before a member is TERMINATING calls off the termination on that member; a
+TERMINATING member takes part in no election. A follower that was asked to end still gives up a silent leader, only
+later: the request may be forged, and must not keep it waiting for ever. Source: Aeron Cluster, termination; Aeron keeps
+a termination across elections and does not give up a leader until then. Knows nothing of why an operator asks.
 """
 
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
@@ -54,7 +54,7 @@ class Termination:
     # --- leader ---
 
     def announce(self, now: Now, position: Position) -> None:
-        """The leader: all members end at `position`."""
+        """On the leader: announce that all members end at `position`."""
         self._position = position
         self._term_id = self._standing.leadership_term_id
         self._deadline_ns = now.ns + self._timeout_ns
@@ -64,18 +64,18 @@ class Termination:
         self._publisher.send_to_others(now, message)
 
     def abort(self, now: Now, position: Position) -> None:
-        """The leader: the same, and nothing is waited for but services and followers."""
+        """On the leader: announce the end and begin it at once, waiting only for services and followers."""
         self.announce(now, position)
         self._terminate_services(now)
 
     def on_snapshot_ended(self, now: Now) -> None:
-        """The leader: what SHUTDOWN waits for is over."""
+        """On the leader: begin a SHUTDOWN after its snapshot."""
         if self.is_pending and self._standing.is_leader:
             self._deadline_ns = now.ns + self._timeout_ns
             self._terminate_services(now)
 
     def on_termination_ack(self, now: Now, peer: str, message: cm.TerminationAck) -> None:
-        """A follower's services have ended."""
+        """On the leader: note that a follower's services have ended."""
         member = self._context.members.get(message.member_id)
         standing = self._standing
         is_answer = self.is_pending and message.leadership_term_id == standing.leadership_term_id
@@ -89,22 +89,22 @@ class Termination:
 
     @property
     def patience_ns(self) -> int:
-        """How much longer a follower waits for a leader that says nothing more.
+        """The extra nanoseconds for which a follower waits for a silent leader.
 
-        One that ends the cluster may be gone before its followers have read as far as they must.
+        A leader that ends the cluster may be gone before its followers have read up to the end.
         """
-        # Differs from Aeron (docs/protocol.md, E17): Aeron misses no leader any more.
+        # Differs from Aeron (docs/protocol.md, E17): Aeron no longer gives up a silent leader.
         return self._timeout_ns if self.is_pending else 0
 
     def on_termination_position(
         self, now: Now, peer: str, message: cm.TerminationPosition, commit_position: Position
     ) -> None:
-        """The leader says where all members end."""
+        """On a follower: note the position at which all members end."""
         standing, ignored = self._standing, self._context.ignored
         is_of_term = message.leadership_term_id == standing.leadership_term_id
         if is_of_term and standing.is_follower and standing.state is not ModuleState.TERMINATING:
             if message.log_position < commit_position or message.log_position % FRAME_ALIGNMENT:
-                # No leader says so: its log has at least what is committed here, and whole frames.
+                # No leader can send this: its log reaches at least to our commit position and consists of whole frames.
                 ignored.note(now, peer, "an end where no leader ends", message)
                 return
             self._position = message.log_position
@@ -114,7 +114,7 @@ class Termination:
             ignored.note(now, peer, kind, message, may_be_late=True)
 
     def is_reached(self, now: Now, log_position: int) -> bool:
-        """A follower: whether the end that the leader named is reached; then its services end, too."""
+        """On a follower: whether the announced end is reached. If so, end the services, too."""
         if not self.is_pending or log_position < self._position:
             return False
         self._terminate_services(now)
@@ -123,19 +123,19 @@ class Termination:
     # --- both ---
 
     def call_off(self) -> None:
-        """An election begins."""
-        # Differs from Aeron (docs/protocol.md, E18): Aeron keeps it.
+        """Call off the termination, because an election begins."""
+        # Differs from Aeron (docs/protocol.md, E18): Aeron keeps the termination.
         if self._standing.state is not ModuleState.TERMINATING:
             self._position = NULL_POSITION
 
     def on_service_ack(self) -> None:
-        """The acks of an end are taken here."""
+        """Take the acks of the services' end."""
         if self._standing.state is ModuleState.TERMINATING and self._acks.has_reached(self._position):
             self._acks.take()
             self._have_services_ended = True
 
     def poll(self, now: Now) -> int:
-        """Go on towards the end; raises `TerminationError` there."""
+        """Advance the end of this member. Raises `TerminationError` when it has ended."""
         standing, position = self._standing, self._position
         if standing.state is not ModuleState.TERMINATING:
             return 0
@@ -144,7 +144,7 @@ class Termination:
                 message = cm.ServiceTerminationPosition(log_position=position, ack_required=True)
                 self._are_services_told = self._services.send(message)
             if now.ns >= self._services_deadline_ns:
-                # Without a quorum, say, they never get to where they have to end.
+                # Without a quorum, for example, the services never reach the position of their end.
                 raise TerminationError(f"the services did not end at {position} in time", expected=False)
             return 0
         term_id, member_id = standing.leadership_term_id, self._context.member_id

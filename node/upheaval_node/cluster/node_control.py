@@ -1,7 +1,7 @@
-"""What an operator can ask of one member through its node control toggle, on leaders and followers alike.
+"""The commands of an operator to one member, given through its node control toggle. Leaders and followers take them.
 
-VALIDATE_RECORDING_LOG asks the archive for the recording of every snapshot that counts, and makes those invalid of
-which there is none. REPLICATE_STANDBY_SNAPSHOT fetches the newest snapshot that a standby took. Source: Aeron Cluster,
+VALIDATE_RECORDING_LOG asks the archive for the recording of every valid snapshot, and invalidates the snapshots whose
+recording does not exist. REPLICATE_STANDBY_SNAPSHOT fetches the newest snapshot of a standby. Source: Aeron Cluster,
 node control, recording-log validator and standby snapshot replicator. Knows nothing of elections.
 """
 
@@ -16,7 +16,7 @@ from upheaval_node.types import Now
 
 
 class NodeControl:
-    """One admin command at a time, taken from the node control toggle and carried out over many ticks."""
+    """Takes commands from the node control toggle and carries them out over many ticks."""
 
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
@@ -25,11 +25,11 @@ class NodeControl:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether something waits for the archive, which nothing announces."""
+        """Whether a command waits for the archive, whose answers are not signalled."""
         return self._validation is not None or self._replication is not None
 
     def check_toggle(self) -> int:
-        """Take an admin command. Only on an active member outside of elections."""
+        """Take a command from the toggle. To be called only on an active member outside of elections."""
         toggle = self._context.published.node_toggle
         value = toggle.get()
         if value == NodeToggle.VALIDATE_RECORDING_LOG:
@@ -44,17 +44,17 @@ class NodeControl:
         return 1
 
     def poll(self, now: Now) -> int:
-        """Go on with what was ordered."""
+        """Advance the commands."""
         return self._poll_validation(now) + self._poll_replication(now)
 
     def close(self) -> None:
-        """Give up what was ordered."""
+        """Abandon a replication."""
         if self._replication is not None:
             self._replication.close()
             self._replication = None
 
     def replicate_standby_snapshot(self) -> StepGenerator[str]:
-        """See `standby_replicator`."""
+        """Fetch the newest snapshot of a standby, see `standby_replicator`."""
         return replicate_standby_snapshot(self._context, self._context.recording_log, self._context.new_archive_client)
 
     def _poll_replication(self, now: Now) -> int:
@@ -84,7 +84,9 @@ class NodeControl:
         return 1
 
     def _validate(self) -> StepGenerator[int]:
-        """How many entries became invalid. Raises `PeerError` when the archive does not answer; then none did."""
+        """The number of entries that became invalid. Raises `PeerError`, with no entry changed, when the
+        archive fails.
+        """
         log = self._context.recording_log
         unknown: set[int] = set()
         for recording_id in sorted({entry.recording_id for entry in log.entries if entry.is_valid_snapshot}):

@@ -1,7 +1,7 @@
-"""Messages that a service put into the log, from its offer until the log has them.
+"""Messages of a service to the log, from the service's offer until the log contains them.
 
-Every member runs the same services, which offer the same messages in the same order, and numbers them alike. The
-leader appends what it has; the others keep theirs until they read the number in the log. So each message gets into
+Every member runs the same services, which offer the same messages in the same order, and numbers the messages alike.
+The leader appends its messages; the others keep theirs until they read the number in the log. So each message gets into
 the log once, whichever member leads. Source: Aeron Cluster, pending service messages. Knows no streams.
 """
 
@@ -18,22 +18,22 @@ from upheaval_node.types import MAX_POSITION, TermId
 
 MESSAGES_PER_POLL: Final = 20
 MAX_PENDING_LENGTH: Final = 64 * 1024 * 1024
-"""Bytes that one service may have on their way into the log."""
+"""The most bytes of one service that may be pending."""
 
 CAPACITY: Final = 4096
-"""What a snapshot says of the size of the buffer; ours grows."""
+"""The size of the buffer in a snapshot. The actual buffer grows."""
 
 NOT_APPENDED: Final = MAX_POSITION
 _SERVICE_SHIFT: Final = 56
 
 
 def first_message_id(service_id: int) -> int:
-    """The number before that of a service's first message: negative, with the service in bits 56 to 62."""
+    """The number before a service's first message: negative, with the service id in bits 56 to 62."""
     return -(1 << 63) + (service_id << _SERVICE_SHIFT)
 
 
 def service_of(message_id: int) -> int:
-    """The service that a message in the log is from, by its negative id (Aeron Cluster: service messages)."""
+    """The service that sent a log message with this negative id (Aeron Cluster: service messages)."""
     return message_id >> _SERVICE_SHIFT & 0x7F
 
 
@@ -45,7 +45,7 @@ class _Pending:
 
 
 class PendingMessages:
-    """Those of one service. `log_id` is the number of the last one that is known to be in the committed log."""
+    """The pending messages of one service. `log_id` is the number of the last message known to be committed."""
 
     def __init__(self, service_id: int) -> None:
         self.service_id = service_id
@@ -60,13 +60,14 @@ class PendingMessages:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a message is still to be appended by a leader."""
+        """Whether a leader still has to append a message."""
         return self._appended < len(self._messages)
 
     def enqueue(self, payload: Buffer) -> None:
-        """The service offers its next message; one that the log has already is not needed again.
+        """Take the next message of the service. A message that is already in the log is dropped.
 
-        Raises `TerminationError` when there are too many: members that leave messages out would number differently.
+        Raises `TerminationError` when too many bytes are pending: a member that left messages out would number the rest
+        differently.
         """
         message_id = self.next_id
         self.next_id += 1
@@ -79,7 +80,7 @@ class PendingMessages:
         self._messages.append(_Pending(message_id, bytes(payload)))
 
     def append(self, log: LogPublisher, term_id: TermId, timestamp: int) -> int:
-        """Bring what is not in the leader's log yet into it, as far as it takes it; how many."""
+        """Append messages to the leader's log, as far as it takes them. Returns their number."""
         count = 0
         while count < MESSAGES_PER_POLL and self.has_unsent:
             message = self._messages[self._appended]
@@ -92,7 +93,7 @@ class PendingMessages:
         return count
 
     def on_committed(self, position: int) -> None:
-        """The leader's log is committed up to `position`."""
+        """Drop the messages that the leader's log has committed, up to `position`."""
         messages = self._messages
         while messages and messages[0].position <= position:
             self.log_id = messages[0].id
@@ -100,7 +101,7 @@ class PendingMessages:
             self._appended -= 1
 
     def on_log_message(self, message_id: int) -> None:
-        """The log of another leader, or a replay, has the message."""
+        """Drop messages up to this one: it was read from another leader's log, or in a replay."""
         self.log_id = message_id
         while self._messages and self._messages[0].id <= message_id:
             if self._messages[0].position != NOT_APPENDED:
@@ -108,7 +109,7 @@ class PendingMessages:
             self._drop_first()
 
     def restore(self, commit_position: int) -> None:
-        """An election begins: what was appended but not committed is to be appended again, by the next leader."""
+        """Prepare for an election: the next leader appends the uncommitted messages again."""
         self.on_committed(commit_position)
         for message in self._messages:
             message.position = NOT_APPENDED
@@ -127,15 +128,18 @@ class PendingMessages:
 
     @property
     def lags(self) -> bool:
-        """Whether the service offered less than the log has of it: then it does not do the same on every member."""
+        """Whether the service has offered fewer messages than the log has of it.
+
+        Such a service does not do the same on every member.
+        """
         return not self._messages and self.log_id + 1 > self.next_id
 
     def encoded_messages(self) -> list[bytes]:
-        """The messages as a snapshot holds them, none of them appended."""
+        """The messages as encoded in a snapshot, all marked as not appended."""
         return [pack_session_header(0, message.id, NOT_APPENDED) + message.payload for message in self._messages]
 
     def load(self, record: cm.PendingMessageTracker, messages: list[bytes]) -> None:
-        """Raises `DecodeError` when the numbers do not follow each other."""
+        """Restore the messages of a snapshot. Raises `DecodeError` when their numbers are not consecutive."""
         self.next_id = record.next_service_session_id
         self.log_id = record.log_service_session_id
         self._messages = deque(

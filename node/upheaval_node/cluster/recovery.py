@@ -1,8 +1,8 @@
-"""The start of a member: connect to the archive, find out what is there, start the services from it.
+"""The start of a member: connect to the archive, find the recorded log and a usable snapshot, start the services.
 
-A member starts from the newest snapshot of which everything can be read; one that cannot is made invalid, and the one
-before it counts. The log is not replayed here, that is part of the first election. Source: Aeron Cluster, start and
-recovery. Knows nothing of elections.
+A member starts from the newest snapshot that can be read completely. A snapshot that cannot is invalidated, and the
+previous one is tried. The log is not replayed here: that is part of the first election. Source: Aeron Cluster, start
+and recovery. Knows nothing of elections.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from upheaval_node.steps import StepGenerator
 from upheaval_node.types import LOG_START, MAX_POSITION, NULL_VALUE, Position
 
 UNREADABLE_STATE: Final = -2
-"""In the first ack of a service: it could not read its state from the snapshot. Aeron knows only -1, any failure."""
+"""In the first ack of a service: its state in the snapshot is unreadable. Aeron has only -1, for any failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """`snapshot` is None where the services start from nothing."""
+    """The result of a recovery. `snapshot` is None when the services start empty."""
 
     plan: RecoveryPlan
     appended_position: Position
@@ -37,7 +37,10 @@ class Recovered:
 
 
 def recover(context: ModuleContext, recording: LogRecording, acks: ServiceAcks) -> StepGenerator[Recovered]:
-    """Ends when the services stand where the log is to be read from. Raises `TerminationError` when they cannot."""
+    """Recover the member. The steps end when the services are ready to read the log from its start or the snapshot.
+
+    Raises `TerminationError` when there is no archive or the services cannot start.
+    """
     while not context.archive.is_connected:
         if context.archive.is_closed:
             raise TerminationError(f"no archive: {context.archive.error}", expected=False)
@@ -52,7 +55,7 @@ def recover(context: ModuleContext, recording: LogRecording, acks: ServiceAcks) 
 
 
 def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerator[RecordingExtent | None]:
-    """What the archive says of the log's recording. One that is still active is stopped first."""
+    """The extent of the log's recording in the archive. An active recording is stopped first."""
     recording.recording_id = recording_log.find_last_term_recording_id()
     if recording.recording_id == NULL_VALUE:
         return None
@@ -71,8 +74,11 @@ def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerat
 
 
 def _forget_lost_terms(recording_log: RecordingLog, stop_position: Position) -> None:
-    """Without syncs a power cut may take the end of the log and leave its terms: this log does not reach them."""
-    # Differs from Aeron (docs/protocol.md, E13): Aeron keeps them.
+    """Drop the terms beyond the end of the log.
+
+    Without syncs, a power cut may lose the end of the log but not its terms.
+    """
+    # Differs from Aeron (docs/protocol.md, E13): Aeron keeps these terms.
     last = recording_log.find_last_term()
     if last is not None and max(last.term_base_log_position, last.log_position) > stop_position:
         recording_log.cut_terms(stop_position)
@@ -82,7 +88,7 @@ def _forget_lost_terms(recording_log: RecordingLog, stop_position: Position) -> 
 
 
 def newest_snapshot(context: ModuleContext, log_end: int) -> StepGenerator[ModuleSnapshot | None]:
-    """The newest one that can be relied on; those that cannot are invalid from now on."""
+    """The newest complete snapshot. Newer snapshots that are incomplete are invalidated."""
     recording_log = context.recording_log
     while entries := recording_log.latest_snapshot_set():
         try:
@@ -95,7 +101,11 @@ def newest_snapshot(context: ModuleContext, log_end: int) -> StepGenerator[Modul
 
 
 def _read_set(context: ModuleContext, entries: Sequence[Entry], log_end: int) -> StepGenerator[ModuleSnapshot]:
-    """Raises `PeerError` when anything is missing, `TerminationError` for a snapshot of another kind of cluster."""
+    """Read a snapshot with all its services.
+
+    Raises `PeerError` when a part is missing, `TerminationError` when the snapshot's application version or time unit
+    does not fit.
+    """
     head = entries[0]
     if len(entries) != context.settings.service_count + 1:
         raise PeerError(f"it has {len(entries) - 1} snapshots of services")
@@ -105,7 +115,8 @@ def _read_set(context: ModuleContext, entries: Sequence[Entry], log_end: int) ->
     snapshot = decode_module_snapshot(messages)
     taken_at = snapshot.log_position
     if head.log_position == 0:
-        # A recording log that Aeron's tool seeded from a snapshot: the state is that, and a new log begins at 0.
+        # Aeron's tool has seeded the recording log from a snapshot: the snapshot has the state, and a new log begins at
+        # 0.
         snapshot = replace(snapshot, log_position=LOG_START)
     if (snapshot.log_position, snapshot.leadership_term_id) != (head.log_position, head.leadership_term_id):
         raise PeerError(f"its recording is of term {snapshot.leadership_term_id} at {snapshot.log_position}")
@@ -135,7 +146,10 @@ def _read(context: ModuleContext, entry: Entry) -> StepGenerator[list[bytes]]:
 
 
 def start_services(context: ModuleContext, acks: ServiceAcks, snapshots: tuple[Entry, ...]) -> StepGenerator[None]:
-    """Publish the recovery state, from which the services start, until all of them have acknowledged it."""
+    """Publish the recovery state that the services start from, until all of them have acknowledged it.
+
+    Raises `TerminationError` when a service could not start.
+    """
     if context.settings.service_count == 0:
         return
     cluster_id = context.settings.cluster_id

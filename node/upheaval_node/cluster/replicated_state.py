@@ -1,8 +1,9 @@
-"""What follows from the log, and what services ask: sessions, timers, messages of services, changes of the state.
+"""The state that follows from the log and from the services' requests: sessions, timers, service messages, module
+state.
 
-Log entries come here on a member that does not write the log, and in every replay; what services ask comes here on
-every member, in the same order. So this state is the same on all of them, and a snapshot has it. Source: Aeron Cluster,
-follower log consumption, service to module messages. Knows nothing of elections.
+On members that do not write the log, and in every replay, the log entries arrive here. The requests of services arrive
+here on every member, in the same order. So this state is the same on all members, and a snapshot contains it. Source:
+Aeron Cluster, follower log consumption, service to module messages. Knows nothing of elections.
 """
 
 from collections import deque
@@ -29,14 +30,14 @@ from upheaval_node.types import Now, Position
 
 
 def is_for_all(request: cm.ClusterActionRequest) -> bool:
-    """Whether a snapshot is to be taken by members, and not by standbys alone."""
+    """Whether all members take the snapshot, not only standbys."""
     return request.flags in (0, NULL_INT32)
 
 
 class ReplicatedState:
     """Implements `log_adapter.LogHandler` and `service_proxy.ServiceHandler`.
 
-    `on_term` is called when the log has come to a new term, `on_snapshot` when it asks for a snapshot in this term.
+    `on_term` is called when the log enters a new term, `on_snapshot` when it requests a snapshot in the current term.
     """
 
     def __init__(
@@ -57,13 +58,13 @@ class ReplicatedState:
         self.timers = Timers()
         self.sessions = SessionManager(context, standing, authenticator, authorisation)
         self.pending_messages = [PendingMessages(service_id) for service_id in range(context.settings.service_count)]
-        # Log position of a change of the module state, and the state before it, until it is committed.
+        # The uncommitted changes of the module state: the log position of each, and the state before it.
         self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
 
     # --- log entries ---
 
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
-        """Sessions have been active, and messages of services are in the log."""
+        """Note the activity of sessions, and the service messages that are in the log."""
         self.sessions.on_log_activity(timestamps)
         for message_id in timestamps:
             if message_id < 0:
@@ -72,7 +73,9 @@ class ReplicatedState:
                     self.pending_messages[service_id].on_log_message(message_id)
 
     def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
-        """A ClusterActionRequest stops the reading for this turn: it changes the module's state."""
+        """Apply the entry. After a ClusterActionRequest, reading stops for this turn, because it changes the module's
+        state.
+        """
         match entry:
             case cm.SessionOpenEvent():
                 self.sessions.on_log_open(now, entry, end_position)
@@ -90,7 +93,7 @@ class ReplicatedState:
         return False
 
     def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None:
-        """Reported; the log goes on after it, as on every other member."""
+        """Report the entry. Reading continues after it, as on every other member."""
         self._context.report(now, "log entry", f"entry that ends at {end_position}: {error}")
 
     def _on_new_leadership_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
@@ -130,7 +133,9 @@ class ReplicatedState:
     # --- services ---
 
     def on_service_message(self, now: Now, header: cm.SessionMessageHeader, payload: Buffer) -> None:
-        """On every member: the session id is the service's, the message gets its own here."""
+        """Queue a message of a service, as on every member. The header has the service's id; the message gets its
+        number here.
+        """
         service_id = header.cluster_session_id
         if not 0 <= service_id < len(self.pending_messages):
             self._context.report(now, "service message", f"{len(payload)} bytes of an unknown service {service_id}")
@@ -138,19 +143,19 @@ class ReplicatedState:
         self.pending_messages[service_id].enqueue(payload)
 
     def on_close_session(self, now: Now, message: cm.CloseSession) -> None:
-        """The session closes with the leader's entry in the log."""
+        """Request the close of a session. The leader's log entry closes it."""
         self.sessions.close_by_service(now, message.cluster_session_id)
 
     def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None:  # noqa: ARG002 - of the protocol
-        """A timer of the same correlation id is replaced."""
+        """Schedule a timer. It replaces a timer with the same correlation id."""
         self.timers.request(message.correlation_id, message.deadline)
 
     def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None:  # noqa: ARG002 - of the protocol
-        """An expiry that is in the log already is not taken back."""
+        """Cancel a timer. An expiry that is already in the log stays there."""
         self.timers.cancel(message.correlation_id)
 
     def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None:
-        """A tool asks on the services' stream; the answer goes out on it as well, in any state."""
+        """Answer a tool's query on the stream to the services, in any state of the module."""
         if message.extended:
             self._services.send(self._extended_members(now, message.correlation_id))
         else:
@@ -189,7 +194,7 @@ class ReplicatedState:
     # --- what an active leader writes ---
 
     def serve_services(self, now: Now, log: LogPublisher) -> int:
-        """Expire timers and bring the services' messages into the log."""
+        """Expire timers and append the services' messages to the log."""
         time = self._context.cluster_time(now)
         term_id = self._standing.leadership_term_id
 
@@ -201,11 +206,11 @@ class ReplicatedState:
         return work + sum(each.append(log, term_id, time) for each in self.pending_messages)
 
     def on_action_appended(self, end_position: int) -> None:
-        """An action that ends there is about to change the module's state."""
+        """Remember the module state before the action whose entry ends at `end_position`."""
         self._uncommitted_states.append((end_position, self._standing.state))
 
     def on_committed(self, position: Position) -> None:
-        """Forget how to undo what is committed now."""
+        """Drop the undo information of committed changes."""
         self.sessions.on_committed(position)
         for pending in self.pending_messages:
             pending.on_committed(position)
@@ -214,7 +219,9 @@ class ReplicatedState:
             self._uncommitted_states.popleft()
 
     def undo(self, now: Now, position: Position) -> None:
-        """An election begins at commit position `position`: what was after it is due again, for the next leader."""
+        """Undo the changes after commit position `position` at the start of an election. The next leader makes them
+        again.
+        """
         self.sessions.leave_term(position)
         for pending in self.pending_messages:
             pending.restore(position)
@@ -227,7 +234,7 @@ class ReplicatedState:
     # --- snapshots ---
 
     def snapshot(self, now: Now, log_position: Position) -> ModuleSnapshot:
-        """All of it, as it is where the log says so."""
+        """The state at `log_position`, for a snapshot."""
         for pending in self.pending_messages:
             if pending.lags:
                 text = f"service {pending.service_id} offered fewer messages than the log has of it"
@@ -244,7 +251,7 @@ class ReplicatedState:
         )
 
     def load(self, now: Now, snapshot: ModuleSnapshot) -> None:
-        """Begin with what a snapshot has."""
+        """Restore the state of a snapshot. Raises `TerminationError` when it has messages of an unknown service."""
         self.sessions.load(now, snapshot.next_session_id, snapshot.sessions)
         for timer in snapshot.timers:
             self.timers.load(timer.correlation_id, timer.deadline)

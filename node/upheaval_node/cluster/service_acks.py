@@ -1,6 +1,6 @@
-"""Counts the acknowledgements of the services: each service numbers its own from 0, and the module counts along.
+"""Counts the acknowledgements of the services: each service numbers its acks from 0, and the module counts along.
 
-A wait for the services is a position and an ack id that the acks of all of them must bear. Source: Aeron Cluster,
+The module waits for a position and an ack id, both of which the acks of all services must carry. Source: Aeron Cluster,
 service acks. Knows nothing of why the module waits.
 """
 
@@ -12,17 +12,17 @@ from upheaval_node.types import NULL_VALUE
 
 
 class ServiceAcks:
-    """The acks of each service that were not taken yet."""
+    """The acks of each service that have not been taken yet."""
 
     def __init__(self, service_count: int) -> None:
         self.ack_id = 0
-        """The id that the next ack of every service will have."""
+        """The id expected in the next ack of every service."""
         self.client_ids = [NULL_VALUE] * service_count
         """The media client of each service, known from its first ack."""
         self._queues: list[deque[cm.ServiceAck]] = [deque() for _ in range(service_count)]
 
     def on_ack(self, ack: cm.ServiceAck) -> None:
-        """Raises `PeerError` for a service that does not exist, or that says its first ack twice."""
+        """Queue an ack. Raises `PeerError` when the service does not exist or repeats its first ack."""
         if not 0 <= ack.service_id < len(self._queues):
             raise PeerError(f"ack of an unknown service: {ack}")
         if ack.ack_id == 0 and self.client_ids[ack.service_id] != NULL_VALUE:
@@ -30,9 +30,9 @@ class ServiceAcks:
         self._queues[ack.service_id].append(ack)
 
     def has_reached(self, position: int) -> bool:
-        """Whether all services acked `position` with the current id.
+        """Whether all services have acknowledged `position` with the current ack id.
 
-        Raises `TerminationError` for an ack out of sequence: module and service no longer agree where they are.
+        Raises `TerminationError` for an ack out of sequence: module and service no longer agree on their position.
         """
         if not all(self._queues):
             return False
@@ -44,6 +44,6 @@ class ServiceAcks:
         return True
 
     def take(self) -> list[cm.ServiceAck]:
-        """The acks that were waited for, by service; the next ones are counted from here."""
+        """Take the awaited acks, by service, and advance to the next ack id."""
         self.ack_id += 1
         return [queue.popleft() for queue in self._queues]

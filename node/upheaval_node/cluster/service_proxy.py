@@ -1,6 +1,6 @@
-"""What a consensus module says to its services, and what they say to it (streams 104 and 105 of the control channel).
+"""Messages of a consensus module to its services and back (streams 104 and 105 of the control channel).
 
-A send makes one attempt and returns whether the transport took the message. Knows nothing of why.
+Each send makes one attempt and returns whether the transport took the message. Knows nothing of why a message is sent.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,14 @@ FRAGMENT_LIMIT: Final = 25
 
 
 SETTLE_TIMEOUT_NS: Final = 10 * S
-"""A service that does not join a log within this time after the log was given up is taken for dead."""
+"""A service that has not joined a log this many nanoseconds after the module abandoned that log counts as dead."""
 
 
 class ServiceProxy:
-    """The sending side, and the wait for the services to have joined a log.
+    """The sending side, and the wait for the services to join a log.
 
-    At most one JoinLog is on its way. One that the module no longer waits for must still be answered before the next,
-    or acks could not be distinguished; until then its stream must stay open.
+    At most one JoinLog is in flight. An abandoned JoinLog must be answered before the next is sent, because their acks
+    could not be distinguished. Until then its stream must stay open.
     """
 
     def __init__(self, context: ModuleContext, acks: ServiceAcks, *, is_standby: bool = False) -> None:
@@ -41,12 +41,12 @@ class ServiceProxy:
 
     @property
     def joining_at(self) -> int | None:
-        """Where the log begins that services were asked to join, while they have not all done so."""
+        """The start of the log that not all services have joined yet, None without such a log."""
         return self._joining_at
 
     @property
     def is_joining(self) -> bool:
-        """Whether a JoinLog is on its way that not all services have answered."""
+        """Whether a JoinLog is in flight that not all services have answered."""
         return self._joining_at is not None
 
     def join_log(
@@ -60,7 +60,7 @@ class ServiceProxy:
         max_log_position: Position = MAX_POSITION,
         stream_id: int = LOG_STREAM_ID,
     ) -> StepGenerator[None]:
-        """Have the services join a log; ends when all of them have."""
+        """Have the services join a log. The steps end when all services have joined."""
         if not self._has_services:
             return
         assert self._joining_at is None, self._joining_at
@@ -83,7 +83,7 @@ class ServiceProxy:
         self._joined()
 
     def settle(self, now: Now) -> StepGenerator[None]:
-        """Wait for a join that was given up. Raises `TerminationError` when the services never answer."""
+        """Wait for the answers to an abandoned JoinLog. Raises `TerminationError` when they do not come in time."""
         deadline_ns = now.ns + SETTLE_TIMEOUT_NS
         while self._joining_at is not None:
             if self._acks.has_reached(self._joining_at):
@@ -94,7 +94,7 @@ class ServiceProxy:
                 now = yield
 
     def send(self, message: Message) -> bool:
-        """One attempt; False when the transport did not take the message."""
+        """Make one attempt to send. Returns False when the transport did not take the message."""
         return self._publication.offer(cm.SCHEMA.encode(message)) > 0
 
     def close(self) -> None:
@@ -107,10 +107,10 @@ class ServiceProxy:
 
 
 class ServiceHandler(Protocol):
-    """Takes what services and tools say. Raises `NodeError` for what goes wrong."""
+    """Takes the messages of services and tools. Raises `NodeError` for failures."""
 
     def on_service_message(self, now: Now, header: cm.SessionMessageHeader, payload: Buffer) -> None:
-        """A message that a service offers to the log; the header names the service."""
+        """A service offers a message to the log; the header names the service."""
 
     def on_close_session(self, now: Now, message: cm.CloseSession) -> None:
         """A service asks to close a session."""
@@ -119,14 +119,14 @@ class ServiceHandler(Protocol):
         """A service asks for a timer."""
 
     def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None:
-        """A service takes a timer back."""
+        """A service cancels a timer."""
 
     def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None:
         """A tool asks who the members are."""
 
 
 class ServiceAdapter:
-    """The receiving side. `on_ack` gets each ack that was counted."""
+    """The receiving side. `on_ack` gets each ack after it was counted."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class ServiceAdapter:
         self._on_ack = on_ack
         self._now = NOT_YET
         self._subscription = context.media.add_subscription(SERVICE_CONTROL_CHANNEL, MODULE_STREAM_ID)
-        # The types of handler and key belong together line by line, which a type of dict cannot say.
+        # Handler and key have matching types on each line, which the type of a dict cannot express.
         self._handlers: dict[type[Message], Callable[..., None]] = {
             cm.CloseSession: handler.on_close_session,
             cm.ScheduleTimer: handler.on_schedule_timer,
@@ -151,12 +151,12 @@ class ServiceAdapter:
         }
 
     def poll(self, now: Now) -> int:
-        """Handle what arrived; what a handler raises is its caller's to judge."""
+        """Handle the messages that arrived. Lets errors of a handler through."""
         self._now = now
         return self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
 
     def close(self) -> None:
-        """Hear nothing more of the services."""
+        """Close the stream from the services."""
         self._subscription.close()
 
     def _on_service_ack(self, now: Now, ack: cm.ServiceAck) -> None:

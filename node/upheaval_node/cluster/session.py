@@ -1,8 +1,9 @@
-"""One client of the cluster as its consensus module sees it: state, channel to the client, what it is owed.
+"""One client of the cluster as its consensus module sees it: state, channel to the client, and owed events.
 
-Theory of operation. A session is made by a connect request and gets a publication to the client (INIT, CONNECTING,
-CONNECTED). The authenticator may challenge it and then accepts or refuses it. An accepted one becomes OPEN with its
-entry in the log; it is CLOSING from the decision to end it until the log says so. Knows nothing of who is leader.
+Theory of operation. A connect request creates a session, which gets a publication to the client (INIT, CONNECTING,
+CONNECTED). The authenticator may challenge the client, and then accepts or refuses it. An accepted session becomes OPEN
+with its entry in the log. It is CLOSING from the decision to end it until the log has the close entry. Knows nothing of
+who is leader.
 """
 
 from dataclasses import InitVar, dataclass, field
@@ -50,14 +51,14 @@ LEGAL_MOVES: Final[dict[SessionState, frozenset[SessionState]]] = {
     S.OPEN: frozenset({S.CLOSING, S.CLOSED}),
     S.CLOSING: frozenset({S.CLOSED}),
     S.INVALID: frozenset({S.CLOSED}),
-    # A close that was not committed is undone at the start of an election.
+    # The start of an election undoes a close that was not committed.
     S.CLOSED: frozenset({S.CLOSING}),
 }
 
 
 @dataclass(slots=True, eq=False)
 class ClusterSession:
-    """`opened_log_position` is the end of the session's open event in the log, -1 before there is one."""
+    """One session. `opened_log_position` is the end of its open event in the log, -1 before that."""
 
     id: SessionId
     correlation_id: int
@@ -79,22 +80,22 @@ class ClusterSession:
     _states: StateMachine[SessionState] = field(init=False, repr=False)
 
     def __post_init__(self, initial: SessionState) -> None:
-        """Begin in `initial`: a session of the log or of a snapshot is open, or closing."""
+        """Begin in `initial`: a session from the log or a snapshot is already open, or closing."""
         self._states = StateMachine(f"session {self.id}", initial, LEGAL_MOVES)
 
     @property
     def state(self) -> SessionState:
-        """Where the session is between its connect request and its end."""
+        """The state of the session between its connect request and its end."""
         return self._states.current
 
     def enter(self, state: SessionState) -> None:
-        """Go to `state`."""
+        """Move to `state`."""
         self._states.enter(state)
 
     def is_spoken_for_by(self, image: Image) -> bool:
-        """Whether an image comes from the host of the client, or from whom its certificate names, as far as known.
+        """Whether an image has the client's certificate name, or its host, as far as known.
 
-        Aeron takes what comes for a session from anybody who knows its number; numbers are easy to guess.
+        Aeron accepts messages for a session from any sender that knows its id, and ids are easy to guess.
         """
         own = self.ingress_image
         return own is None or own is image or host_of(own.source_identity) == host_of(image.source_identity)
@@ -102,18 +103,18 @@ class ClusterSession:
     # --- the channel to the client ---
 
     def connect(self, publications: SharedPublications) -> None:
-        """Start to connect to the client; a channel that cannot be used leaves the session as it was (`NodeError`)."""
+        """Begin to connect to the client. Raises `NodeError` and changes nothing when the channel is unusable."""
         if self._publication is None:
             channel = client_channel(self.response_channel)
             self._publication = publications.add_publication(channel, self.response_stream_id)
 
     @property
     def is_connected(self) -> bool:
-        """Whether the client has taken up its egress."""
+        """Whether the client has connected to its egress."""
         return self._publication is not None and self._publication.is_connected
 
     def send(self, message: Message) -> bool:
-        """One attempt; False when the client did not get it."""
+        """Make one attempt to send. Returns False when the message was not sent."""
         publication = self._publication
         if publication is None or not publication.is_connected:
             return False
@@ -123,7 +124,7 @@ class ClusterSession:
             return False
 
     def disconnect(self) -> None:
-        """Close the egress; the session stays."""
+        """Close the egress. The session remains."""
         publication, self._publication = self._publication, None
         if publication is not None:
             publication.close()
@@ -131,20 +132,20 @@ class ClusterSession:
     # --- ends ---
 
     def reject(self, code: cm.EventCode, detail: str) -> None:
-        """The session will not open; code and text are what the client gets."""
+        """Refuse the session. `code` and `detail` are the client's answer."""
         self.event_code = code
         self.event_detail = detail
         self.enter(SessionState.REJECTED)
 
     def closing(self, reason: cm.CloseReason) -> None:
-        """The session shall end. Its activity counts as long ago, so that the next check ends it."""
+        """Decide to end the session. Its last activity is set far back, so that the next check ends it."""
         self.close_reason = reason
         self.time_of_last_activity_ns = 0
         if self.state is not SessionState.CLOSING:
             self.enter(SessionState.CLOSING)
 
     def close(self) -> None:
-        """Nothing more is owed to this session; its channel is closed after what was sent."""
+        """End the session, which is owed nothing more. Its channel closes after what was already sent."""
         self.disconnect()
         self.ingress_image = None
         if self.counter is not None:

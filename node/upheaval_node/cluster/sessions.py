@@ -1,6 +1,6 @@
 """The client sessions of a cluster: opening, redirecting, timing out, closing, and surviving a change of leader.
 
-The leader decides and writes each decision to the log; every other member learns it from there. A decision that is in
+The leader decides and writes each decision to the log, from which every other member learns it. A decision that is in
 the log but not committed is remembered, so that the start of an election can undo it. Rules and texts: Aeron Cluster,
 session life cycle. Knows nothing of how messages arrive.
 """
@@ -29,32 +29,32 @@ from upheaval_node.protocol.message import Message
 from upheaval_node.types import NULL_VALUE, MemberId, Now, Position, SessionId, TermId
 
 SCANS_PER_TIMEOUT: Final = 50
-"""How often within one session time-out all sessions are looked at."""
+"""The number of scans of all sessions within one session time-out."""
 
 MAX_WAITING: Final = 64
-"""Redirected or rejected clients that wait for their answer; more than that get none."""
+"""The most redirected or rejected clients that wait for their answer. Further clients get no answer."""
 
 
 _ADMIN_REQUESTS: Final[dict[int, str]] = {kind.value: kind.name for kind in cm.AdminRequestType}
 
 
 class Leadership(Protocol):
-    """What sessions must know of their module."""
+    """What sessions need to know of their module."""
 
     @property
     def leadership_term_id(self) -> TermId:
-        """The term that the member is in, -1 before the first."""
+        """The current leadership term of the member, -1 before the first."""
 
     @property
     def leader_member_id(self) -> MemberId:
-        """The member that leads, as far as this one knows."""
+        """The leader, as far as this member knows."""
 
     @property
     def active_log(self) -> LogPublisher | None:
         """The log while this member leads and is ACTIVE, else None."""
 
     def send_to_leader(self, now: Now, message: Message) -> bool:
-        """On a follower: hand the message to the member that leads."""
+        """On a follower: send the message to the leader. Returns whether that was done."""
 
 
 class SessionManager:
@@ -72,17 +72,18 @@ class SessionManager:
         self._authenticator = authenticator
         self._authorisation = authorisation
         self._egress = EgressPublisher(context)
-        # Those of a client's token alone: at an endpoint another client may be by now, which hears of its own session.
+        # Only response channels are shared, because they carry a client's token. An endpoint may meanwhile belong to
+        # another client, which would receive messages for its own session.
         self._publications = SharedPublications(context.media, is_response_channel)
         self._timeout_ns = context.settings.timeouts.session_ns
         self.sessions: dict[int, ClusterSession] = {}
-        # The OPEN ones again: what the ingress looks up for every message.
+        # The sessions that are OPEN, which the ingress looks up for every message.
         self.open: dict[int, ClusterSession] = {}
         self.pending: list[ClusterSession] = []
         self.answering: list[ClusterSession] = []
         self.next_session_id = 1
         self.next_committed_session_id = 1
-        # Sessions that are owed an event, and those whose end the log did not take yet.
+        # Sessions that are owed an event, and sessions whose close the log did not take yet.
         self._owed: dict[int, ClusterSession] = {}
         self._closing: dict[int, ClusterSession] = {}
         self._next_scan_ns = 0
@@ -91,14 +92,16 @@ class SessionManager:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether something waits for a client's connection, which nothing announces."""
+        """Whether a session waits for a client's connection or for the log, which are not signalled."""
         has_work = self._leadership.active_log is not None and (self._owed or self._closing)
         return bool(self.pending or self.answering or has_work)
 
     # --- ingress ---
 
     def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None:
-        """On the leader a pending session, unless there are too many; elsewhere a redirect."""
+        """On an active leader add a pending session, or refuse the client when there are too many. Elsewhere redirect
+        it.
+        """
         if self._leadership.active_log is None:
             self._redirect(now, request)
             return
@@ -117,7 +120,7 @@ class SessionManager:
             self.pending.append(session)
 
     def _is_full(self, image: Image) -> bool:
-        """Whether no more clients, or no more of this peer, are let in for now."""
+        """Whether the limit of sessions, of pending sessions, or of pending sessions of this peer is reached."""
         settings = self._context.settings
         waiting = len(self.pending)
         if waiting + len(self.sessions) >= settings.max_sessions or 0 < settings.max_pending_sessions <= waiting:
@@ -126,12 +129,12 @@ class SessionManager:
         return 0 < limit <= sum(each.is_spoken_for_by(image) for each in self.pending)
 
     def is_of(self, session_id: int, image: Image) -> bool:
-        """Whether who sends an image may speak for a session, if there is one."""
+        """Whether the sender of an image may speak for a session, if there is such a session."""
         session = self.open.get(session_id) or next((each for each in self.pending if each.id == session_id), None)
         return session is None or session.is_spoken_for_by(image)
 
     def on_session_message(self, now: Now, term_id: TermId, session_id: int, payload: Buffer) -> bool:
-        """Append one message that does not travel in a block. False when the log takes nothing now."""
+        """Append one message that is not part of a run. Returns False when the log takes nothing now."""
         log = self._leadership.active_log
         session = self.open.get(session_id)
         if log is None or session is None or term_id != self._leadership.leadership_term_id:
@@ -142,7 +145,7 @@ class SessionManager:
         return True
 
     def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None:
-        """The session's time-out begins anew."""
+        """Restart the session's time-out."""
         session = self._addressed(message.leadership_term_id, message.cluster_session_id)
         if session is not None:
             if session.ingress_image is None:
@@ -150,7 +153,7 @@ class SessionManager:
             session.time_of_last_activity_ns = now.ns
 
     def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None:
-        """The end goes into the log; the client hears nothing more."""
+        """Close the session in the log. The client gets no further message."""
         session = self._addressed(message.leadership_term_id, message.cluster_session_id)
         if session is not None:
             self._mark_closing(session, cm.CloseReason.CLIENT_ACTION)
@@ -158,7 +161,7 @@ class SessionManager:
             self._close_in_log(now, session)
 
     def on_admin_request(self, now: Now, request: cm.AdminRequest) -> None:  # noqa: ARG002 - of every handler
-        """Answered with AdminResponse, unless it is not from an open session of this term."""
+        """Answer with an AdminResponse. Requests of other terms, or without an open session, get no answer."""
         session = self._addressed(request.leadership_term_id, request.cluster_session_id)
         if session is None:
             return
@@ -175,7 +178,7 @@ class SessionManager:
         )
 
     def _serve_admin(self, session: ClusterSession, request: cm.AdminRequest) -> tuple[cm.AdminResponseCode, str]:
-        """OK says that the snapshot was asked for, not that it is complete."""
+        """The code and text of the answer. OK means that the snapshot was requested, not that it is complete."""
         kind = request.request_type
         name = _ADMIN_REQUESTS.get(kind, str(kind))
         if not self._authorisation.is_authorised(
@@ -192,7 +195,7 @@ class SessionManager:
         return cm.AdminResponseCode.OK, ""
 
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
-        """Only the leader knows who was challenged."""
+        """Take the answer of a challenged client. A follower passes it on: only the leader knows the challenges."""
         if self._leadership.send_to_leader(now, message):
             return
         for session in self.pending:
@@ -202,7 +205,7 @@ class SessionManager:
                 self._authenticator.on_challenge_response(now, session.id, message.encoded_credentials)
 
     def on_image_lost(self, image: Image) -> None:
-        """The client may believe that messages arrived which did not: its session cannot go on."""
+        """Close the sessions of a lost image: their clients may believe in messages that never arrived."""
         lost = [session for session in self.open.values() if session.ingress_image is image]
         for session in lost:
             session.ingress_image = None
@@ -212,7 +215,7 @@ class SessionManager:
     # --- slow tick ---
 
     def answer_waiting(self, now: Now) -> int:
-        """Send redirects and rejections to clients that can be reached by now."""
+        """Send redirects, rejections and close events to the clients that can be reached by now."""
         work = 0
         for session in reversed(self.answering):
             is_over = session.state is SessionState.INVALID
@@ -229,7 +232,7 @@ class SessionManager:
         return work
 
     def process_pending(self, now: Now) -> int:
-        """Move new sessions on towards OPEN, newest first. Only on an active leader."""
+        """Advance new sessions towards OPEN, newest first. Only on an active leader."""
         work = 0
         for session in reversed(self.pending):
             before = session.state
@@ -244,7 +247,7 @@ class SessionManager:
         return work
 
     def check(self, now: Now) -> int:
-        """Close what timed out, send what is owed. Only on an active leader."""
+        """Close sessions that timed out, and send owed events. Only on an active leader."""
         work = 0
         if now.ns >= self._next_scan_ns:
             self._next_scan_ns = now.ns + self._timeout_ns // SCANS_PER_TIMEOUT
@@ -259,7 +262,7 @@ class SessionManager:
         return work
 
     def _send_owed(self, session: ClusterSession) -> bool:
-        """Whether nothing is owed to the session any more."""
+        """Send an owed event. Returns whether nothing more is owed to the session."""
         if session.state is not SessionState.OPEN:
             return True
         if session.owes_open_event:
@@ -274,7 +277,9 @@ class SessionManager:
     # --- from a service ---
 
     def close_by_service(self, now: Now, session_id: int) -> None:
-        """Every member's service asks; the leader's log entry is what closes the session."""
+        """Mark the session as closing. The service of every member asks for it; the leader's log entry closes the
+        session.
+        """
         session = self.sessions.get(session_id)
         if session is not None and session.state is SessionState.OPEN:
             self._mark_closing(session, cm.CloseReason.SERVICE_ACTION)
@@ -284,14 +289,14 @@ class SessionManager:
     # --- from the log ---
 
     def on_log_activity(self, timestamps: dict[int, int]) -> None:
-        """The last timestamp of each session in a block of the log."""
+        """Note the last timestamp of each session in a block of the log."""
         for session_id, timestamp in timestamps.items():
             session = self.sessions.get(session_id)
             if session is not None:
                 session.last_log_timestamp = timestamp
 
     def on_log_open(self, now: Now, event: cm.SessionOpenEvent, end_position: int) -> None:
-        """The log opened a session; `end_position` is where its event ends."""
+        """Open a session from the log. `end_position` is the end of its open event."""
         session = ClusterSession(
             event.cluster_session_id,
             event.correlation_id,
@@ -308,7 +313,7 @@ class SessionManager:
         self.next_committed_session_id = max(self.next_committed_session_id, session.id + 1)
 
     def on_log_close(self, event: cm.SessionCloseEvent) -> None:
-        """The log closed a session."""
+        """Close a session from the log."""
         session = self.sessions.get(event.cluster_session_id)
         if session is not None:
             self._remove(session)
@@ -317,7 +322,7 @@ class SessionManager:
     # --- snapshots ---
 
     def records(self) -> list[cm.ClusterSession]:
-        """The sessions as a snapshot holds them."""
+        """The sessions as a snapshot contains them."""
         return [
             cm.ClusterSession(
                 cluster_session_id=session.id,
@@ -332,7 +337,7 @@ class SessionManager:
         ]
 
     def load(self, now: Now, next_session_id: int, records: Iterable[cm.ClusterSession]) -> None:
-        """Begin with what a snapshot says. The principals of the clients are not in it."""
+        """Restore the sessions of a snapshot. It does not contain the clients' principals."""
         self.next_session_id = self.next_committed_session_id = next_session_id
         for record in records:
             is_open = record.close_reason == NULL_INT32
@@ -353,26 +358,26 @@ class SessionManager:
         self._publish_count()
 
     def touch(self, now: Now) -> None:
-        """Nothing of any client was read for a while: that is not their fault."""
+        """Restart the time-out of all open sessions. The member has read nothing from clients for a while."""
         for session in self.open.values():
             session.time_of_last_activity_ns = now.ns
 
     # --- change of leader ---
 
     def on_committed(self, position: Position) -> None:
-        """Forget how to undo what is committed now."""
+        """Drop the undo information of committed decisions."""
         while self._uncommitted_closes and self._uncommitted_closes[0][0] <= position:
             self._uncommitted_closes.popleft()
         while self._uncommitted_ids and self._uncommitted_ids[0][0] <= position:
             self.next_committed_session_id = max(self.next_committed_session_id, self._uncommitted_ids.popleft()[1])
 
     def leave_term(self, position: Position) -> None:
-        """An election begins at commit position `position`: undo what was not committed, disconnect the rest."""
+        """Undo uncommitted decisions at the start of an election, and disconnect the remaining sessions."""
         for session in self.pending:
             self._send_event(session, cm.EventCode.CLOSED, "election")
             session.close()
         self.pending.clear()
-        # Their streams end now, which tells them.
+        # These clients learn of the close from the end of their stream.
         for session in [each for each in self.answering if each.event_code is cm.EventCode.CLOSED]:
             self.answering.remove(session)
             session.close()
@@ -395,7 +400,9 @@ class SessionManager:
         self._publish_count()
 
     def become_leader(self, now: Now, *, is_startup: bool) -> None:
-        """After a start no client is there any more; otherwise each is owed an event that names the leader."""
+        """Owe each open session an event that names the new leader. After a start no client is left, and all are
+        closed.
+        """
         for session in list(self.open.values()):
             if is_startup:
                 self._mark_closing(session, cm.CloseReason.TIMEOUT)
@@ -510,7 +517,10 @@ class SessionManager:
         return True
 
     def _say_farewell(self, now: Now, session: ClusterSession, reason: str) -> None:
-        """Again later to a client that takes nothing now, and whose stream does not end because others share it."""
+        """Send the close event, if necessary again later.
+
+        A retry is needed for a client that is busy now and whose stream does not end, because other sessions share it.
+        """
         may_hear = session.is_connected and is_response_channel(session.response_channel)
         is_told = self._send_event(session, cm.EventCode.CLOSED, reason)
         if is_told or not may_hear or len(self.answering) >= MAX_WAITING + self._context.settings.max_sessions:
@@ -544,7 +554,7 @@ class SessionManager:
         session.close()
 
     def _addressed(self, term_id: TermId, session_id: int) -> ClusterSession | None:
-        """The open session that a message of the current term speaks of, on an active leader."""
+        """The open session that a message of the current term addresses, None except on an active leader."""
         if self._leadership.active_log is None or term_id != self._leadership.leadership_term_id:
             return None
         return self.open.get(session_id)
@@ -565,5 +575,5 @@ class SessionManager:
         try:
             session.counter = self._context.counters.allocate(CLUSTER_SESSION, key, label, session.id)
         except UsageError:
-            # For observers only: a member without free counters serves its clients all the same.
+            # The counter is for observers only: a member without a free counter still serves its clients.
             session.counter = None

@@ -1,9 +1,9 @@
-"""Notices of standbys that have taken a snapshot: kept until the log is committed that far, then written down.
+"""Notices of snapshots that standbys have taken: kept until the log is committed that far, then recorded.
 
-A notice becomes one STANDBY_SNAPSHOT entry of the recording log for each of its recordings: where it can be fetched,
-nothing more. What is in a notice is checked against the log of this member, and one that was written down before is
-not written again, because a set counts only when it has each service once. Source: Aeron Cluster, standby snapshot
-notifications. Knows nothing of who sent a notice.
+A notice becomes one STANDBY_SNAPSHOT entry of the recording log per recording, which only says where to fetch it. The
+content of a notice is checked against this member's log. A notice that was recorded before is not recorded again,
+because a snapshot set counts only if it has each service once. Source: Aeron Cluster, standby snapshot notifications.
+Knows nothing of who sent a notice.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NULL_POSITION, Now, Position
 
 MAX_NOTICES: Final = 64
-"""Notices that wait. Another one takes the place of the one that has the longest to wait, which may be itself."""
+"""The most waiting notices. Beyond that, the notice of the highest position is dropped, which may be the newest."""
 
 MAX_ENDPOINTS: Final = 16
-"""Archives of standbys that the recording log keeps entries of; no other one is written down."""
+"""The most standby archives with entries in the recording log. Notices of further archives are ignored."""
 
 MAX_ENDPOINT_LENGTH: Final = 256
 
@@ -41,7 +41,7 @@ class _Notice:
 
 
 class StandbyNotices:
-    """The notices that wait for the log."""
+    """The notices that wait until the log is committed up to their snapshot."""
 
     def __init__(self, context: ModuleContext, recording_log: RecordingLog) -> None:
         self._context = context
@@ -51,11 +51,11 @@ class StandbyNotices:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether something waits for time to pass."""
+        """Whether a notice waits for its delay to pass."""
         return any(each.due_ns is not None for each in self._notices)
 
     def queue(self, now: Now, peer: str, snapshots: Snapshots) -> None:
-        """Keep a notice of `peer`; one that cannot be right is ignored."""
+        """Keep a notice of `peer`. An inconsistent notice is ignored."""
         if not snapshots:
             return
         problem = self._problem(snapshots)
@@ -67,7 +67,9 @@ class StandbyNotices:
             self._notices.remove(max(self._notices, key=lambda each: each.position))
 
     def poll(self, now: Now, commit_position: Position) -> int:
-        """Write down what is due. In elections too, because it changes nothing that they go by."""
+        """Record the notices that are due. That is safe in elections, too, because it changes nothing that they depend
+        on.
+        """
         work = 0
         for notice in [each for each in self._notices if each.position <= commit_position]:
             if notice.due_ns is None:
@@ -79,7 +81,7 @@ class StandbyNotices:
         return work
 
     def _problem(self, snapshots: Snapshots) -> str:
-        """What is wrong with a notice, whatever the log is; empty for nothing."""
+        """Why a notice cannot be right, whatever the log contains; empty if it can."""
         service_ids = sorted(each.service_id for each in snapshots)
         if service_ids != list(range(CONSENSUS_MODULE_ID, self._context.settings.service_count)):
             return f"a notice with snapshots of services {service_ids[:16]}"
@@ -123,7 +125,7 @@ class StandbyNotices:
         self._context.tracer.emit(now, TraceKind.STANDBY_SNAPSHOT, log_position=position, endpoint=endpoint)
 
     def _problem_in_log(self, head: cm.StandbySnapshotSnapshot) -> str:
-        """Why a notice does not fit the log that is committed here; empty if it does."""
+        """Why a notice does not fit this member's committed log; empty if it does."""
         term = self._recording_log.find_term_entry(head.leadership_term_id)
         where = f"a notice of term {head.leadership_term_id} from {head.term_base_log_position} at {head.log_position}"
         if term is None or head.term_base_log_position != term.term_base_log_position:

@@ -1,8 +1,8 @@
-"""Fetches the newest snapshot that a standby took, so that this member can begin with it.
+"""Fetches the newest snapshot of a standby, so that this member can start from it.
 
-A notice of a standby is only a reference in the recording log; this has the archive copy what it refers to, and then
-writes it down as a snapshot like the member's own. The archives of the standbys are tried one after the other, the one
-with the newest snapshot first. Source: Aeron Cluster, standby snapshot replicator. Knows nothing of elections.
+A standby's notice is only a reference in the recording log. This module has the archive copy the referenced recordings,
+and then records them as snapshots of the member itself. The standbys' archives are tried one after the other, beginning
+with the newest snapshot. Source: Aeron Cluster, standby snapshot replicator. Knows nothing of elections.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ Candidate = tuple[str, list[Entry]]
 
 
 def standby_candidates(recording_log: RecordingLog, service_count: int) -> list[Candidate]:
-    """By archive endpoint the entries that are newer than what this member has itself, the newest first."""
+    """The entries of each archive endpoint that are newer than the member's own snapshots, newest first."""
     found: list[Candidate] = []
     for endpoint, entries in recording_log.latest_standby_snapshots(service_count).items():
         wanted = [entry for entry in entries if entry.log_position > _own_position(recording_log, entry.service_id)]
@@ -39,9 +39,9 @@ def _own_position(recording_log: RecordingLog, service_id: int) -> Position:
 def replicate_standby_snapshot(
     context: ModuleContext, recording_log: RecordingLog, new_archive_client: Callable[[], ArchiveClient]
 ) -> StepGenerator[str]:
-    """Returns the archive endpoint that the snapshot came from, empty where there is none to fetch.
+    """Fetch the newest snapshot. Returns the archive endpoint it came from, or an empty string without a candidate.
 
-    Raises `PeerError` when there is one and no archive gives it, and when the own archive does not answer.
+    Raises `PeerError` when no archive delivers its candidate, and when the member's own archive does not answer.
     """
     candidates = standby_candidates(recording_log, context.settings.service_count)
     if not candidates:
@@ -83,7 +83,7 @@ def _replicate(
 def _copy(
     context: ModuleContext, archive: ArchiveClient, endpoint: str, entries: Sequence[Entry]
 ) -> StepGenerator[dict[int, int]]:
-    """Local recording by that of the standby. What was copied in vain is purged."""
+    """Copy the recordings. Returns the local recording of each standby recording. A failed copy is purged."""
     replication = SnapshotReplication(
         archive,
         context.counters,
@@ -112,7 +112,7 @@ def _copy(
 
 
 def _lengths(archive: ArchiveClient, recordings: Mapping[int, int]) -> StepGenerator[dict[int, int]]:
-    """How long each local recording is."""
+    """The length in bytes of each local recording."""
     lengths: dict[int, int] = {}
     for recording_id in recordings.values():
         found = yield from describe_recording(archive, recording_id)
@@ -125,7 +125,9 @@ def _lengths(archive: ArchiveClient, recordings: Mapping[int, int]) -> StepGener
 def _write(
     recording_log: RecordingLog, entries: Sequence[Entry], recordings: Mapping[int, int], lengths: Mapping[int, int]
 ) -> None:
-    """As snapshots of this member: the services' first, the module's last, because without it they do not count."""
+    """Record the copies as snapshots of this member. The module's comes last, because without it the others do not
+    count.
+    """
     for entry in sorted(entries, key=lambda each: -each.service_id):
         recording_id = recordings[entry.recording_id]
         recording_log.append_snapshot(

@@ -1,11 +1,11 @@
-"""The timers of the services: who asked to be called at which cluster time.
+"""The timers of the services, by the cluster time at which they expire.
 
-The leader expires them and writes that to the log. A module reads the log ahead of its services, and then cannot say
-which of their requests an expiry is for. So it is the service that takes a timer back when it reads its expiry, in the
-order of its requests; the log itself ends only the timers of a snapshot, which no service of this process asked for. An
-expiry that was not committed is undone: the timer is due again at its own deadline, unless its service has asked for
-something else meanwhile. Source: Aeron Cluster, timers, where it is due at once, and where the module counts expiries
-that it reads before their requests. Knows neither log nor clock.
+The leader expires timers and writes the expiries to the log. A module reads the log ahead of its services, and then
+cannot know which of their requests an expiry answers. So a service cancels the timer itself when it reads the expiry,
+in the order of its requests. The log ends only the timers of a snapshot, which no service of this process has
+requested. An uncommitted expiry is undone: the timer is due again at its own deadline, unless its service has made
+another request meanwhile. Source: Aeron Cluster, timers; there an undone timer is due at once, and the module counts
+expiries that it reads before their requests. Knows neither log nor clock.
 """
 
 import heapq
@@ -14,53 +14,53 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 EXPIRIES_PER_POLL: Final = 20
-"""Timers that fire in one poll; the rest waits for the next, so that other work is not held up."""
+"""The most timers that fire in one poll. The rest waits for the next poll, so that other work is not delayed."""
 
 MAX_STALE: Final = 1024
-"""Replaced and cancelled timers that may stay in the heap, beyond as many as there are live ones."""
+"""The most replaced and cancelled timers that may stay in the heap, in addition to the number of live timers."""
 
 
 class Timers:
-    """By correlation id; deadlines are in cluster time."""
+    """The timers by correlation id. Deadlines are in cluster time."""
 
     def __init__(self) -> None:
-        # Deadline and number of the request, of which the later comes after the earlier.
+        # Deadline and number of the request. Numbers order timers with equal deadlines.
         self._timers: dict[int, tuple[int, int]] = {}
-        # Deadline, number and id; what `_timers` does not say any more is stale.
+        # Deadline, number and id. Items that are no longer in `_timers` are stale.
         self._heap: list[tuple[int, int, int]] = []
         self._next_number = 0
-        # Ids of timers of a snapshot, for which no service has asked since.
+        # Ids of timers from a snapshot that no service has requested since.
         self._loaded: set[int] = set()
-        # Log position of an expiry, id and deadline, until it is committed.
+        # The uncommitted expiries: log position, id and deadline.
         self._uncommitted: deque[tuple[int, int, int]] = deque()
 
     def __len__(self) -> int:
         return len(self._timers)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Correlation id and deadline of each, in the order in which they expire."""
+        """Correlation id and deadline of each timer, in the order of expiry."""
         ordered = sorted((*timer, correlation_id) for correlation_id, timer in self._timers.items())
         return iter([(correlation_id, deadline) for deadline, _, correlation_id in ordered])
 
     @property
     def next_deadline(self) -> int | None:
-        """When the first one expires."""
+        """The earliest deadline, None without timers."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
     def request(self, correlation_id: int, deadline: int) -> None:
-        """A service asks for a timer. One of the same id is replaced."""
+        """Schedule a timer for a service. It replaces a timer with the same id."""
         self._forget_expiry(correlation_id)
         self._loaded.discard(correlation_id)
         self.schedule(correlation_id, deadline)
 
     def load(self, correlation_id: int, deadline: int) -> None:
-        """A timer that is in a snapshot."""
+        """Schedule a timer of a snapshot."""
         self._loaded.add(correlation_id)
         self.schedule(correlation_id, deadline)
 
     def schedule(self, correlation_id: int, deadline: int) -> None:
-        """A timer of the same id is replaced."""
+        """Schedule a timer. It replaces a timer with the same id."""
         self._timers[correlation_id] = (deadline, self._next_number)
         heapq.heappush(self._heap, (deadline, self._next_number, correlation_id))
         self._next_number += 1
@@ -69,20 +69,22 @@ class Timers:
             heapq.heapify(self._heap)
 
     def cancel(self, correlation_id: int) -> bool:
-        """A service wants it no more, or has read its expiry. Whether there was such a timer."""
+        """Remove a timer that its service cancels, or whose expiry the service has read. Returns whether there
+        was one.
+        """
         self._forget_expiry(correlation_id)
         self._loaded.discard(correlation_id)
         return self._timers.pop(correlation_id, None) is not None
 
     def on_event(self, correlation_id: int) -> None:
-        """The log says that this timer expired: the end of one that is from a snapshot."""
+        """Take an expiry from the log. It ends only a timer of a snapshot."""
         if correlation_id in self._loaded:
             self.cancel(correlation_id)
 
     def expire(self, time: int, on_expiry: Callable[[int], int]) -> int:
-        """Expire what is due, earliest first. `on_expiry` returns the position after the expiry in the log.
+        """Expire the due timers, earliest first. `on_expiry` returns the position after the expiry in the log.
 
-        A timer whose expiry is refused (0 or less) stays, and those after it wait.
+        A timer whose expiry is refused (0 or less) stays, and later timers wait.
         """
         count = 0
         while count < EXPIRIES_PER_POLL:
@@ -100,16 +102,16 @@ class Timers:
 
     @property
     def has_uncommitted(self) -> bool:
-        """Whether an expiry is in the log that may still be undone."""
+        """Whether the log has an expiry that may still be undone."""
         return bool(self._uncommitted)
 
     def on_committed(self, position: int) -> None:
-        """Expiries up to here stay."""
+        """Make the expiries up to `position` final."""
         while self._uncommitted and self._uncommitted[0][0] <= position:
             self._uncommitted.popleft()
 
     def restore(self, position: int) -> None:
-        """What expired after `position` did not."""
+        """Undo the expiries after `position`."""
         self.on_committed(position)
         for _, correlation_id, deadline in self._uncommitted:
             self.schedule(correlation_id, deadline)

@@ -1,8 +1,8 @@
-"""What other components see of the media: streams of messages with positions.
+"""The interface of the media to other components: streams of messages with positions.
 
-A publication appends messages to a stream; every subscriber sees the stream through an image of its own. Two
-implementations exist: `driver.MediaDriver` owns the network, `client.MediaClient` lives in another process of the
-same member and talks to the driver. This module may know neither.
+A publication appends messages to a stream; every subscriber reads the stream through its own image. There are two
+implementations: `driver.MediaDriver` owns the network, `client.MediaClient` runs in another process of the same member
+and talks to the driver. This module knows neither.
 """
 
 from collections.abc import Callable
@@ -18,23 +18,23 @@ BACK_PRESSURED: Final = -2
 CLOSED: Final = -4
 MAX_POSITION_EXCEEDED: Final = -5
 
-# The longest block that `Image.next_block` hands out by default.
+# The default limit on the length of a block from `Image.next_block`, in bytes.
 MAX_BLOCK_LENGTH: Final = 1024 * 1024
 
 
 class Abort(Exception):
-    """Raised by a poll handler: this message counts as not delivered and comes again with the next poll.
+    """Raised by a poll handler: this message is not delivered, and the next poll delivers it again.
 
-    Nothing wakes the poller for it: who aborts has a deadline of its own at which it polls again.
+    Nothing wakes the poller for it: a handler that aborts needs its own deadline for the next poll.
     """
 
 
 class Break(Exception):
-    """Raised by a poll handler: this message is delivered, but no further one in this poll."""
+    """Raised by a poll handler: this message is delivered, but it is the last of this poll."""
 
 
 class Message:
-    """One reassembled message. `payload` may be kept: it does not change later."""
+    """One reassembled message. `payload` may be kept: it never changes."""
 
     __slots__ = ("image", "payload", "position", "reserved_value")
 
@@ -53,7 +53,8 @@ class Message:
 class Block:
     """A run of whole frames of one term, from position `start` to position `end`.
 
-    A padding frame is held as its 32-byte header, is always the last of its block, and `end` counts all of it.
+    Of a padding frame, only the 32-byte header is held. A padding frame is always the last of its block, and `end`
+    counts its whole length.
     """
 
     __slots__ = ("data", "end", "start")
@@ -71,23 +72,23 @@ MessageHandler = Callable[[Message], None]
 
 
 class StreamEnd(Protocol):
-    """What both ends of a stream know of it. Lengths in bytes, positions as in Aeron's logs."""
+    """The properties of a stream that both its ends know. Lengths in bytes, positions as in Aeron's logs."""
 
     @property
     def stream_id(self) -> int:
-        """Which kind of messages the stream carries; together with the channel it names the stream."""
+        """The kind of messages on the stream. Channel and stream id together name the stream."""
 
     @property
     def session_id(self) -> int:
-        """Tells the streams of several publications of one stream id apart (Aeron: session id)."""
+        """Distinguishes the streams of several publications with the same stream id (Aeron: session id)."""
 
     @property
     def initial_term_id(self) -> int:
-        """The term id at position 0; term ids count up from it."""
+        """The term id at position 0. Term ids count up from it."""
 
     @property
     def term_length(self) -> int:
-        """Bytes of a term, a power of two; no frame crosses the end of one."""
+        """Bytes of a term, a power of two. No frame crosses the end of a term."""
 
     @property
     def mtu(self) -> int:
@@ -103,7 +104,7 @@ class Publication(StreamEnd, Protocol):
 
     @property
     def channel(self) -> str:
-        """The channel URI as the publication was added with it."""
+        """The channel URI that the publication was added with."""
 
     @property
     def max_payload_length(self) -> int:
@@ -111,7 +112,7 @@ class Publication(StreamEnd, Protocol):
 
     @property
     def max_message_length(self) -> int:
-        """The longest message in bytes, fragmented where need be: an eighth of a term, at most 16 MiB."""
+        """The longest message in bytes, fragmented if necessary: an eighth of a term, at most 16 MiB."""
 
     @property
     def position(self) -> int:
@@ -119,42 +120,44 @@ class Publication(StreamEnd, Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether at least one subscriber, local or over a live link, receives this stream."""
+        """Whether a subscriber, local or over a live link, receives this stream."""
 
     @property
     def is_closed(self) -> bool:
-        """Closed here, or ended by the driver: `offer` returns CLOSED."""
+        """Whether the publication was closed here or ended by the driver: `offer` then returns CLOSED."""
 
     @property
     def error(self) -> str | None:
-        """Why the driver refused or ended this publication, if it did."""
+        """Why the driver refused or ended this publication, or None."""
 
     def offer(self, *parts: Buffer) -> int:
-        """Append one message, given in parts of bytes, and return the position after it or a negative result code.
+        """Append one message, given as parts. Returns the position after it or a negative result code.
 
         Raises `UsageError` for a message longer than `max_message_length`.
         """
 
     def claim_position(self, length: int) -> int:
-        """The position after a message of this payload length if it were offered now, or a negative result code."""
+        """The position that offering a message of this payload length would return now, or a negative result code."""
 
     def offer_frames(self, block: bytearray, count_hint: int = 0) -> int:
-        """Append whole DATA frames, of which this call sets term offset, session, stream and term id in place.
+        """Append whole DATA frames. Sets their term offset, session, stream and term id in place.
 
-        The block belongs to the stream afterwards, also its memory. A run that does not fit the term is split at
-        a message boundary, with padding before the term's end. The last frame may be a padding header, which then
-        must fit the term. Returns the new position or a negative result code, when nothing was appended. Raises
-        `UsageError` for bytes that are no such frames.
+        The block and its memory then belong to the stream. A run that does not fit the term is split at a message
+        boundary, with padding before the term's end. The last frame may be a padding header, which then must fit the
+        term.
+
+        Returns the new position, or a negative result code if nothing was appended. Raises `UsageError` if the bytes
+        are not such frames.
         """
 
     def add_destination(self, channel: str) -> None:
         """Also send to this channel; only with `control-mode=manual`."""
 
     def remove_destination(self, channel: str) -> None:
-        """Stop sending to this channel; one that was not added is passed over."""
+        """Stop sending to this channel. Does nothing if it was not added."""
 
     def close(self, *, eos: bool = True) -> None:
-        """Send what is still held, then end the stream; without `eos` the receivers only miss it."""
+        """Send what is still held, then end the stream. Without `eos`, receivers see a lost stream, not its end."""
 
 
 class Image(StreamEnd, Protocol):
@@ -162,11 +165,11 @@ class Image(StreamEnd, Protocol):
 
     @property
     def correlation_id(self) -> int:
-        """Tells images apart that the same subscription has had of one session (Aeron: image correlation id)."""
+        """Distinguishes the images of one session that the same subscription has had (Aeron: image correlation id)."""
 
     @property
     def source_identity(self) -> str:
-        """Where the stream comes from, for people."""
+        """The origin of the stream, for people."""
 
     @property
     def join_position(self) -> int:
@@ -174,46 +177,46 @@ class Image(StreamEnd, Protocol):
 
     @property
     def position(self) -> int:
-        """What this subscriber has consumed."""
+        """The position up to which this subscriber has consumed."""
 
     @property
     def received_position(self) -> int:
-        """Up to where the stream is here, consumed or not."""
+        """The position up to which the stream was received, consumed or not."""
 
     @property
     def is_closed(self) -> bool:
-        """The subscription was closed, or the stream ended and everything received was consumed."""
+        """Whether the subscription was closed, or the stream ended and everything received was consumed."""
 
     @property
     def is_end_of_stream(self) -> bool:
-        """The publisher ended the stream and everything was consumed."""
+        """Whether the publisher ended the stream and everything was consumed."""
 
     @property
     def end_of_stream_position(self) -> int | None:
-        """Where the publisher ended the stream, if it did."""
+        """The position at which the publisher ended the stream, or None."""
 
     @property
     def active_transport_count(self) -> int:
-        """How many transports deliver this stream; 1 for local ones (Aeron's replay merge looks at it)."""
+        """The number of transports that deliver this stream; 1 for local streams (Aeron's replay merge uses it)."""
 
     def poll(self, handler: MessageHandler, fragment_limit: int, limit_position: int = MAX_POSITION) -> int:
-        """Deliver up to `fragment_limit` fragments that end at or before `limit_position`; returns how many."""
+        """Deliver up to `fragment_limit` fragments that end at or before `limit_position`. Returns their number."""
 
     def next_block(self, limit_position: int = MAX_POSITION, max_length: int = MAX_BLOCK_LENGTH) -> Block | None:
-        """The next unconsumed frames, or None. A block holds at least one frame, however small `max_length`."""
+        """The next unconsumed frames, or None. A block holds at least one frame, even if that exceeds `max_length`."""
 
     def consume(self, position: int) -> None:
-        """Count everything before `position`, the end of a block or of a frame in it, as consumed."""
+        """Mark everything before `position` as consumed. It must be the end of a block or of a frame in it."""
 
     def reject(self, reason: str) -> None:
-        """Drop this image for a fault of its publisher."""
+        """Drop this image because of a fault of its publisher."""
 
 
 ImageHandler = Callable[[Image], None]
 
 
 class Subscription(Protocol):
-    """Interest in the streams of one stream id on one channel."""
+    """A subscription to the streams of one stream id on one channel."""
 
     @property
     def registration_id(self) -> int:
@@ -221,7 +224,7 @@ class Subscription(Protocol):
 
     @property
     def channel(self) -> str:
-        """The channel URI as the subscription was added with it."""
+        """The channel URI that the subscription was added with."""
 
     @property
     def stream_id(self) -> int:
@@ -229,11 +232,11 @@ class Subscription(Protocol):
 
     @property
     def images(self) -> list[Image]:
-        """The images there are now, in the order of their coming."""
+        """The present images, in the order of their arrival."""
 
     @property
     def is_closed(self) -> bool:
-        """Closed here, or ended with the driver: it has no images and gets none."""
+        """Whether the subscription was closed here or ended with the driver: it has no images and gets none."""
 
     @property
     def resolved_endpoint(self) -> str | None:
@@ -244,19 +247,19 @@ class Subscription(Protocol):
         """Why the subscription does not listen (it keeps trying), or why the driver refused it."""
 
     def image(self, session_id: int) -> Image | None:
-        """The image of that session, if there is one now."""
+        """The present image of that session, or None."""
 
     def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
-        """Poll all images in turn, starting with another one each time."""
+        """Poll all images in turn. Each poll starts with another image."""
 
     def add_destination(self, channel: str) -> None:
         """Also receive from this channel; only with `control-mode=manual`."""
 
     def remove_destination(self, channel: str) -> None:
-        """Receive nothing through this channel any more; one that was not added is passed over."""
+        """Stop receiving through this channel. Does nothing if it was not added."""
 
     def close(self) -> None:
-        """End all images and let go of the address, without calls to the handlers."""
+        """End all images and release the address, without calls to the handlers."""
 
 
 class Media(Agent, Protocol):
@@ -264,15 +267,15 @@ class Media(Agent, Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Closed here, or the driver is gone: nothing can be added or sent any more."""
+        """Whether the media was closed here or the driver is gone: nothing can be added or sent any more."""
 
     def next_correlation_id(self) -> int:
-        """A positive number that nothing else in the cluster is likely to use (also as a response token)."""
+        """A positive number that is unlikely to be used elsewhere in the cluster (also serves as a response token)."""
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> Publication:
-        """A new stream with its own session id, random where none is given.
-
-        Raises `UsageError` for an unusable channel."""
+        """Add a stream with its own session id, random if none is given. Raises `UsageError` for an unusable
+        channel.
+        """
 
     def add_subscription(
         self,
@@ -282,9 +285,10 @@ class Media(Agent, Protocol):
         on_available: ImageHandler | None = None,
         on_unavailable: ImageHandler | None = None,
     ) -> Subscription:
-        """Interest in a stream.
+        """Subscribe to a stream. The handlers are called for new and ended images.
 
-        The handlers receive images that come and go. Raises `UsageError` for an unusable channel."""
+        Raises `UsageError` for an unusable channel.
+        """
 
     def close(self) -> None:
-        """Send what connections take at once, and end every stream without end of stream."""
+        """Send what connections take at once, and close every stream without end of stream."""

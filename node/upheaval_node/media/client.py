@@ -1,8 +1,8 @@
 """Media in another process of the member: publications and images over connections to the driver.
 
-Each publication and each subscription has a connection of its own, which carries the same frames as between hosts
-and a few commands. When the driver goes, everything closes and the client says so; the owner then ends its process.
-This module knows no socket: the driver's address is whatever the network port understands.
+Each publication and each subscription has its own connection, which carries the same frames as between hosts and a few
+commands. When the driver goes, everything closes and the client reports it; the owner then ends its process. This
+module knows no socket: the network port interprets the driver's address.
 """
 
 from random import Random
@@ -47,8 +47,8 @@ class ControlPort(ClientPort):
 class MediaClient:
     """Implements `api.Media` for a process that does not own the network.
 
-    Until the driver answers for the first time, the client keeps dialling; after that a lost connection to it is the
-    end: `is_closed`.
+    The client keeps dialling until the driver answers for the first time. A connection that is lost later closes the
+    client: `is_closed`.
     """
 
     def __init__(self, network: Network, address: str, settings: MediaSettings, random: Random, name: str = "") -> None:
@@ -74,12 +74,14 @@ class MediaClient:
         return self._control.link is not None and self._control.link.is_connected
 
     def next_correlation_id(self) -> int:
-        """Counts up from a random number, so that it does not meet those of other processes."""
+        """Count up from a random number, to avoid the numbers of other processes."""
         self._correlation_id = (self._correlation_id + 1) & ((1 << 62) - 1) or 1
         return self._correlation_id
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> StreamPublication:
-        """Raises `UsageError` for an unusable channel; what only the driver can refuse ends it with an `error`."""
+        """Raises `UsageError` for an unusable channel. If the driver refuses the publication, it ends with an
+        `error`.
+        """
         self._check_open()
         parsed = Channel.parse(channel)
         if parsed.media == "tcp" and parsed.endpoint is None and parsed.get(CONTROL_MODE) is None:
@@ -132,13 +134,13 @@ class MediaClient:
         self._dirty_links.append(link)
 
     def tick_soon(self) -> None:
-        """Something waits for the timers: run them in the next turn."""
+        """Run the timers in the next duty cycle."""
         self._next_tick_ns = 0
 
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """One duty cycle; when the driver is gone, everything ends in it."""
+        """Run one duty cycle. When the driver is gone, it ends everything."""
         if self.is_closed:
             return 0
         self._now = now

@@ -1,7 +1,7 @@
 """The two kinds of connection from a media client to its driver: one publication, or one subscription.
 
-Each port owns its link, speaks the commands of its kind and keeps the stream buffers. They know the client only as
-the source of connections and turns.
+Each port owns its link, speaks the commands of its kind and keeps the stream buffers. Ports use the client only for
+connections and duty cycles.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from upheaval_node.types import Ns
 
 
 class PortOwner(Protocol):
-    """What ports need of the client."""
+    """The client's interface to its ports."""
 
     network: Network
     address: str
@@ -51,7 +51,7 @@ class PortOwner(Protocol):
 
 
 class ClientPort(ABC):
-    """A connection to the driver that is dialled until it is there once. Implements `link.LinkOwner`."""
+    """A connection to the driver, dialled until it is established once. Implements `link.LinkOwner`."""
 
     def __init__(self, client: PortOwner) -> None:
         self.link: FrameLink | None = None
@@ -67,31 +67,31 @@ class ClientPort(ABC):
         self.link.connection = self.client.network.dial(self.client.address, self.link)
 
     def mark(self) -> None:
-        """Ask for a turn, once until it has come."""
+        """Ask for a duty cycle, once until it has come."""
         if not self.is_dirty:
             self.is_dirty = True
             self.client.mark_port(self)
 
     def send(self, command: bytes) -> None:
-        """Queue a command; dropped where there is no connection."""
+        """Queue a command. It is dropped if there is no connection."""
         if self.link is not None:
             self.link.send_command(command)
 
     # --- link.LinkOwner ---
 
     def mark_link(self, link: FrameLink) -> None:
-        """Handed on to the client."""
+        """Passed on to the client."""
         self.client.mark_link(link)
 
     def on_link_connected(self, link: FrameLink) -> None:
-        """Say hello, then what waited for the connection."""
+        """Send the first command, then what waited for the connection."""
         self.was_connected = True
         link.send_command(self.hello())
         self.on_ready(link)
         self.client.tick_soon()
 
     def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - the port has only this one
-        """A connection that had been there is not dialled again: the port is lost."""
+        """An established connection is not dialled again: the port is lost."""
         self.link = None
         if self.was_connected:
             self.is_lost = True
@@ -110,7 +110,7 @@ class ClientPort(ABC):
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether `tick` has something to do."""
+        """Whether the port has timers to run."""
         return False
 
     @abstractmethod
@@ -118,7 +118,7 @@ class ClientPort(ABC):
         """The first command on a new connection."""
 
     def on_ready(self, link: FrameLink) -> None:
-        """The connection is there and the first command is queued."""
+        """The connection is established and the first command is queued."""
 
     @abstractmethod
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
@@ -129,11 +129,11 @@ class ClientPort(ABC):
         """A command of the driver arrived. Raises `PeerError` for one that the port does not know."""
 
     def do_work(self) -> None:
-        """The turn that `mark` asked for."""
+        """Run the duty cycle that `mark` asked for."""
         self.is_dirty = False
 
     def tick(self, now_ns: Ns, heartbeat_interval_ns: int, status_interval_ns: int) -> None:
-        """The timers, while `needs_ticks`."""
+        """Run the timers, while `needs_ticks`."""
 
     @abstractmethod
     def end(self, reason: str) -> None:
@@ -167,7 +167,7 @@ class PublicationPort(ClientPort):
 
     @property
     def is_connected(self) -> bool:
-        """The driver has a subscriber for the stream, and takes it up."""
+        """Whether the driver takes the stream up and has a subscriber for it."""
         return self._driver_connected and self._outlet.is_active and not self.is_done
 
     def add_destination(self, channel: str) -> None:
@@ -187,7 +187,7 @@ class PublicationPort(ClientPort):
             self._waiting.append(command)
 
     def close_publication(self, *, eos: bool) -> None:
-        """End the stream; the port goes away when the driver has all of it."""
+        """End the stream. The port goes away once the driver has all of it."""
         self._buffer.end(eos=eos and Channel.parse(self._channel).get_bool(EOS, default=True))
         self.mark()
 
@@ -218,7 +218,7 @@ class PublicationPort(ClientPort):
         raise PeerError("a stream on a publication's connection")
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:
-        """CONNECTED says whether there are subscribers, REFUSED why a call was in vain."""
+        """CONNECTED says whether there are subscribers; REFUSED carries the reason for a refusal."""
         command = commands.decode(payload)
         if command.name == commands.CONNECTED:
             self._driver_connected = bool(command.number("value"))
@@ -232,11 +232,11 @@ class PublicationPort(ClientPort):
 
     @property
     def needs_ticks(self) -> bool:
-        """Until the driver has taken the stream up, it is announced again and again."""
+        """The stream is announced repeatedly until the driver takes it up."""
         return not self._outlet.is_active
 
     def do_work(self) -> None:
-        """Seal, trim and send; the end, once the driver has everything of a closed publication."""
+        """Seal, trim and send. Ends the port once the driver has everything of a closed publication."""
         super().do_work()
         buffer = self._buffer
         buffer.dirty = False
@@ -266,7 +266,7 @@ class PublicationPort(ClientPort):
 
 
 class ArrivingStream:
-    """A stream that the driver sends on. Implements `local_stream.LocalStream`."""
+    """A stream that the driver forwards. Implements `local_stream.LocalStream`."""
 
     def __init__(self, port: "SubscriptionPort", params: StreamParams, position: int, source: str) -> None:
         self.buffer = StreamBuffer(params, position, port.mark)
@@ -292,7 +292,7 @@ class ArrivingStream:
         return self.transports
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
-        """Have the driver reject the image, and end it here at once."""
+        """Tell the driver to reject the image, and end it here at once."""
         self._port.send(commands.encode(commands.REJECT, session_id=image.session_id, reason=reason))
         self.images.drop(image)
         self.feed.end(reason)
@@ -342,7 +342,7 @@ class SubscriptionPort(ClientPort):
             self._waiting.append(command)
 
     def close_subscription(self, subscription: StreamSubscription) -> None:  # noqa: ARG002 - there is one
-        """Close the connection, by which the driver learns it, and end the images."""
+        """Close the connection, which tells the driver, and end the images."""
         self.is_done = True
         if self.link is not None:
             self.link.flush()
@@ -364,13 +364,15 @@ class SubscriptionPort(ClientPort):
         self._waiting.clear()
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002 - none from the driver
-        """The driver begins to send a stream that an IMAGE command announced; any other is passed over."""
+        """The driver begins to send a stream that an IMAGE command announced. Any other is ignored."""
         stream = self._streams.get(setup.session_id)
         if stream is not None and not stream.buffer.ended:
             stream.feed.on_setup(link, setup)
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - there is only one link
-        """Images that come and go, their transports, the bound address, refusals. Raises `PeerError` for others."""
+        """New and ended images, their transports, the bound address, refusals. Raises `PeerError` for other
+        commands.
+        """
         command = commands.decode(payload)
         match command.name:
             case commands.IMAGE:
@@ -401,11 +403,11 @@ class SubscriptionPort(ClientPort):
 
     @property
     def needs_ticks(self) -> bool:
-        """While the driver does not know all that was consumed."""
+        """Whether consumption has not been reported to the driver yet."""
         return any(stream.feed.has_news for stream in self._streams.values())
 
     def do_work(self) -> None:
-        """Hand out announced images, report what was consumed, and let go of streams that ended."""
+        """Hand out announced images, report what was consumed, and release streams that ended."""
         super().do_work()
         announced, self._announced = self._announced, []
         for stream, correlation_id in announced:

@@ -1,8 +1,8 @@
 """The driver's end of its client processes: one connection for each of their publications and subscriptions.
 
-A client's publication is a stream of this driver that a feed writes; a client's subscription is one of this driver
-whose images are sent on. When the connection is lost, so is what it stood for: a publication ends without end of
-stream, a subscription vanishes. This module knows no socket and no payload.
+A client's publication is a stream of this driver that a feed writes; a client's subscription is a subscription of this
+driver whose images are forwarded. A lost connection ends them: a publication without end of stream, a subscription
+without notice. This module knows no socket and no payload.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from upheaval_node.types import Ns
 
 
 class Driver(Protocol):
-    """What the sessions of clients need of the driver that they belong to."""
+    """The driver's interface to the sessions of its clients."""
 
     network: Network
     settings: MediaSettings
@@ -36,24 +36,24 @@ class Driver(Protocol):
         """Monotonic time of the present duty cycle, in nanoseconds."""
 
     def add_outbound(self, channel: Channel, params: StreamParams, position: int) -> OutboundStream:
-        """The stream of a client's publication. Raises `UsageError` when it is published already."""
+        """Add the stream of a client's publication. Raises `UsageError` when it is already published."""
 
     def add_subscription(
         self, channel: str, stream_id: int, *, on_available: ImageHandler, on_unavailable: ImageHandler
     ) -> Subscription:
-        """A subscription whose images are for a client. Raises `UsageError` for an unusable channel."""
+        """Add a subscription whose images are for a client. Raises `UsageError` for an unusable channel."""
 
     def mark_link(self, link: FrameLink) -> None:
-        """Have a link flushed at the end of the turn."""
+        """Flush a link at the end of the duty cycle."""
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
-        """Count and report what a client did wrong."""
+        """Count and report a client's fault."""
 
     def tick_soon(self) -> None:
-        """Have outlets and feeds ticked in this turn."""
+        """Tick outlets and feeds in this duty cycle."""
 
     def take_a_turn(self) -> None:
-        """Have a turn taken: a client asked for something, or has gone."""
+        """Run a duty cycle: a client asked for something, or has gone."""
 
 
 class ClientServer:
@@ -72,11 +72,11 @@ class ClientServer:
 
     @property
     def has_work(self) -> bool:
-        """Whether a client asked for something that has not been done."""
+        """Whether a client's request waits to be served."""
         return any(session.has_work for session in self._sessions)
 
     def do_work(self) -> int:
-        """Do what clients asked for since the last turn."""
+        """Serve the requests that arrived since the last duty cycle."""
         if not self.has_work:
             return 0
         count = sum(session.do_work() for session in list(self._sessions))
@@ -84,17 +84,17 @@ class ClientServer:
         return count
 
     def tell_changes(self) -> None:
-        """Tell clients what changed of bound addresses, transports and ends of streams."""
+        """Report changed addresses, transports and ends of streams to the clients."""
         for session in self._sessions:
             session.tell_changes()
 
     def tick(self, now_ns: Ns) -> None:
-        """The timers of what is sent to clients."""
+        """Run the timers of the streams that are sent to clients."""
         for session in self._sessions:
             session.tick(now_ns)
 
     def close(self) -> None:
-        """Take no clients any more and close the connections of those there are."""
+        """Accept no more clients and close all connections."""
         self._listener.close()
         for session in self._sessions:
             session.link.flush()
@@ -121,44 +121,46 @@ class ClientSession:
 
     @property
     def has_work(self) -> bool:
-        """Commands, an announced stream, images that the client left, or the loss of the connection."""
+        """Whether there are commands, an announced stream, images that the client left, or a lost connection
+        to handle.
+        """
         return bool(self._commands or self._setup or self._left or self.link.is_closed)
 
     # --- link.LinkOwner ---
 
     def mark_link(self, link: FrameLink) -> None:
-        """Handed on to the driver."""
+        """Passed on to the driver."""
         self._driver.mark_link(link)
 
     def on_link_connected(self, link: FrameLink) -> None:
         """Nothing to do: the client speaks first."""
 
     def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - whatever the reason
-        """The next turn sees it and ends the session."""
+        """The next duty cycle ends the session."""
         self._driver.take_a_turn()
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002 - no tokens here
-        """Kept for the next turn: the client's publication begins to send."""
+        """Kept for the next duty cycle: the client's publication begins to send."""
         self._setup = setup
         self._driver.take_a_turn()
 
     def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:  # noqa: ARG002
-        """Raises `PeerError`: a client has no connections for others to answer on."""
+        """Raises `PeerError`: a client has no connections on which others could answer."""
         raise PeerError("a response token from a client")
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - there is only one link
-        """A command, kept for the next turn. Raises `PeerError` for one that cannot be decoded."""
+        """Keep a command for the next duty cycle. Raises `PeerError` for one that cannot be decoded."""
         self._commands.append(commands.decode(payload))
         self._driver.take_a_turn()
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
-        """Counted by the driver like one of another host."""
+        """Counted by the driver like a fault of another host."""
         self._driver.on_peer_error(link, error)
 
     # --- outlet.OutletOwner ---
 
     def on_outlet_changed(self, outlet: Outlet) -> None:
-        """Send on; an image that the client left is dropped in the next turn."""
+        """Continue to send. An image that the client left is dropped in the next duty cycle."""
         self.link.mark()
         if outlet.receiver_left:
             self._left.append(outlet)
@@ -169,7 +171,7 @@ class ClientSession:
     # --- duty cycle ---
 
     def do_work(self) -> int:
-        """Carry out the commands; a broken one is counted and closes the connection."""
+        """Run the commands. A broken one is counted and closes the connection."""
         count = 0
         try:
             while self._commands and not self.link.is_closed:
@@ -289,7 +291,7 @@ class ClientSession:
             self._tell_ended(image)
 
     def _tell_ended(self, image: StreamImage) -> None:
-        """Nothing follows. The image stays here until the client has consumed what was sent, or has left."""
+        """The stream has ended. The image stays until the client has consumed what was sent, or has left."""
         if image.session_id not in self._told_ended:
             self._told_ended.append(image.session_id)
             self.link.send_command(
@@ -304,7 +306,7 @@ class ClientSession:
             self.link.send_command(commands.encode(commands.CONNECTED, value=int(self._was_connected)))
 
     def tell_changes(self) -> None:
-        """Tell the client the bound address, transport counts and ends of its subscription, where they changed."""
+        """Report the bound address, transport counts and ends of streams of its subscription, where they changed."""
         subscription = self._subscription
         if subscription is None:
             return
@@ -324,12 +326,12 @@ class ClientSession:
                 self._tell_ended(image)
 
     def tick(self, now_ns: Ns) -> None:
-        """Announce images until the client takes them up; no heartbeats between processes of one host."""
+        """Announce images until the client takes them up. Processes of one host need no heartbeats."""
         for _, outlet, _ in self._outlets.values():
             outlet.tick(now_ns, self._driver.settings.heartbeat_interval_ns, heartbeats=False)
 
     def _end(self) -> None:
-        """The client closed what this connection stood for, or died."""
+        """The client closed this publication or subscription, or died."""
         self.is_done = True
         for _, outlet, _ in self._outlets.values():
             outlet.detach()

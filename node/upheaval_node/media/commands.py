@@ -98,7 +98,7 @@ def encode_stream(name: str, params: StreamParams, position: int, **fields: Valu
 
 
 def decode(payload: bytes) -> Command:
-    """Raises `PeerError` for anything that is no command."""
+    """Decode a command. Raises `PeerError` for anything else."""
     try:
         fields = json.loads(payload)
     except (ValueError, RecursionError) as error:

@@ -1,6 +1,6 @@
-"""The media driver as one component of its process sees it: what the component adds rings the component's bell.
+"""The media driver for one component of its process: events of what the component adds ring the component's bell.
 
-A member that runs its components together turns an agent only when its bell was rung or its deadline has come. This
+A member that runs its components together runs an agent only when its bell was rung or its deadline has come. This
 module knows no component and no runtime.
 """
 
@@ -24,7 +24,7 @@ class ComponentMedia:
         return self._driver.is_closed
 
     def next_correlation_id(self) -> int:
-        """From the driver's count, so that no two components of the process get the same."""
+        """Taken from the driver's count, so that no two components of the process get the same number."""
         return self._driver.next_correlation_id()
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> StreamPublication:
@@ -47,7 +47,7 @@ class ComponentMedia:
         )
 
     def do_work(self, now: Now) -> int:  # noqa: ARG002 - the driver has its own turns
-        """Nothing: the driver has its own turns."""
+        """Does nothing: the driver has its own duty cycle."""
         return 0
 
     def next_deadline_ns(self) -> int:
@@ -55,4 +55,4 @@ class ComponentMedia:
         return NEVER_NS
 
     def close(self) -> None:
-        """The driver stays: others use it."""
+        """Does nothing to the driver, which others use."""

@@ -1,8 +1,8 @@
 """The media driver: owns the network of a member and connects publications with subscriptions.
 
-Everything happens in `do_work`: new streams are matched, arrived announcements answered, what was offered sent and
-what was consumed reported. Bytes that arrive between two turns are put into the streams at once. The driver knows
-no message and no component.
+All work is done in `do_work`: it matches new streams, answers announcements, sends what was offered and reports what
+was consumed. Bytes that arrive between two duty cycles are put into the streams at once. The driver knows no message
+and no component.
 """
 
 from random import Random
@@ -40,7 +40,7 @@ from upheaval_node.types import FRAME_ALIGNMENT, MS, NEVER_NS, NOT_YET, Now, Ns
 
 SHORTEST_TICK_NS: Final = MS
 MAX_INBOUND_STREAMS: Final = 1024
-# Remembered sessions for each subscription.
+# The most sessions that are remembered for each subscription.
 MAX_COOL_DOWNS: Final = 1024
 # Aeron: system counter type, and its counter of invalid packets.
 _SYSTEM_COUNTER_TYPE_ID: Final = 0
@@ -95,7 +95,7 @@ class MediaDriver:
         self._correlation_id = random.getrandbits(62)
 
     def next_correlation_id(self) -> int:
-        """Counts up from a random number, so that it does not meet those of other drivers."""
+        """Count up from a random number, to avoid the numbers of other drivers."""
         self._correlation_id = (self._correlation_id + 1) & ((1 << 62) - 1) or 1
         return self._correlation_id
 
@@ -138,11 +138,11 @@ class MediaDriver:
     # --- outbound.LinkSource ---
 
     def dial(self, endpoint: str, stream_id: int) -> FrameLink:
-        """Connect to where the endpoint is now. Raises `NetworkError` when that cannot be resolved or dialled."""
+        """Connect to the present address of the endpoint. Raises `NetworkError` if it cannot be resolved or dialled."""
         return self.endpoints.dial(self._resolver.resolve(endpoint, stream_id))
 
     def link_of_token(self, token: int, stream_id: int) -> FrameLink | None:
-        """The newest live connection on which a receiver announced the token, if there is one."""
+        """The newest live connection on which a receiver announced the token, or None."""
         return self.endpoints.link_of_token(token, stream_id)
 
     def now_ns(self) -> Ns:
@@ -150,7 +150,7 @@ class MediaDriver:
         return self._now.ns
 
     def mark_stream(self, stream: OutboundStream | InboundStream) -> None:
-        """The stream has something to flush, trim or report in this turn or the next."""
+        """The stream has something to flush, trim or report in this duty cycle or the next."""
         self._dirty_streams.append(stream)
         self.bell.rung = True
 
@@ -165,7 +165,9 @@ class MediaDriver:
         on_unavailable: ImageHandler | None = None,
         bell: Bell | None = None,
     ) -> Subscription:
-        """Raises `UsageError` for an unusable channel; an address that is in use is retried and shown as `error`."""
+        """Raises `UsageError` for an unusable channel. If an address is in use, binding is retried; `error` says so
+        meanwhile.
+        """
         parsed = Channel.parse(channel)
         parsed.get_int32(SESSION_ID)
         join = join_position(parsed, self.settings)
@@ -199,7 +201,7 @@ class MediaDriver:
             source = ("token", token)
             self.endpoints.announce(token, subscription.stream_id)
         elif channel.endpoint:
-            # Port 0 gives every subscription a port of its own.
+            # With port 0, every subscription gets its own port.
             own = channel.endpoint.endswith(":0")
             key = f"{channel.endpoint}#{registration_id}" if own else channel.endpoint
             source = ("listen", key)
@@ -240,7 +242,7 @@ class MediaDriver:
             self._changed()
 
     def remove_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:
-        """The streams stay as long as other destinations deliver them."""
+        """Streams that other destinations deliver stay."""
         source = self._sources.get(subscription.registration_id, {}).pop(str(Channel.parse(channel)), None)
         if source is None:
             return
@@ -252,7 +254,7 @@ class MediaDriver:
         self._changed()
 
     def close_subscription(self, subscription: StreamSubscription) -> None:
-        """End its images; streams that have lost their last subscriber end, and so do unused listeners."""
+        """End its images. Streams without a subscriber end, and unused listeners close."""
         for stream in self._streams():
             if any(image.stream is stream.buffer for image in subscription.stream_images):
                 stream.images.reap()
@@ -275,7 +277,7 @@ class MediaDriver:
         self.bell.rung = True
 
     def on_link_connected(self, link: FrameLink) -> None:
-        """Announce our response tokens on it, and the streams that wait for it."""
+        """Announce the response tokens on it, and the streams that wait for it."""
         self.endpoints.on_connected(link)
         self.tick_soon()
 
@@ -284,7 +286,7 @@ class MediaDriver:
         self.endpoints.forget(link)
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
-        """Kept for the next turn: whether a subscription wants the stream is seen there."""
+        """Kept for the next duty cycle, which checks whether a subscription wants the stream."""
         self.endpoints.on_setup(link, setup, token)
         self._saw_setup = True
         self.bell.rung = True
@@ -299,11 +301,11 @@ class MediaDriver:
                         self.tick_soon()
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - whatever it says
-        """Raises `PeerError`: commands come from processes of this member only."""
+        """Raises `PeerError`: only processes of this member may send commands."""
         raise PeerError("a command from another host")
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
-        """Count it, and report the first of its kind of each peer."""
+        """Count the fault, and report the first of its kind for each peer."""
         if self._invalid is not None:
             self._invalid.set(self._invalid.get() + 1)
         if self._faults is not None:
@@ -312,7 +314,7 @@ class MediaDriver:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """One turn: clients, matching, announced streams, what was offered and consumed, timers, connections."""
+        """Run a duty cycle: clients, matching, announced streams, offered and consumed data, timers, connections."""
         if self.is_closed:
             return 0
         self._now = now
@@ -341,12 +343,12 @@ class MediaDriver:
         return self._next_tick_ns
 
     def tick_soon(self) -> None:
-        """Something waits for the timers: run them in the next turn."""
+        """Run the timers in the next duty cycle."""
         self._next_tick_ns = 0
         self.bell.rung = True
 
     def take_a_turn(self) -> None:
-        """A client's session asked for it."""
+        """Run a duty cycle for a client's session."""
         self.bell.rung = True
 
     def _changed(self) -> None:
@@ -425,7 +427,7 @@ class MediaDriver:
     # --- matching ---
 
     def _match(self) -> int:
-        """Give subscriptions images of the streams that they do not see yet: of two of one session the live one."""
+        """Give subscriptions the images that they lack. Of two streams of one session, the live one is taken."""
         count = 0
         streams = sorted(self._streams(), key=lambda stream: stream.buffer.ended)
         for subscription in list(self._subscriptions.values()):
@@ -530,13 +532,15 @@ class MediaDriver:
         )
 
     def _group(self, subscription: StreamSubscription, source: Source | None) -> Group:
-        """Subscriptions with destinations have streams of their own; others share them by endpoint."""
+        """The group of streams: subscriptions with destinations have their own streams, others share them by
+        endpoint.
+        """
         if subscription.parsed_channel.get(CONTROL_MODE) == CONTROL_MODE_MANUAL:
             return ("subscription", subscription.registration_id)
         return source or ("", 0)
 
     def _first_position(self, wanted: list[StreamSubscription], setup: Setup) -> int | None:
-        """Where a new stream begins here; None to wait for another publisher of it."""
+        """The position at which a new stream begins here; None to wait for another publisher of it."""
         subscription = wanted[0]
         join = self._joins[subscription.registration_id]
         position = None if join is None else join.of(setup.initial_term_id, setup.term_length)
@@ -549,7 +553,7 @@ class MediaDriver:
         return None if is_manual else setup.position
 
     def close(self) -> None:
-        """Send what connections take at once, then drop everything without end of stream."""
+        """Send what connections take at once, then close everything without end of stream."""
         if self.is_closed:
             return
         for link in list(self.endpoints.links):
@@ -563,10 +567,10 @@ class MediaDriver:
 
 
 def _takes_ended(subscription: StreamSubscription, stream: LocalStream) -> bool:
-    """Whether a subscription may come late to a stream that ended while another one still reads it.
+    """Whether a subscription may join a stream that has ended while another subscription still reads it.
 
     A subscription to this very session of a local publication may: a short replay may be over before its last reader
-    is there. A spy may not: a stream from another host that ended may come again with the same session.
+    joins. A spy may not: a stream from another host that ended may come again with the same session.
     """
     channel = subscription.parsed_channel
     is_local = channel.media == "ipc" and not channel.is_spy

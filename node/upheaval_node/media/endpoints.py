@@ -1,6 +1,6 @@
 """The connections of a driver: listeners, dialled links, and the response tokens announced on them.
 
-This module knows nothing of publications and images; it hands SETUP frames on, with the way they came.
+This module knows nothing of publications and images; it passes SETUP frames on, with the source that they came through.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
 from upheaval_node.types import NOT_YET, Ns
 
-# How a stream reaches us: through a listener, or as the answer to a token of ours.
+# The source of a stream: a listener, or a response token of ours that it answers.
 Source = tuple[str, str | int]
 
 MAX_TOKENS_PER_LINK: Final = 256
@@ -23,7 +23,7 @@ MAX_SETUPS_PER_LINK: Final = 64
 
 @dataclass(slots=True)
 class LinkRecord:
-    """What is known of one link: the listener that accepted it, or None when we dialled."""
+    """The record of one link: the listener that accepted it, or None if we dialled it."""
 
     listener: str | None
     opened_ns: Ns
@@ -57,7 +57,7 @@ class Endpoints:
     # --- listeners ---
 
     def listen(self, key: str, address: str, user: int) -> ListenerRecord:
-        """Use the listener `key`, bound to `address`, for one more subscription."""
+        """Use the listener `key`, bound to `address`, for another subscription."""
         record = self.listeners.get(key)
         if record is None:
             record = self.listeners[key] = ListenerRecord(address, [])
@@ -73,13 +73,13 @@ class Endpoints:
             record.error = str(error)
 
     def rebind(self) -> None:
-        """Try again to bind the addresses that were not free."""
+        """Try again to bind the addresses that were in use."""
         for key, record in self.listeners.items():
             if record.listener is None:
                 self._bind(key, record)
 
     def release(self, key: str, user: int) -> None:
-        """One user less; without users the listener and its links are closed."""
+        """Remove one user. Without users, the listener and its links are closed."""
         record = self.listeners.get(key)
         if record is None or user not in record.users:
             return
@@ -108,7 +108,7 @@ class Endpoints:
         return link
 
     def _too_many(self, key: str, peer: str) -> str:
-        """Which limit one more connection would exceed; empty for none."""
+        """The limit that another connection would exceed; empty if none."""
         accepted = [link for link, record in self.links.items() if record.listener == key]
         if len(accepted) >= self._settings.max_connections:
             return f"more than {self._settings.max_connections} connections in all"
@@ -131,27 +131,27 @@ class Endpoints:
         return link
 
     def on_connected(self, link: FrameLink) -> None:
-        """Tell a host that we dialled the tokens on which it may answer."""
+        """Announce the response tokens to a host that we dialled."""
         record = self.links.get(link)
         if record is not None and record.listener is None:
             for token, (stream_id, _) in self._own_tokens.items():
                 link.send_required(pack_token(token, stream_id))
 
     def forget(self, link: FrameLink) -> None:
-        """The connection is closed: keep nothing of it."""
+        """Forget a closed connection."""
         self.links.pop(link, None)
 
     # --- response tokens ---
 
     def announce(self, token: int, stream_id: int) -> None:
-        """Tell every host that we dialled that it may answer on this token."""
+        """Announce this token to every host that we dialled."""
         _, users = self._own_tokens.get(token, (stream_id, 0))
         self._own_tokens[token] = (stream_id, users + 1)
         if users == 0:
             self._tell_dialled(pack_token(token, stream_id))
 
     def withdraw(self, token: int) -> None:
-        """Drop one user of a token; after the last one the hosts that we dialled learn that it is withdrawn."""
+        """Remove one user of a token. After the last, the token is withdrawn at the hosts that we dialled."""
         stream_id, users = self._own_tokens.pop(token, (0, 0))
         if users > 1:
             self._own_tokens[token] = (stream_id, users - 1)
@@ -164,7 +164,10 @@ class Endpoints:
                 link.send_required(frame)
 
     def on_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> bool:
-        """A host that dialled us announces a token; whether that is news. Raises `PeerError`."""
+        """Take a token announced by a host that dialled us. Returns whether it may be used now.
+
+        False for a withdrawal, and for a link that we dialled. Raises `PeerError` for too many tokens.
+        """
         record = self.links.get(link)
         if record is None or record.listener is None:
             return False
@@ -187,7 +190,7 @@ class Endpoints:
     # --- setups ---
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
-        """Keep a SETUP for the next turn. Raises `PeerError` for a flood."""
+        """Keep a SETUP for the next duty cycle. Raises `PeerError` for a flood."""
         record = self.links.get(link)
         if record is None:
             return

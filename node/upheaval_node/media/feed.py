@@ -1,9 +1,9 @@
 """A stream that arrives: one or more transports write into one stream buffer, each validated frame by frame.
 
-What several transports deliver twice is dropped by position (that is how a replay merges with the live stream); a
-transport whose publisher no longer holds what comes next waits until another one has filled the gap. The feed tells
-publishers what was consumed, makes fast ones wait, and ends the stream by end of stream, liveness or gap. It knows
-no subscription and no address.
+Bytes that several transports deliver are kept once, by position (this is how a replay merges with the live stream). If
+a publisher no longer holds the bytes that come next, its transport waits until another one has filled the gap. The feed
+reports to publishers what was consumed, applies back pressure, and ends the stream by end of stream, liveness or gap.
+It knows no subscription and no address.
 """
 
 from typing import Final
@@ -15,9 +15,10 @@ from upheaval_node.media.stream_buffer import StreamBuffer
 from upheaval_node.protocol.frames import FLAG_EOS, SM_FLAG_END_OF_STREAM, Setup, StatusMessage, compute_position
 from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS, Ns
 
-# A run that makes up less of the received bytes than this share is copied, so that it does not keep all of them.
+# A run that is less than one part in this many of the received bytes is copied, so that it does not keep all of them
+# alive.
 _PIN_SHARE: Final = 2
-# More than the window is accepted before reading stops: an honest publisher may exceed it by a message or a block.
+# Reading stops only beyond this multiple of the window: an honest publisher may exceed it by a message or a block.
 _PAUSE_FACTOR: Final = 2
 MAX_TRANSPORTS: Final = 8
 
@@ -37,7 +38,7 @@ class StreamTransport:
         self.announce(setup)
 
     def announce(self, setup: Setup) -> None:
-        """The publisher says where it would begin, and how far back it still holds the stream."""
+        """The publisher announces its position, and how far back it still holds the stream."""
         self.setup_position = setup.position
         self.held_from = max(setup.position - max(setup.ttl, 0) * FRAME_ALIGNMENT, 0)
 
@@ -77,7 +78,7 @@ class StreamTransport:
         return following
 
     def on_heartbeat(self, term_offset: int, term_id: int, flags: int) -> None:
-        """The publisher lives, or ends the stream. Raises `PeerError` for another position than what follows."""
+        """The publisher is alive, or ends the stream. Raises `PeerError` for any position but the next one."""
         params = self.feed.buffer.params
         if not self.is_active:
             raise PeerError("heartbeat before the receiver asked for data")
@@ -88,12 +89,12 @@ class StreamTransport:
             self.feed.on_end_of_stream(self)
 
     def on_link_closed(self, reason: str) -> None:
-        """The connection is gone; another transport may go on with the stream."""
+        """The connection is gone; another transport may continue the stream."""
         self.is_active = False
         self.feed.on_transport_closed(self, reason)
 
     def send_status(self, position: int, window: int, receiver_id: int, flags: int = 0) -> None:
-        """An SM frame: what was consumed and how many bytes more are taken."""
+        """Send an SM frame: the consumed position and how many more bytes are accepted."""
         params = self.feed.buffer.params
         self.link.send_control(
             StatusMessage(
@@ -109,7 +110,7 @@ class StreamTransport:
 
 
 class StreamFeed:
-    """Writes what its transports deliver into `buffer`. `liveness_ns` None: a lost connection ends the stream."""
+    """Writes the frames of its transports into `buffer`. With `liveness_ns` None, a lost connection ends the stream."""
 
     def __init__(self, buffer: StreamBuffer, *, window: int, receiver_id: int, liveness_ns: int | None) -> None:
         self.buffer = buffer
@@ -131,20 +132,22 @@ class StreamFeed:
 
     @property
     def active_transport_count(self) -> int:
-        """How many transports deliver now; one that waits for a gap to be filled does not count."""
+        """The number of transports that deliver at present. A transport that waits for a gap to be filled does not
+        count.
+        """
         return sum(transport.is_active for transport in self.transports)
 
     @property
     def has_news(self) -> bool:
-        """Whether more was consumed than the publishers know."""
+        """Whether more was consumed than was reported to the publishers."""
         return self.buffer.consumed_position() != self._status_position
 
     # --- transports ---
 
     def on_setup(self, link: FrameLink, setup: Setup, source: object = None) -> None:
-        """A publisher announces the stream on `link`, which it reached through `source`.
+        """Take the announcement of the stream on `link`, which reached us through `source`.
 
-        Raises `PeerError` when it is not this stream.
+        Raises `PeerError` when it is a different stream.
         """
         params = self.buffer.params
         if (setup.initial_term_id, setup.term_length) != (params.initial_term_id, params.term_length):
@@ -165,7 +168,7 @@ class StreamFeed:
         self._is_alive = self._is_alive or transport.is_active
 
     def _resume(self, transport: StreamTransport) -> None:
-        """Ask for what comes next, if the publisher holds it; otherwise wait for other transports to fill the gap."""
+        """Ask for the next bytes if the publisher holds them; otherwise wait for other transports to fill the gap."""
         received = self.buffer.tail
         if not transport.is_active:
             if transport.held_from > received:
@@ -175,11 +178,11 @@ class StreamFeed:
             transport.start(min(received, transport.setup_position))
             if self._is_paused:
                 transport.link.pause(self, paused=True)
-        # A repeated announcement is answered by the same request, because the first may have been lost.
+        # A repeated announcement gets the same answer, because the first answer may have been lost.
         transport.send_status(transport.position, self.window, self._receiver_id)
 
     def on_run(self, data: memoryview, start: int, end: int, chunk_length: int) -> None:
-        """Append frames; what another transport has delivered already is dropped. Raises `PeerError` for a gap."""
+        """Append frames; bytes that another transport has delivered are dropped. Raises `PeerError` for a gap."""
         buffer = self.buffer
         self._is_alive = True
         if buffer.ended:
@@ -199,11 +202,11 @@ class StreamFeed:
             self._check_pause()
 
     def on_alive(self) -> None:
-        """A publisher showed that it lives."""
+        """A publisher has shown that it is alive."""
         self._is_alive = True
 
     def on_end_of_stream(self, transport: StreamTransport) -> None:
-        """One publisher says that the stream ends; it ends when no other transport is left."""
+        """One publisher ends the stream. The stream ends when no other transport is left."""
         position = transport.position
         transport.send_status(position, 0, self._receiver_id, SM_FLAG_END_OF_STREAM)
         self._remove(transport)
@@ -226,12 +229,12 @@ class StreamFeed:
         transport.link.remove_transport(self.buffer.params.stream_id, self.buffer.params.session_id)
 
     def detach(self, transport: StreamTransport) -> None:
-        """Receive nothing from this transport any more, and tell its publisher."""
+        """Receive nothing more from this transport, and tell its publisher."""
         transport.send_status(self.buffer.tail, 0, self._receiver_id, SM_FLAG_END_OF_STREAM)
         self._remove(transport)
 
     def detach_source(self, source: object) -> None:
-        """Receive nothing any more through one destination of the subscription."""
+        """Receive nothing more through one destination of the subscription."""
         for transport in [each for each in self.transports if each.source == source]:
             self.detach(transport)
 
@@ -245,7 +248,7 @@ class StreamFeed:
     # --- flow ---
 
     def flush(self) -> None:
-        """After something was received or consumed: trim, report what was consumed, let publishers go on."""
+        """After receipt or consumption: trim, report what was consumed, and let publishers continue."""
         buffer = self.buffer
         consumed = buffer.trim()
         self._pause_at = consumed + _PAUSE_FACTOR * self.window
@@ -258,7 +261,7 @@ class StreamFeed:
                 self._resume(transport)
 
     def tick(self, now_ns: Ns, status_interval_ns: int) -> None:
-        """Report at intervals, and end the stream when its publishers are silent for too long."""
+        """Report at intervals, and end the stream when its publishers have been silent for too long."""
         if self._is_alive or self._is_paused or self._last_alive_ns == LONG_AGO_NS:
             self._is_alive = False
             self._last_alive_ns = now_ns

@@ -1,7 +1,7 @@
-"""Loops over runs of frames: validate, patch, cut. They index words and call nothing per frame.
+"""Loops over runs of frames: validate, patch, cut. For speed they index words and call nothing per frame.
 
-A run is a sequence of whole frames of one stream in one term. `words` is always the int32 view of the bytes.
-This module knows layouts and arithmetic only.
+A run is a sequence of whole frames of one stream in one term. `words` is always the int32 view of the bytes. This
+module knows layouts and arithmetic only.
 """
 
 from typing import Final

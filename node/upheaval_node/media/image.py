@@ -15,18 +15,18 @@ from upheaval_node.types import MAX_POSITION
 
 
 class ImageSource(Protocol):
-    """What an image asks of the source that fills its stream."""
+    """The image's interface to the source of its stream."""
 
     @property
     def source_identity(self) -> str:
-        """Where the stream comes from, for people."""
+        """The origin of the stream, for people."""
 
     @property
     def active_transport_count(self) -> int:
-        """How many transports deliver the stream; 1 for a local one."""
+        """The number of transports that deliver the stream; 1 for a local one."""
 
     def drop_image(self, image: "StreamImage", reason: str) -> None:
-        """The subscriber does not want the image any more."""
+        """The subscriber rejects the image."""
 
 
 class StreamImage:
@@ -53,32 +53,32 @@ class StreamImage:
 
     @property
     def source_identity(self) -> str:
-        """Where the stream comes from, for people."""
+        """The origin of the stream, for people."""
         return self._source.source_identity
 
     @property
     def active_transport_count(self) -> int:
-        """How many transports deliver the stream; 0 once the image is closed."""
+        """The number of transports that deliver the stream; 0 once the image is closed."""
         return 0 if self.is_closed else self._source.active_transport_count
 
     @property
     def position(self) -> int:
-        """Where this subscriber reads next; of a closed image, where it stopped."""
+        """The position that this subscriber reads next; for a closed image, where it stopped."""
         return self.cursor.read_position
 
     @property
     def received_position(self) -> int:
-        """The tail of the stream; of a closed image, where the tail was then."""
+        """The tail of the stream; for a closed image, the tail at its close."""
         return self.stream.tail if self._final_received is None else self._final_received
 
     @property
     def end_of_stream_position(self) -> int | None:
-        """Where the publisher ended the stream; a closed image keeps what it knew."""
+        """The position at which the publisher ended the stream, if known; a closed image keeps it."""
         return self._final_end if self.is_closed else self.stream.end_position
 
     @property
     def is_end_of_stream(self) -> bool:
-        """The publisher ended the stream and this subscriber is there."""
+        """Whether the publisher ended the stream and this subscriber has reached the end."""
         end = self.end_of_stream_position
         return end is not None and self.cursor.read_position >= end
 
@@ -88,7 +88,7 @@ class StreamImage:
         return self.stream.ended and self.cursor.position >= self.stream.tail
 
     def poll(self, handler: MessageHandler, fragment_limit: int, limit_position: int = MAX_POSITION) -> int:
-        """A message of several fragments is delivered with its last one."""
+        """A message of several fragments is delivered with its last fragment."""
         count = 0
         while count < fragment_limit and not self.is_closed:
             block = self.stream.block_at(self.cursor)
@@ -103,7 +103,7 @@ class StreamImage:
     def _poll_block(
         self, block: Block, handler: MessageHandler, fragment_limit: int, limit_position: int
     ) -> tuple[int, bool]:
-        """Deliver fragments of one block; whether the poll may go on with the next one."""
+        """Deliver fragments of one block. Returns whether the poll may continue with the next one."""
         cursor = self.cursor
         data = block.data
         words = data.cast("i")
@@ -166,7 +166,7 @@ class StreamImage:
             raise
 
     def next_block(self, limit_position: int = MAX_POSITION, max_length: int = MAX_BLOCK_LENGTH) -> Block | None:
-        """The present block as it is where it fits, else a cut of it at a frame."""
+        """The present block unchanged if it fits, else cut at a frame."""
         if self.is_closed:
             return None
         block = self.stream.block_at(self.cursor)
@@ -178,7 +178,7 @@ class StreamImage:
         offset = position - block.start
         cut, end = cut_run(block.data, offset, min(limit_position - block.start, offset + max_length))
         if end == offset:
-            # A first frame that exceeds only `max_length`, such as padding, is handed out all the same.
+            # A first frame that exceeds only `max_length`, such as padding, is returned anyway.
             first = block.data[offset : offset + 32].cast("i")[0]
             cut, end = cut_run(block.data, offset, min(limit_position - block.start, offset + ((first + 31) & -32)))
         if end == offset:

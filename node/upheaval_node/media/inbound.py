@@ -8,7 +8,7 @@ from upheaval_node.types import Ns
 
 
 class InboundStream:
-    """Implements `local_stream.LocalStream` for a feed. `group` says by which subscriptions it was asked for."""
+    """Implements `local_stream.LocalStream` for a feed. `group` identifies the subscriptions that share the stream."""
 
     def __init__(self, group: tuple[str, int | str], buffer: StreamBuffer, feed: StreamFeed, identity: str) -> None:
         self.group = group
@@ -21,27 +21,27 @@ class InboundStream:
 
     @property
     def source_identity(self) -> str:
-        """The address, and over TLS the name, of the publisher that was seen first."""
+        """The address of the first publisher, and over TLS its name."""
         return self._identity
 
     @property
     def active_transport_count(self) -> int:
-        """How many connections deliver the stream now."""
+        """The number of connections that deliver the stream at present."""
         return self.feed.active_transport_count
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
-        """The subscription does not get the stream again. Without subscribers it ends, and its publisher learns it."""
+        """End the subscription's image for good. Without subscribers the stream ends, and its publisher learns that."""
         self.rejected_by += [subscription.registration_id for subscription in self.images.drop(image)]
         if not self.images.has_subscribers:
             self.feed.end(f"rejected: {reason}")
 
     @property
     def is_done(self) -> bool:
-        """Ended, and consumed by everybody: the driver forgets the stream."""
+        """Whether the stream has ended and all subscribers have consumed it: the driver then forgets it."""
         return self.buffer.ended and not len(self.images)
 
     def flush(self) -> None:
-        """After something arrived or was consumed; a stream without subscribers ends."""
+        """After receipt or consumption: flush the feed. A stream without subscribers ends."""
         feed = self.feed
         feed.flush()
         if feed.has_lost_transport:

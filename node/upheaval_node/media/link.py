@@ -1,13 +1,13 @@
-"""One connection that carries Aeron's frames, of several streams, in both directions.
+"""One connection that carries Aeron's frames of several streams in both directions.
 
-Bytes become frames here, are validated, and go to the transports (streams that arrive), the senders (streams that
-leave) or the owner (everything about the connection itself). Each frame takes a multiple of 32 bytes on the wire;
-a padding frame is its header only. A fault of the peer closes this connection and nothing else.
+This module turns bytes into frames, validates them, and passes them to the transports (incoming streams), the senders
+(outgoing streams) or the owner (everything about the connection itself). Each frame takes a multiple of 32 bytes on the
+wire; of a padding frame, only the header is sent. A fault of the peer closes this connection and nothing else.
 
-Differences to Aeron's datagrams, which only a byte stream allows: `ttl` of a SETUP counts the bytes that the
-publisher still holds before the position it names, in units of 32; RSP_SETUP carries a 64-bit response token in
-its two session fields; frames of type EXT carry commands between the processes of one member. This module knows no
-subscription and no time.
+Differences to Aeron's datagrams, which only a byte stream allows: `ttl` of a SETUP counts the bytes that the publisher
+still holds before the position it names, in units of 32; RSP_SETUP carries a 64-bit response token in its two session
+fields; frames of type EXT carry commands between the processes of one member. This module knows no subscription and no
+time.
 """
 
 from collections import deque
@@ -33,49 +33,54 @@ from upheaval_node.types import FRAME_ALIGNMENT
 TYPE_EXT: Final = 0xFFFF
 # A response token that is withdrawn.
 FLAG_WITHDRAWN: Final = 0x40
-# Streams in each direction; a connection to an archive carries a few replays beside the control stream.
+# The most streams in each direction. A connection to an archive carries a few replays beside the control stream.
 MAX_STREAMS: Final = 64
-# Data is taken from the streams in steps of this length, so that several streams share a connection fairly.
+# Streams are sent in steps of this length, so that they share a connection fairly.
 SEND_STEP: Final = 256 * 1024
-# Control frames are not added beyond this backlog; they are all repeated or replaced later.
+# Beyond this backlog, no control frames are queued: all of them are repeated or replaced later.
 MAX_CONTROL_BACKLOG: Final = 64 * 1024
-# Commands must arrive; a process that does not read this many of them is given up.
+# Commands must arrive: the connection to a process that lets this many of them pile up is closed.
 MAX_COMMAND_BACKLOG: Final = 4 * 1024 * 1024
 
 _PADDING: Final = [bytes(count) for count in range(FRAME_ALIGNMENT)]
 
 
 class Sender(Protocol):
-    """A stream that leaves through the link."""
+    """A stream that is sent over the link."""
 
     def on_status(self, status: StatusMessage) -> None:
-        """The receiver reports what it consumed and how much more it takes. Raises `PeerError` for nonsense."""
+        """The receiver reports what it consumed and how much more it accepts. Raises `PeerError` for
+        impossible values.
+        """
 
     def pump(self, parts: deque[Buffer], room: int) -> int:
-        """Add up to about `room` bytes of frames; returns how many."""
+        """Add up to about `room` bytes of frames. Returns how many."""
 
     def on_link_closed(self, reason: str) -> None:
         """The connection is gone; the stream needs another one."""
 
 
 class Transport(Protocol):
-    """A stream that arrives through the link."""
+    """A stream that is received over the link."""
 
     def on_frames(self, chunk: memoryview, words: memoryview, index: int, limit: int) -> int:
-        """Take the frames of this stream at word `index`; returns the index after them.
+        """Take the frames of this stream from word `index` on. Returns the index after them.
 
-        The same index means that the frame is not whole yet. Raises `PeerError`.
+        If that is the same index, the frame is not whole yet. Raises `PeerError`.
         """
 
     def on_heartbeat(self, term_offset: int, term_id: int, flags: int) -> None:
-        """A DATA frame of length 0: the publisher lives, and with FLAG_EOS the stream ends there."""
+        """A DATA frame of length 0: the publisher is alive; with FLAG_EOS, the stream ends there."""
 
     def on_link_closed(self, reason: str) -> None:
-        """The connection is gone; nothing more of the stream comes through it."""
+        """The connection is gone; it delivers no more of the stream."""
 
 
 class LinkOwner(Protocol):
-    """Who opened or accepted the connection. Calls come from inside the delivery of bytes; act in the next turn."""
+    """The side that opened or accepted the connection.
+
+    It is called during the delivery of bytes, so it should act only in the next duty cycle.
+    """
 
     def mark_link(self, link: "FrameLink") -> None:
         """The link has something to send."""
@@ -84,23 +89,23 @@ class LinkOwner(Protocol):
         """The connection is established; frames may be queued."""
 
     def on_link_closed(self, link: "FrameLink", reason: str) -> None:
-        """The connection is gone, and its streams know it already."""
+        """The connection is gone. Its streams have already been informed."""
 
     def on_setup(self, link: "FrameLink", setup: Setup, token: int | None) -> None:
-        """A SETUP frame; `token` is that of the RSP_SETUP just before it, if it answers on this connection."""
+        """A SETUP frame. `token` is from the RSP_SETUP just before it, if the stream answers on this connection."""
 
     def on_response_token(self, link: "FrameLink", token: int, stream_id: int, *, withdrawn: bool) -> None:
         """The peer announces a response token for a stream id, or withdraws it."""
 
     def on_extension(self, link: "FrameLink", payload: bytes) -> None:
-        """An EXT frame. Raises `PeerError` where no commands are taken."""
+        """An EXT frame. Raises `PeerError` if the owner takes no commands."""
 
     def on_peer_error(self, link: "FrameLink", error: PeerError) -> None:
-        """The peer broke the protocol; the connection is closed next."""
+        """The peer broke the protocol. The connection is closed next."""
 
 
 def pad_frame(frame: bytes) -> bytes:
-    """A control frame as it goes on the wire."""
+    """A control frame in its form on the wire."""
     return frame + _PADDING[-len(frame) % FRAME_ALIGNMENT]
 
 
@@ -140,7 +145,7 @@ class FrameLink:
         self._tail = b""
         self._token: int | None = None
         self._paused_by: list[object] = []
-        # Streams that were given up lately: what is still under way of them is passed over.
+        # Streams that were given up recently: their frames in flight are ignored.
         self._ended: deque[tuple[int, int]] = deque(maxlen=MAX_STREAMS)
 
     # --- ports.ConnectionHandler ---
@@ -156,7 +161,7 @@ class FrameLink:
         self.mark()
 
     def on_data(self, data: memoryview) -> None:
-        """Take the whole frames, keep the rest; a fault of the peer closes the connection."""
+        """Take the whole frames and keep the rest. A fault of the peer closes the connection."""
         if self.is_closed:
             return
         self.saw_input = True
@@ -173,12 +178,12 @@ class FrameLink:
         self._tail = b"" if used == len(chunk) else bytes(chunk[used:])
 
     def on_writable(self) -> None:
-        """Send on in the next turn."""
+        """Continue to send in the next duty cycle."""
         self._is_blocked = False
         self.mark()
 
     def on_closed(self, reason: str) -> None:
-        """Tell streams and owner."""
+        """Inform streams and owner."""
         self._shut(reason)
 
     # --- receiving ---
@@ -214,7 +219,7 @@ class FrameLink:
         return self._skip(words, index, limit, length)
 
     def _skip(self, words: memoryview, index: int, limit: int, length: int) -> int:
-        """Frames of a stream that was just given up are passed over; any other stream was never set up."""
+        """Ignore frames of a stream that was just given up. Any other stream was never set up, which is a fault."""
         if length > MAX_MTU and words[index + 1] & TYPE_MASK != PAD_WORD:
             raise PeerError(f"frame of {length} bytes")
         if (words[index + 4], words[index + 3]) not in self._ended:
@@ -250,7 +255,7 @@ class FrameLink:
     # --- streams ---
 
     def add_sender(self, stream_id: int, session_id: int, sender: Sender) -> bool:
-        """False when the connection carries too many streams or this one already."""
+        """Add an outgoing stream. False if the connection carries too many streams, or this one already."""
         key = (stream_id, session_id)
         if len(self.senders) >= MAX_STREAMS or key in self.senders:
             return False
@@ -258,17 +263,17 @@ class FrameLink:
         return True
 
     def remove_sender(self, stream_id: int, session_id: int) -> None:
-        """The stream does not leave through this connection any more."""
+        """Stop sending the stream through this connection."""
         self.senders.pop((stream_id, session_id), None)
 
     def add_transport(self, stream_id: int, session_id: int, transport: Transport) -> None:
-        """Raises `PeerError` when the peer sets up too many streams."""
+        """Add an incoming stream. Raises `PeerError` when the peer sets up too many streams."""
         if len(self.transports) >= MAX_STREAMS:
             raise PeerError(f"more than {MAX_STREAMS} streams on one connection")
         self.transports[stream_id, session_id] = transport
 
     def remove_transport(self, stream_id: int, session_id: int) -> None:
-        """The stream is not wanted any more; what still arrives of it is passed over."""
+        """Stop receiving the stream. Its frames in flight are ignored."""
         transport = self.transports.pop((stream_id, session_id), None)
         if transport is not None:
             self._ended.append((stream_id, session_id))
@@ -283,11 +288,11 @@ class FrameLink:
 
     @property
     def has_room_for_control(self) -> bool:
-        """Whether a frame that may be lost would be queued: the peer keeps up."""
+        """Whether a frame that may be lost would be queued, because the peer keeps up."""
         return self.is_connected and self.queued < MAX_CONTROL_BACKLOG
 
     def send_control(self, frame: bytes) -> bool:
-        """Queue a frame that may be lost: False when the peer does not keep up."""
+        """Queue a frame that may be lost. False if the peer does not keep up."""
         if self.is_closed or not self.has_room_for_control:
             return False
         self._queue(frame)
@@ -312,7 +317,7 @@ class FrameLink:
         self.mark()
 
     def flush(self) -> int:
-        """Send what is queued and what the streams have, until the connection takes no more; returns bytes sent."""
+        """Send queued frames and stream data until the connection takes no more. Returns the bytes sent."""
         self.is_dirty = False
         total = 0
         while self.connection is not None and self.is_connected and not self._is_blocked and not self.is_closed:
@@ -341,7 +346,7 @@ class FrameLink:
     # --- back pressure and closing ---
 
     def pause(self, reason: object, *, paused: bool) -> None:
-        """Stop or resume reading for one reason; reading goes on when no reason is left."""
+        """Stop or resume reading for one reason. Reading resumes when no reason is left."""
         if paused == (reason in self._paused_by) or self.connection is None or self.is_closed:
             return
         if paused:

@@ -8,18 +8,18 @@ from upheaval_node.media.subscription import StreamSubscription
 
 
 class LocalStream(Protocol):
-    """What publications and arriving streams have in common. Implements `image.ImageSource`."""
+    """The common interface of publications and arriving streams. Implements `image.ImageSource`."""
 
     buffer: StreamBuffer
     images: "ImageTable"
 
     @property
     def source_identity(self) -> str:
-        """Where the stream comes from, for people; `aeron:ipc` for a publication of this process."""
+        """The origin of the stream, for people; `aeron:ipc` for a publication of this process."""
 
     @property
     def active_transport_count(self) -> int:
-        """How many transports deliver the stream; 1 for a publication of this process."""
+        """The number of transports that deliver the stream; 1 for a publication of this process."""
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
         """A subscriber rejects the stream: end its image."""
@@ -38,18 +38,18 @@ class ImageTable:
         return len(self._images)
 
     def may_join(self, subscription: StreamSubscription) -> bool:
-        """Whether the subscription never had an image of this stream and is open."""
+        """Whether the subscription is open and never had an image of this stream."""
         return subscription.registration_id not in self._ever and not subscription.is_closed
 
     def join(self, stream: LocalStream, subscription: StreamSubscription, position: int, correlation_id: int) -> None:
-        """Give a subscription its image and tell it."""
+        """Create a subscription's image and inform the subscription."""
         image = StreamImage(stream.buffer, stream, position, correlation_id)
         self._ever.add(subscription.registration_id)
         self._images[subscription.registration_id] = (subscription, image)
         subscription.image_available(image)
 
     def drop(self, image: StreamImage) -> list[StreamSubscription]:
-        """End an image; returns the subscription that had it."""
+        """End an image. Returns the subscription that had it."""
         dropped: list[StreamSubscription] = []
         for registration_id, (subscription, each) in list(self._images.items()):
             if each is image:
@@ -59,7 +59,7 @@ class ImageTable:
         return dropped
 
     def tell(self, stream: LocalStream) -> None:
-        """Ring for the subscribers when the stream grew or ended."""
+        """Wake the subscribers if the stream grew or ended."""
         buffer = stream.buffer
         if buffer.tail != self._told_tail or buffer.ended is not self._told_end:
             self._told_tail, self._told_end = buffer.tail, buffer.ended
@@ -75,7 +75,7 @@ class ImageTable:
         return subscription.registration_id in self._ever
 
     def reap(self) -> None:
-        """End the images that have consumed everything of an ended stream, and those of closed subscriptions."""
+        """End the images of closed subscriptions, and those that have consumed all of an ended stream."""
         for subscription, image in list(self._images.values()):
             if subscription.is_closed or image.is_drained:
                 self.drop(image)

@@ -1,8 +1,8 @@
-"""Media that wraps another one: it shows an observer every whole message that passes, and changes nothing else.
+"""Media that wraps another one: it shows every whole message that passes to an observer, and changes nothing else.
 
-A member is built on it when its protocol shall be traced, so that tracing costs nothing where it is off and no
-component knows of it. Messages are seen where they are whole: taken by a publication, delivered by a poll, or consumed
-from a block of frames. Snapshots are contents, not messages, and are left out. Decodes nothing but frame headers.
+A member uses it when its protocol is traced, so tracing costs nothing when it is off, and no component knows of it.
+Messages are observed where they are whole: taken by a publication, delivered by a poll, or consumed from a block of
+frames. Messages of snapshots are left out. The module decodes only frame headers.
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class ObservedMedia:
         return self._media.do_work(now)
 
     def next_deadline_ns(self) -> int:
-        """That of the wrapped media."""
+        """The deadline of the wrapped media."""
         return self._media.next_deadline_ns()
 
     def next_correlation_id(self) -> int:
@@ -77,7 +77,9 @@ class ObservedMedia:
         on_available: ImageHandler | None = None,
         on_unavailable: ImageHandler | None = None,
     ) -> Subscription:
-        """A subscription whose messages are shown as received: once delivered by a poll or consumed in a block."""
+        """A subscription whose messages are shown as received: once a poll delivers them or they are consumed in a
+        block.
+        """
         show = _Show(self._observer, self._component, RECEIVE, stream_id, "")
         images = _Images(show, on_available, on_unavailable)
         if not self._sees_logs:
@@ -96,7 +98,7 @@ class ObservedMedia:
 
 
 class _Show:
-    """Tells the observer of messages of one stream in one direction."""
+    """Passes the messages of one stream in one direction to the observer."""
 
     def __init__(self, observer: MessageObserver, component: str, direction: str, stream_id: int, peer: str) -> None:
         self._observer = observer
@@ -117,7 +119,7 @@ class _Show:
 
 
 class _ObservedPublication:
-    """Passes everything on; what is not named here is the publication's own."""
+    """Delegates everything to the publication, except the methods below."""
 
     def __init__(self, publication: Publication, show: _Show, *, sees_frames: bool) -> None:
         self._publication = publication
@@ -147,7 +149,7 @@ class _ObservedPublication:
 
 
 class _Images:
-    """The images of one subscription, each with one and the same observer for as long as it is there."""
+    """The images of one subscription, each wrapped in the same observer as long as it exists."""
 
     def __init__(self, show: _Show, on_available: ImageHandler | None, on_unavailable: ImageHandler | None) -> None:
         self._show = show
@@ -175,7 +177,7 @@ class _Images:
 
 
 class _ObservedSubscription:
-    """Shows what polls deliver; without `images` these are handed out as they are."""
+    """Shows the messages that polls deliver. Without `images`, the images are returned unwrapped."""
 
     def __init__(self, subscription: Subscription, show: _Show, images: _Images | None) -> None:
         self._subscription = subscription
@@ -204,7 +206,7 @@ class _ObservedSubscription:
             try:
                 handler(message)
             except Abort:
-                # It comes again, and is not shown twice.
+                # An aborted message comes again and must not be shown twice.
                 self._refused = place
                 raise
 
@@ -262,5 +264,5 @@ def _show_frame(
 
 
 def _endpoint(channel: str) -> str:
-    """Whom a publication sends to, as far as its channel says it."""
+    """The receiver of a publication, as far as its channel names it."""
     return Channel.parse(channel).params.get("endpoint", "")

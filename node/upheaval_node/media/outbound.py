@@ -1,8 +1,9 @@
-"""The stream of a local publication: who receives it, how far its writer may go, and how it ends.
+"""The stream of a local publication: its receivers, its flow control, and its end.
 
-Local subscribers read the buffer themselves. Each remote receiver is a destination: an endpoint that is dialled and
-dialled again, or a connection of the receiver that announced a response token. The writer is a publication in this
-process, or a feed from a client process. This module knows no subscription's channel and no listener.
+Local subscribers read the buffer themselves. Each remote receiver is a destination: an endpoint that is dialled again
+whenever its connection is lost, or a connection of the receiver that announced a response token. The writer is a
+publication in this process, or a feed from a client process. This module knows no subscription's channel and no
+listener.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,9 @@ from upheaval_node.types import NEVER_NS, Ns
 # Receivers report at least this many heartbeat intervals apart (Aeron: status messages every 200 ms).
 STATUS_INTERVALS: Final = 2
 _FIRST_WAIT: Final = 16
-"""The first wait for another dial is at most that part of the redial interval; each is twice the one before."""
+"""The divisor of the redial interval that bounds the first wait before redialling. Each wait is twice the
+previous one.
+"""
 
 
 class PublicationState(IntEnum):
@@ -61,7 +64,7 @@ class LinkSource(Protocol):
         """Raises `NetworkError` when the endpoint cannot be resolved."""
 
     def link_of_token(self, token: int, stream_id: int) -> FrameLink | None:
-        """The newest live connection on which the token was announced, if there is one."""
+        """The newest live connection on which the token was announced, or None."""
 
     def mark_stream(self, stream: "OutboundStream") -> None:
         """The stream has something to flush, trim or report."""
@@ -98,11 +101,11 @@ class Destination:
 
     @property
     def next_dial_ns(self) -> int:
-        """When it is dialled again; never while there is a connection."""
+        """When it is dialled again; never while it has a connection."""
         return NEVER_NS if self.outlet.link is not None else self._redial_ns
 
     def tick(self, now_ns: Ns, source: LinkSource, settings: MediaSettings) -> None:
-        """Dial where there is no connection, announce, send heartbeats, and give up a receiver that is silent."""
+        """Dial if there is no connection, announce, send heartbeats, and give up a silent receiver."""
         outlet = self.outlet
         if outlet.is_active:
             self._redial_ns = self._wait_ns = 0
@@ -128,18 +131,18 @@ class Destination:
             self._stream.error = str(error)
 
     def retry_now(self) -> None:
-        """Do not wait for the rest of the redial interval."""
+        """Dial without waiting for the rest of the redial interval."""
         self._redial_ns = 0
 
     def disconnect(self, reason: str) -> None:
-        """Give up the connection: a dialled one is closed, one of the receiver's stays as it is."""
+        """Give up the connection: a dialled one is closed, one of the receiver's stays open."""
         link = self.outlet.link
         if link is not None and self.token is None:
             link.close(reason)
         self.outlet.detach()
 
     def close(self, reason: str) -> None:
-        """Give up the connection and let the stream forget what only this receiver needs."""
+        """Give up the connection and release the bytes that were held for this receiver only."""
         self.disconnect(reason)
         self._stream.buffer.remove_cursor(self.outlet.cursor)
 
@@ -173,7 +176,7 @@ class OutboundStream:
 
     @property
     def state(self) -> PublicationState:
-        """How far its end has come."""
+        """The state of the publication, up to its end."""
         return self._states.current
 
     def _mark(self) -> None:
@@ -182,7 +185,7 @@ class OutboundStream:
     # --- publication.PublicationOwner ---
 
     def limit_position(self) -> int:
-        """As far as the slowest local reader and, but for `control-mode=manual`, each connected receiver allows."""
+        """The limit of the slowest local reader and, unless `control-mode=manual`, of each connected receiver."""
         if self._states.current != PublicationState.ACTIVE:
             return CLOSED
         if not self.is_connected:
@@ -194,7 +197,9 @@ class OutboundStream:
 
     @property
     def is_connected(self) -> bool:
-        """A subscriber in this process or a connected receiver; a spy counts with `ssc=true` and manual control."""
+        """Whether there is a subscriber in this process or a connected receiver. A spy counts with `ssc=true` and
+        manual control.
+        """
         if self._states.current != PublicationState.ACTIVE:
             return False
         if len(self.images) and (self._spies_connect or self.images.has_subscribers):
@@ -211,14 +216,14 @@ class OutboundStream:
             self._source.tick_soon()
 
     def remove_destination(self, channel: str) -> None:
-        """The receiver misses the stream from here on, and receives no end of it."""
+        """The receiver gets nothing from here on, not even the end of the stream."""
         destination = self._destinations.pop(str(Channel.parse(channel)), None)
         if destination is not None:
             destination.close("destination removed")
             self.invalidate()
 
     def close_publication(self, *, eos: bool) -> None:
-        """What is held is still sent, then the stream lingers, then it is gone."""
+        """Send what is held, linger, then remove the stream."""
         if self._states.current == PublicationState.ACTIVE:
             self._states.enter(PublicationState.DRAINING)
             self.invalidate()
@@ -238,14 +243,14 @@ class OutboundStream:
         return 1
 
     def drop_image(self, image: StreamImage, reason: str) -> None:  # noqa: ARG002 - the publisher is ours
-        """The subscriber loses its image; the publication goes on."""
+        """The subscriber loses its image; the publication continues."""
         self.images.drop(image)
         self.invalidate()
 
     # --- outlet.OutletOwner ---
 
     def on_outlet_changed(self, outlet: Outlet) -> None:
-        """A receiver consumed something, came or left: send on, and ask anew how far the writer may go."""
+        """A receiver consumed something, came or left: continue to send, and compute the limit anew."""
         if outlet.link is not None:
             outlet.link.mark()
         if not outlet.is_connected:
@@ -260,7 +265,7 @@ class OutboundStream:
     # --- duty cycle ---
 
     def invalidate(self) -> None:
-        """Connectivity or the limit changed: the publication has to ask again."""
+        """Make the publication ask again: connectivity or the limit changed."""
         if self.publication is not None:
             self.publication.invalidate()
         if self.on_connected_changed is not None:
@@ -273,7 +278,7 @@ class OutboundStream:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether there are receivers to keep alive or an end to bring about."""
+        """Whether there are receivers to keep alive or an end to complete."""
         has_news = self.feed is not None and self.feed.has_news
         return bool(self._destinations) or self._states.current != PublicationState.ACTIVE or has_news
 
@@ -286,7 +291,7 @@ class OutboundStream:
         return soonest
 
     def flush(self) -> None:
-        """After something was appended or consumed: trim, and have the links send what is new."""
+        """After an append or consumption: trim, and have the links send the new bytes."""
         buffer = self.buffer
         buffer.seal()
         if self.feed is not None:
@@ -324,7 +329,7 @@ class OutboundStream:
                 pass
 
     def _finish(self, now_ns: Ns) -> None:
-        """Done when every receiver has everything, or has had its time; local subscribers have all the time."""
+        """End once every receiver has everything or has timed out. Local subscribers have no time limit."""
         for channel, destination in list(self._destinations.items()):
             outlet = destination.outlet
             if outlet.is_done or not outlet.is_connected or now_ns >= self._linger_until_ns:

@@ -1,7 +1,7 @@
-"""One receiver of a stream over a link: announces the stream, sends its blocks, keeps what the receiver reports.
+"""One receiver of a stream over a link: announces the stream, sends its blocks, keeps the receiver's reports.
 
-An outlet outlives its connections: when the owner attaches it to a new link, it announces the stream again and goes
-on where the receiver says. It knows no subscription, no address and no publication.
+An outlet outlives its connections: when the owner attaches it to a new link, it announces the stream again and
+continues at the position that the receiver names. It knows no subscription, no address and no publication.
 """
 
 from collections import deque
@@ -26,7 +26,9 @@ _MAX_TTL: Final = (1 << 31) - 1
 
 
 class OutletOwner(Protocol):
-    """Calls come from inside the delivery of bytes; act in the next turn."""
+    """The owner of an outlet. It is called during the delivery of bytes, so it should act only in the next
+    duty cycle.
+    """
 
     def on_outlet_changed(self, outlet: "Outlet") -> None:
         """Connectivity or the receiver's limit changed."""
@@ -77,7 +79,7 @@ class Outlet:
         cursor.blocking = always_holds
 
     def attach(self, link: FrameLink, now_ns: Ns) -> bool:
-        """Use this connection from now on; False when it cannot carry another stream."""
+        """Use this connection from now on. False if it cannot carry another stream."""
         params = self.stream.params
         if not link.add_sender(params.stream_id, params.session_id, self):
             return False
@@ -89,7 +91,7 @@ class Outlet:
         return True
 
     def detach(self) -> None:
-        """Use no connection any more; a later `attach` announces the stream again."""
+        """Stop using the connection. A later `attach` announces the stream again."""
         if self.link is not None:
             self.link.remove_sender(self.stream.params.stream_id, self.stream.params.session_id)
             self.link = None
@@ -97,7 +99,7 @@ class Outlet:
 
     @property
     def limit(self) -> int:
-        """How far the receiver lets the publisher go."""
+        """The position up to which the receiver lets the publisher advance."""
         return self.cursor.position + self.window
 
     @property
@@ -108,7 +110,9 @@ class Outlet:
     # --- link.Sender ---
 
     def on_status(self, status: StatusMessage) -> None:
-        """Join where the receiver says, move up to what it consumed. Raises `PeerError` for an impossible offset."""
+        """Join at the receiver's position, and move up to what it consumed. Raises `PeerError` for an impossible
+        offset.
+        """
         params = self.stream.params
         if status.consumption_term_offset >= params.term_length:
             raise PeerError(f"status with term offset {status.consumption_term_offset}")
@@ -140,13 +144,13 @@ class Outlet:
         self._set_connected(True)
 
     def on_link_closed(self, reason: str) -> None:  # noqa: ARG002 - the owner of the link reports it
-        """The owner has to attach another connection."""
+        """The owner must attach another connection."""
         self.link = None
         self.is_active = False
         self._owner.on_outlet_detached(self)
 
     def pump(self, parts: deque[Buffer], room: int) -> int:
-        """Nothing before the receiver has answered; windowed ones stop at the receiver's window."""
+        """Sends nothing before the receiver has answered. Windowed outlets stop at the receiver's window."""
         if not self.is_active:
             return 0
         stream = self.stream
@@ -179,7 +183,7 @@ class Outlet:
     # --- time ---
 
     def tick(self, now_ns: Ns, interval_ns: int, *, heartbeats: bool) -> None:
-        """Announce the stream until the receiver answers; afterwards show that it is alive."""
+        """Announce the stream until the receiver answers; afterwards send heartbeats."""
         if self._saw_status:
             self._saw_status = False
             self._last_status_ns = now_ns
@@ -194,7 +198,7 @@ class Outlet:
         if not self.is_active:
             frame = self._setup()
         elif heartbeats:
-            # What the window still holds back comes before the end of the stream.
+            # Bytes that the window still holds back come before the end of the stream.
             ends = self.stream.end_position is not None and self.cursor.read_position >= self.stream.tail
             frame = self._heartbeat(FLAGS_EOS_HEARTBEAT if ends else FLAGS_UNFRAGMENTED)
         else:

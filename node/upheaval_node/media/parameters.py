@@ -1,4 +1,4 @@
-"""What the parameters of a channel say about a stream: terms, positions, sessions. Pure functions on channels."""
+"""The parameters of a channel that concern a stream: terms, positions, sessions. Pure functions on channels."""
 
 from random import Random
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ RESERVED_SESSION_HIGH: Final = 1000
 
 
 class JoinPosition(NamedTuple):
-    """Where a subscriber wants to join; it means a position only of streams with the same terms."""
+    """A subscriber's wish where to join. It is a position only of streams with the same terms."""
 
     initial_term_id: int
     term_length: int
@@ -43,7 +43,7 @@ class JoinPosition(NamedTuple):
 
 
 def start_position(channel: Channel, term_length: int) -> tuple[int, int] | None:
-    """Initial term id and position that a channel names, or None. Raises `UsageError` unless all three are sound."""
+    """Initial term id and position that a channel names, or None. Raises `UsageError` if any of the three is bad."""
     initial_term_id = channel.get_int32(INITIAL_TERM_ID)
     term_id = channel.get_int32(TERM_ID)
     term_offset = channel.get_int32(TERM_OFFSET)
@@ -58,7 +58,7 @@ def start_position(channel: Channel, term_length: int) -> tuple[int, int] | None
 
 
 def join_position(channel: Channel, settings: MediaSettings) -> JoinPosition | None:
-    """Where a subscription's channel wants to join. Raises `UsageError`."""
+    """The position at which a subscription's channel wants to join. Raises `UsageError`."""
     term_length = _term_length(channel, settings)
     start = start_position(channel, term_length)
     return None if start is None else JoinPosition(start[0], term_length, start[1])

@@ -1,7 +1,7 @@
 """The sending end of a stream: messages and frame runs become frames at the tail of a stream buffer.
 
-Who reads the stream, how far the writer may run ahead and what closing means is the owner's business: the driver,
-or the link to it. This module knows no connection and no time.
+The owner (the driver, or the link to it) decides who reads the stream, how far the writer may run ahead, and what
+closing does. This module knows no connection and no time.
 """
 
 import struct
@@ -22,10 +22,10 @@ _ZEROS: Final = [bytes(count) for count in range(32)]
 
 
 class PublicationOwner(Protocol):
-    """What a publication asks of the owner that sends its stream."""
+    """The publication's interface to the owner that sends its stream."""
 
     def limit_position(self) -> int:
-        """A message may start before this position; or NOT_CONNECTED."""
+        """The position before which a message must start; or NOT_CONNECTED."""
 
     @property
     def is_connected(self) -> bool:
@@ -33,16 +33,16 @@ class PublicationOwner(Protocol):
 
     @property
     def error(self) -> str | None:
-        """Why the driver refused or ended the publication, if it did."""
+        """Why the driver refused or ended the publication, or None."""
 
     def add_destination(self, channel: str) -> None:
-        """Raises `UsageError` where the channel or the publication does not allow it."""
+        """Raises `UsageError` if the channel or the publication does not allow it."""
 
     def remove_destination(self, channel: str) -> None:
         """Stop sending to this channel."""
 
     def close_publication(self, *, eos: bool) -> None:
-        """No more is offered: bring what is held away, then end the stream."""
+        """Accept no more offers: send what is held, then end the stream."""
 
 
 class StreamPublication:
@@ -66,7 +66,7 @@ class StreamPublication:
         self._owner = owner
         self._stream = stream
         self._max_position = max_position(params.term_length)
-        # Offers that start before this need not ask the owner; `invalidate` makes the next one ask.
+        # Offers that start before this position need not ask the owner; `invalidate` makes the next one ask.
         self._limit = -1
         self._term_id = params.term_id_at(stream.tail)
 
@@ -82,7 +82,7 @@ class StreamPublication:
 
     @property
     def error(self) -> str | None:
-        """What the owner says of it."""
+        """The owner's error."""
         return self._owner.error
 
     def invalidate(self) -> None:
@@ -90,7 +90,7 @@ class StreamPublication:
         self._limit = -1
 
     def tell(self) -> None:
-        """Ring for the publisher when it became connected or lost that, or may go on after it was held back."""
+        """Wake the publisher when its connectivity changed, or when it may continue after back pressure."""
         if self.bell is None or self.is_closed:
             return
         is_connected = self._owner.is_connected
@@ -102,7 +102,7 @@ class StreamPublication:
             self.bell.rung = True
 
     def offer(self, *parts: Buffer) -> int:
-        """One frame where the message fits one, else fragments; nothing is sent before the next turn."""
+        """A message becomes one frame if it fits, else fragments. Nothing is sent before the next duty cycle."""
         stream = self._stream
         position = stream.tail
         if position >= self._limit and (refused := self._refresh(position)):
@@ -132,7 +132,7 @@ class StreamPublication:
         return self._advance(position + aligned)
 
     def claim_position(self, length: int) -> int:
-        """Counts the padding that a message which does not fit the term would leave."""
+        """Counts the padding before a message that does not fit the term."""
         position = self._stream.tail
         if position >= self._limit and (refused := self._refresh(position)):
             return refused
@@ -227,7 +227,7 @@ class StreamPublication:
         return position
 
     def _rotate(self, required: int) -> bool:
-        """Fill the rest of the term with padding; False when no term follows that `required` bytes fit into."""
+        """Fill the rest of the term with padding. False if no term follows that has room for `required` bytes."""
         stream = self._stream
         offset = stream.tail & stream.term_mask
         remaining = self.term_length - offset
@@ -246,7 +246,7 @@ class StreamPublication:
         return True
 
     def _refresh(self, position: int) -> int:
-        """0 when an offer at `position` may go on, else why not."""
+        """0 if an offer at `position` may continue, else the result code that says why not."""
         if self.is_closed:
             return CLOSED
         limit = self._owner.limit_position()
@@ -265,7 +265,7 @@ class StreamPublication:
         self._owner.add_destination(channel)
 
     def remove_destination(self, channel: str) -> None:
-        """One that was not added is passed over."""
+        """Does nothing for a channel that was not added."""
         self._owner.remove_destination(channel)
 
     def close(self, *, eos: bool = True) -> None:

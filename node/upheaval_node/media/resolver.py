@@ -1,4 +1,4 @@
-"""Where an endpoint is: the one place where a name becomes an address, asked anew at every dial."""
+"""The addresses of endpoints: the only place that turns a name into an address, anew at every dial."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -18,7 +18,7 @@ class Resolver(Protocol):
 
 
 class NamingResolver:
-    """Says of each endpoint who has to answer there (`name@host:port`), as far as it is known; else `others`."""
+    """Adds the expected process to each endpoint (`name@host:port`), as far as it is known; else `others`."""
 
     def __init__(self, resolver: Resolver, names: Mapping[str, str], others: str) -> None:
         self._resolver = resolver
@@ -32,7 +32,7 @@ class NamingResolver:
 
 
 class StaticResolver:
-    """Endpoints as they are, except those that a mapping names (which may change between dials)."""
+    """Endpoints unchanged, except those in a mapping (which may change between dials)."""
 
     def __init__(self, addresses: Mapping[str, str] | None = None) -> None:
         self._addresses = addresses if addresses is not None else {}

@@ -1,7 +1,7 @@
-"""Publications that several users have together, by channel and stream id (Aeron: `Aeron.addPublication`).
+"""Publications that several users share, by channel and stream id (Aeron: `Aeron.addPublication`).
 
-Messages to the sessions of one client go to one place, so they need one stream, however many sessions it has. The
-stream ends when its last user closes. Nothing in here knows who the users are.
+Messages to all sessions of one client go to one place, so they share one stream. The stream ends when its last user
+closes. The module does not know its users.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class PublicationSource(Protocol):
 
 
 class _Stream:
-    """A publication and how many users it has."""
+    """A publication and its number of users."""
 
     def __init__(self, publication: Publication) -> None:
         self.publication = publication
@@ -27,7 +27,7 @@ class _Stream:
 
 
 class SharedPublications:
-    """Each publication of one media, once; on channels that `are_shared` refuses, one for each user."""
+    """The publications of one media, each shared; on channels that `are_shared` refuses, each user gets its own."""
 
     def __init__(self, media: PublicationSource, are_shared: Callable[[str], bool] = lambda _: True) -> None:
         self._media = media
@@ -35,7 +35,7 @@ class SharedPublications:
         self._streams: dict[tuple[str, int], _Stream] = {}
 
     def add_publication(self, channel: str, stream_id: int) -> "SharedPublication":
-        """The stream that is there already, unless it has ended. Raises `UsageError` for an unusable channel."""
+        """The existing stream unless it has ended, else a new one. Raises `UsageError` for an unusable channel."""
         key = (channel, stream_id)
         if not self._are_shared(channel):
             return SharedPublication(self, key, _Stream(self._media.add_publication(channel, stream_id)))
@@ -48,11 +48,11 @@ class SharedPublications:
 
     @property
     def connected(self) -> tuple[bool, ...]:
-        """Which of the streams have a receiver, in the order in which they were added."""
+        """The streams that have a receiver, in the order in which they were added."""
         return tuple(each.publication.is_connected for each in self._streams.values())
 
     def release(self, key: tuple[str, int], stream: _Stream) -> None:
-        """One user less; the last one ends the stream."""
+        """Remove one user. The last one ends the stream."""
         stream.users -= 1
         if stream.users == 0:
             if self._streams.get(key) is stream:
@@ -79,11 +79,11 @@ class SharedPublication:
         return self._stream is None or self._stream.publication.is_closed
 
     def offer(self, *parts: Buffer) -> int:
-        """As `api.Publication.offer`: a position of the stream, which others move on as well, or a result code."""
+        """As `api.Publication.offer`. Positions are those of the stream, which other users advance as well."""
         return CLOSED if self._stream is None else self._stream.publication.offer(*parts)
 
     def close(self) -> None:
-        """Closing twice does nothing; the stream goes on for its other users."""
+        """Closing twice does nothing. The stream continues for its other users."""
         stream, self._stream = self._stream, None
         if stream is not None:
             self._owner.release(self._key, stream)

@@ -1,8 +1,8 @@
 """A stream held in memory: a position-addressed sequence of blocks with one writer and many reading cursors.
 
-Publications, images, spies and relays are all views of this one structure. Blocks never change once sealed, so
-readers get them without a copy. What no blocking cursor needs any more and what is outside the retention is
-forgotten. This module knows no network, no time and no message.
+Publications, images, spies and relays are all views of this structure. Blocks never change once sealed, so readers get
+them without a copy. Blocks that no blocking cursor needs and that are outside the retention are forgotten. This module
+knows no network, no time and no message.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at
 OPEN_BLOCK_LENGTH: Final = 64 * 1024
 # Shorter runs are copied into the open block: a block object for each would cost more memory than the bytes.
 SMALL_RUN_LENGTH: Final = 4096
-# So many blocks that are only retained become as few as they can be: an object for a message of 64 bytes takes more
-# memory than the message.
+# Once there are this many blocks that are only retained, they are joined: a block object for a message of 64 bytes
+# takes more memory than the message.
 JOINED_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class StreamParams:
-    """What identifies a stream and its position arithmetic."""
+    """The identity of a stream, and its position arithmetic."""
 
     session_id: int
     stream_id: int
@@ -33,7 +33,7 @@ class StreamParams:
 
     @property
     def shift(self) -> int:
-        """The term length as a power of two: how far positions are shifted to count terms."""
+        """The binary logarithm of the term length: positions are shifted by it to count terms."""
         return position_bits_to_shift(self.term_length)
 
     def term_id_at(self, position: int) -> int:
@@ -42,10 +42,10 @@ class StreamParams:
 
 
 class Cursor:
-    """Where one reader is.
+    """The place of one reader. `position` is what it has acknowledged: a blocking cursor holds everything from there
+    on.
 
-    `position` is what it has acknowledged: a blocking cursor holds everything from there on. `read_position` is what
-    it takes next, which is in the block that `number` counts, or at the tail.
+    `read_position` is what it reads next: in the block counted by `number`, or at the tail.
     """
 
     __slots__ = ("blocking", "number", "position", "read_position")
@@ -87,7 +87,7 @@ class StreamBuffer:
         self.base = position
         self.tail = position
         self.retention = retention
-        # True once nothing will be appended any more; `end_position` is set when that was the publisher's wish.
+        # True once nothing will be appended any more. `end_position` is set if the publisher ended the stream.
         self.ended = False
         self.end_position: int | None = None
         self.open: bytearray | None = None
@@ -109,7 +109,7 @@ class StreamBuffer:
             self.mark()
 
     def open_block(self) -> bytearray:
-        """Seal what is open and start a new block at the tail."""
+        """Seal the open block and start a new one at the tail."""
         self.seal()
         block = bytearray()
         self.open = block
@@ -117,7 +117,7 @@ class StreamBuffer:
         return block
 
     def seal(self) -> None:
-        """Make what was appended to the open block visible to readers."""
+        """Make the contents of the open block visible to readers."""
         block = self.open
         if block:
             self._blocks.append(Block(memoryview(block), self._open_start, self.tail))
@@ -142,7 +142,7 @@ class StreamBuffer:
             self.touch()
 
     def end(self, *, eos: bool) -> None:
-        """Nothing follows. With `eos` the stream ends here by the publisher's wish."""
+        """Append nothing more. With `eos`, the publisher ends the stream here."""
         if not self.ended:
             self.seal()
             self.ended = True
@@ -160,7 +160,7 @@ class StreamBuffer:
         return cursor
 
     def remove_cursor(self, cursor: Cursor) -> None:
-        """Its reader holds nothing back any more; what it had consumed counts as consumed."""
+        """Remove a cursor: it holds nothing back any more, and what it had consumed counts as consumed."""
         if cursor in self._cursors:
             self._cursors.remove(cursor)
             if cursor.blocking and cursor.position > self.start_position:
@@ -168,7 +168,7 @@ class StreamBuffer:
             self.touch()
 
     def seek(self, cursor: Cursor, position: int) -> bool:
-        """Move a cursor to any held position; False, and unmoved, when `position` is not held."""
+        """Move a cursor to a held position. If `position` is not held, return False and leave the cursor."""
         self.seal()
         if not self.base <= position <= self.tail:
             return False
@@ -202,7 +202,7 @@ class StreamBuffer:
         return None
 
     def is_lost(self, cursor: Cursor) -> bool:
-        """Whether what the cursor would read next was forgotten."""
+        """Whether the cursor's next bytes were forgotten."""
         return cursor.read_position < self.base
 
     def advance(self, cursor: Cursor, block: Block, position: int) -> None:
@@ -234,11 +234,15 @@ class StreamBuffer:
         return default if slowest < 0 else slowest
 
     def join_position(self) -> int:
-        """Where a new local reader begins: at the slowest present one, else at the base while nothing was consumed."""
+        """The position where a new local reader begins: that of the slowest one, else the base while nothing was
+        consumed.
+        """
         return self.slowest(self.tail if self._was_consumed else self.base)
 
     def consumed_position(self) -> int:
-        """Up to where no reader holds the writer back. A stream that was never read waits for its first reader."""
+        """The position up to which no reader holds the writer back. A stream that was never read waits for its first
+        reader.
+        """
         return self.slowest(self.tail if self._was_consumed or self.retention else self.base)
 
     def trim(self) -> int:
@@ -261,7 +265,7 @@ class StreamBuffer:
         return consumed
 
     def _join_retained(self, consumed: int) -> None:
-        """Make few blocks of those before `consumed`, which only a receiver that lags or comes again reads."""
+        """Join the blocks before `consumed`, which only a receiver that lags or reconnects reads."""
         blocks = self._blocks
         begin = max(self._first_unjoined - self._first_number, 0)
         end = begin + JOINED_AT_ONCE
@@ -284,7 +288,7 @@ class StreamBuffer:
 
 
 def _joined(blocks: list[Block], term_mask: int) -> list[Block]:
-    """The same bytes, small blocks of one term together; padding, which is longer than its bytes, stays alone."""
+    """The same bytes, with small blocks of one term joined. Padding stays alone, as it is longer than its bytes."""
     found: list[Block] = []
     small: list[Block] = []
     length = 0

@@ -1,6 +1,6 @@
 """A subscription: the images of one stream id on one channel, polled in turn.
 
-Which streams become images is decided by the owner: the driver, or the link to it.
+The owner (the driver, or the link to it) decides which streams become images.
 """
 
 from typing import Protocol
@@ -12,16 +12,16 @@ from upheaval_node.protocol.channel import Channel
 
 
 class SubscriptionOwner(Protocol):
-    """What a subscription asks of the owner that brings its streams."""
+    """The subscription's interface to the owner that provides its streams."""
 
     def add_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None:
-        """Also receive from this channel. Raises `UsageError` where that is not allowed."""
+        """Also receive from this channel. Raises `UsageError` if that is not allowed."""
 
     def remove_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None:
-        """Receive nothing through this channel any more."""
+        """Stop receiving through this channel."""
 
     def close_subscription(self, subscription: "StreamSubscription") -> None:
-        """The subscription has no reader any more: let go of images and address."""
+        """The subscription has no reader any more: release images and address."""
 
 
 class StreamSubscription:
@@ -54,15 +54,15 @@ class StreamSubscription:
 
     @property
     def images(self) -> list[Image]:
-        """A copy of the list: images may come and go while it is looked at."""
+        """A copy of the list, because images may come and go during an iteration."""
         return list(self.stream_images)
 
     def image(self, session_id: int) -> Image | None:
-        """The image of that session, if there is one now."""
+        """The present image of that session, or None."""
         return next((image for image in self.stream_images if image.session_id == session_id), None)
 
     def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
-        """At most `fragment_limit` fragments of all images together."""
+        """Poll all images for at most `fragment_limit` fragments together."""
         images = self.stream_images
         if len(images) == 1:
             return images[0].poll(handler, fragment_limit)
@@ -82,7 +82,7 @@ class StreamSubscription:
         self._owner.add_subscription_destination(self, channel)
 
     def remove_destination(self, channel: str) -> None:
-        """One that was not added is passed over."""
+        """Does nothing for a channel that was not added."""
         self._owner.remove_subscription_destination(self, channel)
 
     def close(self) -> None:
@@ -94,19 +94,19 @@ class StreamSubscription:
     # --- for the owner ---
 
     def ring(self) -> None:
-        """Tell the subscriber that its next turn has something to look at."""
+        """Wake the subscriber."""
         if self._bell is not None:
             self._bell.rung = True
 
     def image_available(self, image: StreamImage) -> None:
-        """Take the image into the list and tell the subscriber."""
+        """Add the image to the list and inform the subscriber."""
         self.stream_images.append(image)
         self.ring()
         if self._on_available is not None:
             self._on_available(image)
 
     def image_unavailable(self, image: StreamImage) -> None:
-        """Close an image, take it off the list and tell the subscriber, unless that is what it asked for."""
+        """Close an image, remove it from the list and inform the subscriber, unless it asked for that itself."""
         image.mark_closed()
         self.ring()
         if image in self.stream_images:

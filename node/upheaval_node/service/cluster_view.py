@@ -17,7 +17,7 @@ from upheaval_node.types import NULL_VALUE
 
 
 class ClusterView:
-    """Implements `api.Cluster`. `callback` names the life-cycle callback that is running, in which nothing is sent."""
+    """Implements `api.Cluster`. `callback` names the running life-cycle callback, which must not send anything."""
 
     def __init__(self, module: ModuleProxy) -> None:
         self.member_id = NULL_VALUE
@@ -44,7 +44,7 @@ class ClusterView:
         return self.sessions.get(session_id)
 
     def close_client_session(self, session_id: int) -> bool:
-        """Raises `UsageError` for an unknown session and inside a life-cycle callback."""
+        """Ask for the end of a session. Raises `UsageError` for an unknown session and inside a life-cycle callback."""
         self._check_may_send("closing a session")
         session = self.sessions.get(session_id)
         if session is None:
@@ -54,33 +54,38 @@ class ClusterView:
         return session.is_closing
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """Raises `UsageError` inside a life-cycle callback and without a consensus module."""
+        """Schedule a timer. Raises `UsageError` inside a life-cycle callback and without a consensus module."""
         self._check_may_send("scheduling a timer")
         self._timers[correlation_id] = deadline
         return self._module.schedule_timer(correlation_id, deadline)
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """Raises `UsageError` inside a life-cycle callback and without a consensus module."""
+        """Cancel a timer. Raises `UsageError` inside a life-cycle callback and without a consensus module."""
         self._check_may_send("cancelling a timer")
         self._timers.pop(correlation_id, None)
         return self._module.cancel_timer(correlation_id)
 
     def offer(self, *parts: Buffer) -> int:
-        """Raises `UsageError` inside a life-cycle callback, without a consensus module, and for too long a message."""
+        """Offer a message to the log.
+
+        Raises `UsageError` inside a life-cycle callback, without a consensus module, and for a message that is too
+        long.
+        """
         self._check_may_send("offering to the log")
         return self._module.offer(self.leadership_term_id, self.time, parts)
 
     # --- for the container ---
 
     def end_timer(self, correlation_id: int, timestamp: int) -> None:
-        """The log says that it expired: the module takes that from its service, in the order of the requests.
+        """Take an expiry from the log. The service cancels the timer in its module, in the order of its requests.
 
-        An expiry before the deadline is that of an earlier request, which this one has replaced: it leaves the timer.
+        An expiry before the deadline belongs to an earlier request, which the current one has replaced; it leaves the
+        timer.
         """
         deadline = self._timers.get(correlation_id)
         if deadline is not None and deadline <= timestamp:
             del self._timers[correlation_id]
-            # A module that is gone has no timers.
+            # A module that is gone has no timers to cancel.
             with suppress(UsageError):
                 self._module.cancel_timer(correlation_id)
 
@@ -95,7 +100,7 @@ class ClusterView:
             self.callback = None
 
     def refuse_in_callback(self, what: str) -> Never:
-        """Raise the `UsageError` that names the life-cycle callback which must not do this."""
+        """Raise a `UsageError` that names the running life-cycle callback."""
         raise UsageError(f"{what} is not allowed inside {self.callback}")
 
     def _check_may_send(self, what: str) -> None:

@@ -1,8 +1,8 @@
 """The agent that runs one service of a member (Aeron Cluster: clustered service agent).
 
 It reads the log itself, never beyond the commit position, and talks to its consensus module over two streams of the
-control channel: 104 from the module, 105 to it. `states` tells how it proceeds; nothing in here waits, every wait is
-a state that the next duty cycle looks at again. It may not know of other members or elections.
+control channel: 104 from the module, 105 to it. `states` has the theory. Nothing in here blocks: every wait is a state
+that the next duty cycle checks again. It knows nothing of other members or elections.
 """
 
 import struct
@@ -37,12 +37,12 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_VALUE, Now, S
 
 COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
-"""How often to look for a counter that another process may have added; nothing announces it."""
+"""The interval at which to look for a counter of another process, which is not signalled."""
 LIVENESS_CHECK_INTERVAL_NS: Final = S
 RETRY_INTERVAL_NS: Final = 10 * MS
-"""When to send again what the transport did not take, or to work in the background, if nothing else comes before."""
+"""The pause before a failed send is retried or background work continues, if nothing else wakes the container."""
 TERMINATION_ACK_TIMEOUT_NS: Final = S
-"""In place of the five attempts of Aeron's agent: a module that is gone takes no ack."""
+"""Replaces the five attempts of Aeron's agent: a module that is gone takes no ack."""
 
 UNREADABLE_STATE: Final = -2
 """In the first ack: the state in the snapshot is damaged (`DecodeError`). Any other failure is -1."""
@@ -54,8 +54,8 @@ _CLUSTER_ID_OFFSET: Final = 24
 class ServiceContainer:
     """One service of one member. Implements `ports.Agent`.
 
-    `do_work` raises `TerminationError` when the container has ended by itself: the module asked for it, the module is
-    gone, or a failure leaves no way to go on. Other errors go to `errors`.
+    `do_work` raises `TerminationError` when the container has ended by itself: the module requested it, the module is
+    gone, or a failure cannot be recovered from. Other errors go to `errors`.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class ServiceContainer:
 
     @property
     def log_state(self) -> LogState:
-        """What it does with the log that its module named in JoinLog, see `states`."""
+        """The state of the log that the module named in JoinLog, see `states`."""
         return self._log_states.current
 
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """One duty cycle. What a broken message of the module says is reported and passed over."""
+        """Run one duty cycle. A broken message of the module is reported and skipped."""
         self._now = now
         try:
             return self._work()
@@ -170,7 +170,7 @@ class ServiceContainer:
                 assert_never(unreachable)
 
     def next_deadline_ns(self) -> int:
-        """Soon while something waits for transport or archive, or always does, else when the module is looked at."""
+        """The time of a retry while anything waits for transport or archive, else of the next check of the module."""
         if self._states.current is ContainerState.CLOSED:
             return NEVER_NS
         is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
@@ -180,7 +180,7 @@ class ServiceContainer:
         return self._check_deadline_ns
 
     def close(self) -> None:
-        """End without a request of the module: the service still gets `on_terminate` if it was started."""
+        """End without a request of the module. A started service still gets `on_terminate`."""
         if self._states.current is ContainerState.CLOSED:
             return
         was_active = self._states.current is ContainerState.ACTIVE
@@ -246,12 +246,12 @@ class ServiceContainer:
         return work + 1
 
     def _load(self, snapshot: ServiceSnapshot) -> None:
-        """The sessions come back unconnected; a JoinLog as leader connects them."""
+        """Restore the sessions of a snapshot, unconnected. A JoinLog as leader connects them."""
         view = self.view
         if not versions_are_compatible(self._settings.app_version, snapshot.app_version):
             own = self._settings.app_version
             raise UsageError(f"application version {own:#08x} cannot start from {snapshot.app_version:#08x}")
-        # At 0 no snapshot is taken: an operator has a new log begin with the state of another.
+        # Position 0 has no snapshot of its own: an operator started a new log from the state of another.
         if view.log_position not in (0, snapshot.log_position):
             raise PeerError(f"the snapshot was taken at {snapshot.log_position}, not at {view.log_position}")
         view.time_unit = snapshot.time_unit
@@ -305,7 +305,7 @@ class ServiceContainer:
                 return 0
             self._termination_deadline_ns = self._now.ns + TERMINATION_ACK_TIMEOUT_NS
         if is_damaged and self._now.ns < self._termination_deadline_ns:
-            # The module must hear of it before the member ends, or the next start would fail as well.
+            # The module must get the ack before the member ends, or the next start would fail as well.
             self._check_deadline_ns = self._termination_deadline_ns
             return 0
         text = f"service {self.service_id} failed to start: {_text(error)}"
@@ -344,15 +344,15 @@ class ServiceContainer:
             case cm.RequestServiceAck():
                 self._requested_ack_position = decoded.log_position
             case _:
-                # Answers to membership queries of tools share the stream.
+                # Answers to the membership queries of tools share the stream.
                 return
 
     def _act_on_control(self) -> int:
-        """In Aeron's order: join, terminate, acknowledge."""
+        """Act on the module's messages in Aeron's order: join, terminate, acknowledge."""
         if self._pending_join is None and self._termination is None and self._requested_ack_position is None:
             return 0
         if self._snapshot.is_active and self._termination is None:
-            # Acks are numbered: the one of the snapshot comes first.
+            # Acks are numbered, so the ack of the snapshot comes first.
             return 0
         work = 0
         if self._pending_join is not None and self._log_states.current in (LogState.NONE, LogState.AWAIT_IMAGE):
@@ -367,7 +367,7 @@ class ServiceContainer:
         return work
 
     def _has_reached(self, position: int) -> bool:
-        # Padding is no entry; a position past padding is reached by having consumed it.
+        # Padding is not an entry: a position after padding is reached by consuming the padding.
         log = self._log
         if self.view.log_position < position and log.is_attached and log.position == position:
             self.view.log_position = position
@@ -384,7 +384,7 @@ class ServiceContainer:
     # --- the log ---
 
     def _start_join(self, join: cm.JoinLog) -> None:
-        """A join that still waits for its image is given up: the module that sent it counts no ack for it."""
+        """Join a log. A join that still awaits its image is abandoned: its module does not wait for the ack."""
         if self._log_states.current is LogState.AWAIT_IMAGE:
             self._leave_log(LogState.NONE)
         if join.role != ClusterRole.LEADER:
@@ -475,7 +475,7 @@ class ServiceContainer:
             self._on_raised(error)
 
     def _on_snapshot(self, entry: cm.ClusterActionRequest) -> None:
-        """No further entry is delivered until the snapshot is recorded and acknowledged."""
+        """Begin a snapshot. No further entry is delivered until it is recorded and acknowledged."""
         self._log.is_held = True
         self._durations.begin(self._now)
         self._snapshot.begin(entry)
@@ -495,7 +495,7 @@ class ServiceContainer:
         self._report("snapshot", f"{what}: {_text(error)}")
 
     def _on_delivery_error(self, error: Exception) -> None:
-        """An entry whose delivery failed counts as delivered: the same happens on every member."""
+        """Report a failed delivery. The entry counts as delivered: the same happens on every member."""
         if isinstance(error, TerminationError | StorageError):
             raise error
         if isinstance(error, PeerError) and not is_of_service(error):
@@ -504,7 +504,7 @@ class ServiceContainer:
             self._on_raised(error)
 
     def _on_raised(self, error: Exception) -> None:
-        """A callback of the service raised. A failed `assert` goes on to end the member."""
+        """Report an exception of a callback. A failed `assert` is raised again, and ends the member."""
         if not isinstance(error, AssertionError) or is_of_service(error):
             self._report("service", self._raised.tell(self._now, self.view.log_position, error))
         if isinstance(error, AssertionError):

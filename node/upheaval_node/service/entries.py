@@ -1,7 +1,7 @@
-"""Applies the log entries that are no client messages: sessions, timers, leadership terms and cluster actions.
+"""Applies the log entries other than session messages: sessions, timers, leadership terms and cluster actions.
 
-Each sets the cluster time before the service hears of it. Knows nothing of images and acks; taking a snapshot is left
-to the container.
+Each entry sets the cluster time before it reaches the service. Knows nothing of images and acks; the container takes
+the snapshots.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Report = Callable[[str, str], None]
 
 
 def versions_are_compatible(first: int, second: int) -> bool:
-    """Semantic versions, major << 16 | minor << 8 | patch, go together when their major parts are equal."""
+    """Whether two semantic versions (major << 16 | minor << 8 | patch) have the same major part."""
     return first >> 16 == second >> 16
 
 
@@ -52,7 +52,9 @@ class EntryApplier:
         self._report = report
 
     def apply(self, entry: Message, position: int) -> None:
-        """Raises `PeerError` for an entry that makes no sense, and whatever the service's callback raises."""
+        """Apply one entry. Raises `PeerError` for an invalid entry, and lets exceptions of the service's callback
+        through.
+        """
         view = self._view
         match entry:
             case cm.SessionOpenEvent():
@@ -76,7 +78,9 @@ class EntryApplier:
                 assert position > 0, "other entries are not for services"
 
     def connect(self, session: ContainerSession) -> None:
-        """Open the egress of a session; a client's unusable channel is reported and leaves it unconnected."""
+        """Open the egress of a session. An unusable channel of the client is reported and leaves the session
+        unconnected.
+        """
         if self._is_responding and not session.is_connected:
             try:
                 session.connect(self._publications)
@@ -111,7 +115,7 @@ class EntryApplier:
             raise TerminationError(text, expected=False)
         view = self._view
         view.leadership_term_id = entry.leadership_term_id
-        # A log written before time units existed counts in milliseconds (Aeron Cluster).
+        # A log from before there were time units counts in milliseconds (Aeron Cluster).
         no_unit = entry.time_unit == NULL_INT32
         view.time_unit = cm.ClusterTimeUnit.MILLIS if no_unit else cm.ClusterTimeUnit(entry.time_unit)
         self._service.on_new_leadership_term_event(

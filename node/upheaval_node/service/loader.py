@@ -17,9 +17,9 @@ SHORT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def load_service(name: str) -> ClusteredService:
-    """Make the service that `package.module:Class`, or one of SHORT_NAMES, names.
+    """Create the service that `name` names, as `package.module:Class` or as one of SHORT_NAMES.
 
-    Raises `UsageError` that says which part is wrong, see `named_classes.make_named`.
+    Raises `UsageError` that names the wrong part, see `named_classes.make_named`.
     """
     service = make_named("service", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}", SHORT_NAMES)
     if not isinstance(service, ClusteredService):

@@ -1,8 +1,8 @@
-"""Reads the log for one service, bounded by the commit position, and delivers its entries in order.
+"""Reads the log for one service, up to the commit position, and delivers its entries in order.
 
-The log is read in blocks of frames. Messages of clients, of which there are many, are found by index operations on
-the block and cost one call each; every other entry is decoded and handed to the container. Nothing beyond the commit
-position is ever looked at, because it may still be replaced. Knows nothing of acks, roles or sessions' connections.
+The log is read in blocks of frames. Session messages are frequent: they are found by index operations on the block and
+cost one call each. Every other entry is decoded and passed to the container. Nothing beyond the commit position is
+read, because it may still be replaced. Knows nothing of acks, roles or the connections of sessions.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,19 @@ from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, MAX_POSITION
 
 MAX_BLOCK_LENGTH: Final = 64 * 1024
-"""Log bytes delivered in one duty cycle: a few milliseconds of callbacks, so that acks and egress are not held up."""
+"""The most log bytes per duty cycle: a few milliseconds of callbacks, so that acks and egress are not delayed."""
 
 EntryHandler = Callable[[Message, int], None]
-"""Takes a decoded entry that is no client message, and the position after it."""
+"""Takes a decoded entry other than a session message, and the position after it."""
 
 CallbackErrorHandler = Callable[[Exception], None]
-"""Takes an exception that left a callback of the service, or one about a broken entry. May raise to stop."""
+"""Takes an exception of a service callback, or the error of a broken entry. May raise to stop."""
 
 
 class LogConsumer:
-    """Delivers one log at a time, from an image that `attach` gives it.
+    """Delivers one log at a time, from the image that `attach` passes.
 
-    A replay may end inside an entry in fragments; the log that is attached next goes on with the rest of it.
+    A replay may end inside a fragmented entry. The next attached log continues that entry.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LogConsumer:
     ) -> None:
         self.max_log_position: int = MAX_POSITION
         self.is_held = False
-        """Set by an entry after which nothing may be delivered for now."""
+        """Set by an entry after which delivery must pause."""
         self._on_message = service.on_session_message
         self._view = view
         self._on_entry = on_entry
@@ -61,23 +61,23 @@ class LogConsumer:
 
     @property
     def is_attached(self) -> bool:
-        """Whether there is a log to read now."""
+        """Whether there is a log to read."""
         return self._image is not None
 
     @property
     def position(self) -> int:
-        """Position up to which the image was consumed; padding counts."""
+        """The position up to which the image was consumed, including padding."""
         return self._position
 
     @property
     def is_done(self) -> bool:
-        """Nothing more will come out of this log: its bound is reached, or the stream has ended or is closed."""
+        """Whether this log delivers nothing more: its bound is reached, or the stream has ended or is closed."""
         image = self._image
         assert image is not None
         return self._position >= self.max_log_position or image.is_closed or image.is_end_of_stream
 
     def attach(self, image: Image, max_log_position: int) -> None:
-        """Read this image from where it joins, up to `max_log_position`; the log before it must be detached."""
+        """Read this image from its join position up to `max_log_position`. The previous log must be detached."""
         assert self._image is None
         self._image = image
         if image.join_position != self._position:
@@ -86,11 +86,11 @@ class LogConsumer:
         self.max_log_position = max_log_position
 
     def detach(self) -> None:
-        """Let go of the image; the position stays, and so does an entry of which a part was read."""
+        """Release the image. The position and a partly read entry are kept."""
         self._image = None
 
     def poll(self, commit_position: int) -> int:
-        """Deliver what is committed, at most MAX_BLOCK_LENGTH bytes, and return the number of frames."""
+        """Deliver at most MAX_BLOCK_LENGTH committed bytes. Returns the number of frames."""
         image = self._image
         assert image is not None
         limit = min(commit_position, self.max_log_position)
@@ -121,7 +121,7 @@ class LogConsumer:
             assert length > 0, f"frame of length {length} at {position} of the log"
             aligned = (length + FRAME_ALIGNMENT - 1) & -FRAME_ALIGNMENT
             start, position = position, position + aligned
-            # Moved before the callback: an entry whose callback failed counts as delivered.
+            # Advanced before the callback: an entry whose callback failed counts as delivered.
             self._position = position
             long = offset >> 3
             if (

@@ -1,8 +1,8 @@
-"""What a service container says to its consensus module (stream 105 of the control channel).
+"""Messages of a service container to its consensus module (stream 105 of the control channel).
 
-Acks and requests to close a session make one attempt. What a service's state depends on, timers and messages for the
-log, may not get lost on one member alone: it is kept when the transport does not take it, and sent in order before
-anything else.
+An ack makes one attempt, the request to close a session up to three. The state of a service depends on its timers and
+its messages for the log, which must not get lost on one member alone. So they are kept when the transport does not take
+them, and sent in order before any later timer, message or ack.
 """
 
 from collections import deque
@@ -18,11 +18,11 @@ from upheaval_node.types import Position, SessionId
 SEND_ATTEMPTS: Final = 3
 
 MAX_QUEUED_LENGTH: Final = 16 * 1024 * 1024
-"""Bytes that a service may be ahead of its module."""
+"""The most bytes by which a service may be ahead of its module."""
 
 
 class ModuleProxy:
-    """The publication to the module and the queue of what it has not taken."""
+    """The publication to the module, and the queue of messages that it has not taken."""
 
     def __init__(self, publication: Publication, service_id: int) -> None:
         self._publication = publication
@@ -32,11 +32,11 @@ class ModuleProxy:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether messages are kept that the transport has not taken."""
+        """Whether messages wait in the queue."""
         return bool(self._queue)
 
     def flush(self) -> int:
-        """Send what is kept, as far as the transport takes it; how many messages went."""
+        """Send queued messages, as far as the transport takes them. Returns their number."""
         sent = 0
         while self._queue and self._publication.offer(self._queue[0]) > 0:
             self._queued_length -= len(self._queue.popleft())
@@ -44,7 +44,10 @@ class ModuleProxy:
         return sent
 
     def ack(self, *, log_position: int, timestamp: int, ack_id: int, relevant_id: int) -> bool:
-        """ServiceAck: the service is at `log_position`, and everything that it said before was sent."""
+        """Send a ServiceAck: the service is at `log_position`, and all its earlier timers and messages were sent.
+
+        Returns False when the transport did not take it.
+        """
         message = cm.ServiceAck(
             log_position=Position(log_position),
             timestamp=timestamp,
@@ -56,21 +59,24 @@ class ModuleProxy:
         return not self._queue and self._publication.offer(cm.SCHEMA.encode(message)) > 0
 
     def close_session(self, session_id: int) -> bool:
-        """CloseSession, in up to three attempts; False when the transport took none of them."""
+        """Send a CloseSession, in up to three attempts. Returns False when the transport took none of them."""
         encoded = cm.SCHEMA.encode(cm.CloseSession(cluster_session_id=SessionId(session_id)))
         return any(self._publication.offer(encoded) > 0 for _ in range(SEND_ATTEMPTS))
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """ScheduleTimer, now or later. Raises `UsageError` when no module is there."""
+        """Send a ScheduleTimer, now or later. Raises `UsageError` without a module."""
         message = cm.ScheduleTimer(correlation_id=correlation_id, deadline=deadline)
         return self._send(cm.SCHEMA.encode(message)) > 0
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """CancelTimer, now or later. Raises `UsageError` when no module is there."""
+        """Send a CancelTimer, now or later. Raises `UsageError` without a module."""
         return self._send(cm.SCHEMA.encode(cm.CancelTimer(correlation_id=correlation_id))) > 0
 
     def offer(self, leadership_term_id: int, timestamp: int, parts: tuple[Buffer, ...]) -> int:
-        """A message for the log. The session id field carries the service id (Aeron Cluster: service messages)."""
+        """Send a message for the log. Its session id field carries the service id (Aeron Cluster: service messages).
+
+        Raises `UsageError` without a module and for a message that is too long.
+        """
         header = pack_session_header(leadership_term_id, self._service_id, timestamp)
         message = b"".join((header, *parts))
         if len(message) > self._publication.max_message_length:
@@ -79,11 +85,14 @@ class ModuleProxy:
         return self._send(message)
 
     def close(self) -> None:
-        """Close the publication; what is kept is dropped."""
+        """Close the publication and drop the queue."""
         self._publication.close()
 
     def _send(self, message: bytes) -> int:
-        """A positive position, also of what is sent later. Raises `UsageError` when no module is there."""
+        """Send or queue a message. Returns a positive position.
+
+        Raises `UsageError` without a module, `TerminationError` when the queue is too long.
+        """
         result = BACK_PRESSURED if self._queue else self._publication.offer(message)
         if result < 0 and result != BACK_PRESSURED:
             raise UsageError(f"the consensus module takes no messages from this service (result {result})")

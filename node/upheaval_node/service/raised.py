@@ -1,7 +1,7 @@
-"""What the callbacks of a service raised: where in its code, how often, and the traceback.
+"""The exceptions of service callbacks: their place in the service's code, their number, and the traceback.
 
-The traceback of each place is traced once, its count again whenever it has doubled, so that a service that raises at
-every message fills no disk. Knows nothing of what the container does about it.
+The traceback of each place is traced once, and its count whenever it has doubled, so that a service that raises at
+every message does not fill the disk. Knows nothing of the container's reaction.
 """
 
 import traceback
@@ -15,12 +15,12 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 PLACES_MAX: Final = 50
-"""So many places are counted separately in one process; all others count as one more."""
+"""The most places that are counted separately in one process. All further places share one count."""
 FRAMES_MAX: Final = 20
-"""The innermost frames of each exception of a chain."""
+"""The number of innermost frames that are kept of each exception of a chain."""
 MESSAGE_MAX: Final = 500
 TRACEBACK_MAX: Final = 8000
-"""Characters; of a longer one the end is kept, which says where it was raised."""
+"""In characters. Of a longer traceback the end is kept, which shows where the exception was raised."""
 
 _NODE: Final = "upheaval_node"
 _SHIPPED: Final = "upheaval_node.service.services"
@@ -30,7 +30,7 @@ Place = tuple[str, tuple[tuple[str, int], ...]]
 
 
 class RaisedExceptions:
-    """Those of one service in one process."""
+    """The exceptions of one service in one process."""
 
     def __init__(self, tracer: Tracer, service_id: int) -> None:
         self._tracer = tracer
@@ -38,7 +38,9 @@ class RaisedExceptions:
         self._counts: dict[Place | None, int] = {}
 
     def tell(self, now: Now, log_position: int, error: Exception) -> str:
-        """Trace it; returns it in one line, which is the same for each one of its place and message."""
+        """Trace the exception. Returns it as one line, which is the same for all exceptions of one place and
+        message.
+        """
         frames = list(_of_service(error))
         callback = frames[0][0].f_code.co_name if frames else ""
         where = _where(*frames[-1]) if frames else "the call of the callback"
@@ -66,12 +68,12 @@ class RaisedExceptions:
 
 
 def is_of_service(error: Exception) -> bool:
-    """Whether it came out of the service's code, and not out of that which calls it."""
+    """Whether the exception was raised in the service's code, not in the code that calls it."""
     return next(_of_service(error), None) is not None
 
 
 def _of_service(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """The frames from the service's callback on, as far as they are the service's; what it calls of the node is not."""
+    """The frames of the service's code, without the frames of the node that call it or that it calls."""
     return ((frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if not _is_of_node(frame))
 
 
@@ -93,7 +95,7 @@ def _message(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """From the service's callback on, with that of what caused it."""
+    """The traceback from the service's callback on, with the causes of the exception."""
     told = traceback.TracebackException.from_exception(error, limit=-FRAMES_MAX)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     calling = list(takewhile(_is_of_node, frames))
@@ -115,7 +117,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _short(frame: FrameType) -> str:
-    """Its file below the folder from which the module is imported: the same on every machine and in containers."""
+    """The path of the frame's file from its import root, which is the same on every machine and in containers."""
     path = frame.f_code.co_filename.split("/")
     depth = str(frame.f_globals.get("__name__", "")).count(".") + 1 + (path[-1] == "__init__.py")
     return "/".join(path[-depth:])

@@ -1,7 +1,7 @@
-"""The client sessions of one service: what a service sees of a client, and its egress publication on the leader.
+"""The client sessions of one service: the service's view of a client, and its egress publication on the leader.
 
-Knows nothing of the log. The response channel comes from a client, so it is hostile: a channel that cannot be used
-leaves the session without a connection.
+Knows nothing of the log. The response channel comes from a client, so it is hostile: an unusable channel leaves the
+session without a connection.
 """
 
 from collections import deque
@@ -17,26 +17,26 @@ from upheaval_node.service.api import MOCKED_OFFER, ClusterRole
 from upheaval_node.types import SessionId
 
 MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
-"""Bytes of responses kept for one session that does not take them; more than the longest message."""
+"""The most bytes of queued responses of one session, more than the longest message."""
 
 MAX_BACKLOG_LENGTH: Final = 64 * 1024 * 1024
-"""The same for all sessions of a service together: one client may have any number of them."""
+"""The most bytes of queued responses of all sessions of a service. One client may have any number of sessions."""
 
 QUEUED_LENGTH_OF_EACH: Final = 64 * 1024
-"""Kept for a session whatever the others have queued."""
+"""The bytes that every session may queue, no matter how much the others have queued."""
 
 MAX_FLUSHED: Final = 256
-"""Queued messages of one session sent in one duty cycle."""
+"""The most queued messages of one session that are sent in one duty cycle."""
 
-# Asked for every response: compiled code looks names of an enumeration up each time.
+# Needed for every response, and compiled code looks up enumeration members by name each time.
 _LEADER: Final = ClusterRole.LEADER
 
 
 class SessionHost(Protocol):
-    """What a session reads of the container at the entry that is being delivered, and what it leaves there.
+    """The state of the container, at the entry being delivered, that a session reads and updates.
 
-    `callback` names the life-cycle callback that is running, in which nothing is sent; `backlog` are the sessions that
-    have queued responses, by their ids, and `backlog_length` the bytes of these; `time` is that of the entry, in the
+    `callback` names the running life-cycle callback, which must not send anything. `backlog` has the sessions with
+    queued responses by id, and `backlog_length` the bytes of these responses. `time` is the time of the entry, in the
     cluster's unit.
     """
 
@@ -52,7 +52,7 @@ class SessionHost(Protocol):
         """Raises `UsageError`."""
 
     def close_client_session(self, session_id: int) -> bool:
-        """Ask for the end of a session; whether the request was taken."""
+        """Ask for the end of a session. Returns whether the request was taken."""
 
 
 class ContainerSession:
@@ -93,7 +93,7 @@ class ContainerSession:
         self._queued_length = 0
 
     def offer(self, *parts: Buffer) -> int:
-        """BACK_PRESSURED also while responses are queued, so that none is overtaken."""
+        """Send a message. Returns BACK_PRESSURED also while responses are queued, which it must not overtake."""
         view = self._view
         if view.callback is not None:
             view.refuse_in_callback("sending to a client")
@@ -107,7 +107,7 @@ class ContainerSession:
         return publication.offer(self._packed_header(), *parts)
 
     def _packed_header(self) -> bytes:
-        """The header of what is sent now; entries of one block usually share their time."""
+        """The header of a message sent now. Cached because entries of one block usually share their time."""
         view = self._view
         key = (view.leadership_term_id, view.time)
         if key != self._header_key:
@@ -116,9 +116,10 @@ class ContainerSession:
         return self._header
 
     def respond(self, *parts: Buffer) -> bool:
-        """Keeps at most MAX_QUEUED_LENGTH bytes, and MAX_BACKLOG_LENGTH of all; what is more is counted as dropped.
+        """Send or queue a message. Beyond MAX_QUEUED_LENGTH, or MAX_BACKLOG_LENGTH of all sessions, it is dropped and
+        counted.
 
-        Sessions that take nothing do not starve the others: each may always have QUEUED_LENGTH_OF_EACH.
+        Stalled sessions do not starve the others: each session may always queue QUEUED_LENGTH_OF_EACH bytes.
         """
         result = self.offer(*parts)
         if result > 0:
@@ -139,24 +140,24 @@ class ContainerSession:
         return True
 
     def close(self) -> bool:
-        """Raises `UsageError` inside a life-cycle callback and for a session that is closed."""
+        """Ask for the end of the session. Raises `UsageError` inside a life-cycle callback and for a closed session."""
         return self._view.close_client_session(self.id)
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is an egress publication; the client may not have taken it up yet."""
+        """Whether there is an egress publication. The client may not have connected to it yet."""
         return self._publication is not None
 
     # --- for the container ---
 
     def connect(self, publications: SharedPublications) -> None:
-        """Open the egress publication. Raises `NodeError` when the client's channel cannot be used."""
+        """Open the egress publication. Raises `NodeError` when the client's channel is unusable."""
         assert self._publication is None, self.id
         channel = client_channel(self.response_channel)
         self._publication = publications.add_publication(channel, self.response_stream_id)
 
     def disconnect(self) -> None:
-        """Close the egress and drop what is queued for it."""
+        """Close the egress and drop its queue."""
         publication, self._publication = self._publication, None
         self._drop()
         self._view.backlog.pop(self.id, None)
@@ -164,7 +165,7 @@ class ContainerSession:
             publication.close()
 
     def flush(self) -> int:
-        """Send what is queued, as far as the transport takes it, and return how many messages went."""
+        """Send queued messages, as far as the transport takes them. Returns their number."""
         publication = self._publication
         assert publication is not None, "a queue without a publication was dropped by disconnect"
         sent = 0
@@ -184,7 +185,7 @@ class ContainerSession:
             sent += 1
         self._view.backlog.pop(self.id, None)
         if self._queue:
-            # Behind the others, who may have to share the stream with it.
+            # To the end of the backlog: other sessions may share the stream.
             self._view.backlog[self.id] = self
         return sent
 
@@ -193,6 +194,6 @@ class ContainerSession:
         self._count(-self._queued_length)
 
     def _count(self, length: int) -> None:
-        """So many bytes more are queued."""
+        """Add `length` to the counts of queued bytes."""
         self._queued_length += length
         self._view.backlog_length += length

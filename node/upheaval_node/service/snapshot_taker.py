@@ -1,6 +1,6 @@
-"""Takes a snapshot of one service: the state at one log entry, then, over many duty cycles, its recording.
+"""Takes a snapshot of one service: first its state at one log entry, then, over many duty cycles, its recording.
 
-Until both are done, nothing after the entry may be delivered. Knows nothing of acks but what one has to say.
+Until both are done, nothing after the entry may be delivered. Of acks, it knows only the position and recording id.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, Position
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A snapshot that is over: where it was taken, and its recording, -1 when there is none."""
+    """A finished snapshot: its log position and its recording id, -1 if it failed."""
 
     log_position: Position
     recording_id: int
 
 
 class SnapshotTaker:
-    """One snapshot at a time: idle, recording, over."""
+    """Takes one snapshot at a time: idle, recording, finished."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class SnapshotTaker:
         self._position = NULL_POSITION
         self._steps: Steps[int] | None = None
         self.taken: Taken | None = None
-        """Set when the snapshot is over; the taker is free again when it is reset."""
+        """Set when a snapshot is finished. The owner resets it to free the taker."""
 
     @property
     def is_active(self) -> bool:
-        """From `begin` until the outcome in `taken` was taken up."""
+        """Whether a snapshot has begun whose result in `taken` was not collected yet."""
         return self._steps is not None or self.taken is not None
 
     def begin(self, entry: cm.ClusterActionRequest) -> None:
-        """Take the state now. A failure of the service is reported; then there is no recording.
+        """Take the state now. A failure of the service is reported, and the snapshot ends without a recording.
 
         A service that raises `TerminationError` or `StorageError` ends its member.
         """
@@ -83,7 +83,7 @@ class SnapshotTaker:
         self._steps = Steps(self._store.write(snapshot))
 
     def do_work(self, now: Now) -> int:
-        """Go on with the recording; a failure of the archive is reported, and the snapshot is over."""
+        """Advance the recording. A failure of the archive is reported and ends the snapshot."""
         work = self._store.do_work(now)
         if self._steps is None:
             return work
@@ -98,7 +98,7 @@ class SnapshotTaker:
         return work + 1
 
     def close(self) -> None:
-        """Give up a recording that has begun."""
+        """Abandon a recording in progress."""
         if self._steps is not None:
             self._steps.close()
             self._steps = None

@@ -1,8 +1,8 @@
-"""Snapshots of a service: its sessions and, after them, whatever the application wrote.
+"""Snapshots of a service: its sessions, followed by the messages of the application.
 
-Layout (Aeron Cluster: service snapshot, stream 106): SnapshotMarker BEGIN of type 2, a ClientSession each in order of
-ids, SnapshotMarker END, then the application's messages up to the end of the recording. The state is taken within one
-callback, at one place of the log; writing it takes as long as the archive needs. Knows nothing of acks.
+Layout (Aeron Cluster: service snapshot, stream 106): SnapshotMarker BEGIN of type 2, one ClientSession per session in
+order of ids, SnapshotMarker END, then the application's messages up to the end of the recording. The state is taken
+within one callback, at one log position; writing it takes as long as the archive needs. Knows nothing of acks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ SERVICE_SNAPSHOT_TYPE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What a snapshot says of one client session."""
+    """One client session in a snapshot."""
 
     id: SessionId
     response_stream_id: int
@@ -43,7 +43,7 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSnapshot:
-    """`state` holds the application's messages."""
+    """The content of a snapshot. `state` holds the application's messages."""
 
     log_position: Position
     leadership_term_id: TermId
@@ -54,7 +54,7 @@ class ServiceSnapshot:
 
 
 class StateWriter:
-    """Implements `api.SnapshotPublication`: takes everything at once, so that the callback need not wait."""
+    """Implements `api.SnapshotPublication`: takes every message at once, so that the callback need not wait."""
 
     def __init__(self, max_length: int) -> None:
         self.max_message_length = max_length
@@ -62,7 +62,7 @@ class StateWriter:
         self._position = 0
 
     def offer(self, *parts: Buffer) -> int:
-        """Raises `UsageError` for a message above `max_message_length`."""
+        """Keep a message. Raises `UsageError` when it is longer than `max_message_length`."""
         message = b"".join(parts)
         if len(message) > self.max_message_length:
             raise UsageError(f"snapshot message of {len(message)} bytes, limit is {self.max_message_length}")
@@ -83,12 +83,12 @@ class StateReader:
 
 
 def longest_message(settings: ClusterSettings) -> int:
-    """Bytes of the longest message that a snapshot's stream takes under these settings."""
+    """The length in bytes of the longest message of a snapshot under these settings."""
     return max_message_length(settings.snapshot_term_length)
 
 
 def encode_snapshot(snapshot: ServiceSnapshot) -> list[bytes]:
-    """The messages of the recording, in order; sessions by id, so that equal states have equal bytes."""
+    """Encode the messages of the recording. Sessions are ordered by id, so that equal states have equal bytes."""
 
     def marker(mark: cm.SnapshotMark) -> bytes:
         return cm.SCHEMA.encode(
@@ -118,7 +118,7 @@ def encode_snapshot(snapshot: ServiceSnapshot) -> list[bytes]:
 
 
 def decode_snapshot(messages: Iterable[bytes]) -> ServiceSnapshot:
-    """Raises `DecodeError` for anything but a whole service section with what may follow it."""
+    """Decode a snapshot. Raises `DecodeError` unless it begins with a whole service section."""
     begin: cm.SnapshotMarker | None = None
     sessions: list[SessionState] = []
     remaining = iter(messages)
@@ -165,7 +165,7 @@ def _snapshot(begin: cm.SnapshotMarker, sessions: list[SessionState], state: Ite
 
 
 class SnapshotStore:
-    """The archive as one service uses it, with a connection for each snapshot that is written or read."""
+    """The archive of one service, with a new connection for each snapshot written or read."""
 
     def __init__(self, media: Media, counters: Counters, settings: ClusterSettings, service_id: int) -> None:
         self._media = media
@@ -175,11 +175,11 @@ class SnapshotStore:
         self._archive: ArchiveClient | None = None
 
     def do_work(self, now: Now) -> int:
-        """Go on with the connection to the archive, while there is one."""
+        """Run the connection to the archive, if there is one."""
         return 0 if self._archive is None else self._archive.do_work(now)
 
     def write(self, snapshot: ServiceSnapshot) -> StepGenerator[int]:
-        """Record the snapshot; ends with the recording id when all of it is safe."""
+        """Record the snapshot. The steps end with the recording id when the archive has all of it."""
         archive = yield from self._connect()
         try:
             channel = Channel("ipc", {"alias": "snapshot", "term-length": str(self._settings.snapshot_term_length)})
@@ -196,7 +196,7 @@ class SnapshotStore:
         return written.recording_id
 
     def read(self, recording_id: int) -> StepGenerator[ServiceSnapshot]:
-        """Replay a recording and decode it. Raises `DecodeError` when it is no whole snapshot of a service."""
+        """Replay a recording and decode it. Raises `DecodeError` when it is not a whole service snapshot."""
         archive = yield from self._connect()
         try:
             messages, _ = yield from read_recording(self._media, archive, recording_id, REPLAY_STREAM_ID)
@@ -205,7 +205,7 @@ class SnapshotStore:
         return decode_snapshot(messages)
 
     def close(self) -> None:
-        """Close the connection to the archive, and with it what it was asked for."""
+        """Close the connection to the archive, which ends its requests."""
         archive, self._archive = self._archive, None
         if archive is not None:
             archive.close()

@@ -1,13 +1,13 @@
 """The state machines of a service container, as data.
 
-Theory of operation. A container starts by waiting for two counters of its consensus module: the commit position,
-which bounds what may be delivered, and the recovery state, which says from where to start. It reads the snapshot that
-the latter names, runs `on_start`, acknowledges with number 0 and is ACTIVE. From then on the module tells it which log
-to read (JoinLog): first replays of its own recording, then the live log, and again at every election. A log is read up
-to the commit position and up to the position at which the next log joins. The module ends the container with
+Theory of operation. A container first waits for two counters of its consensus module: the commit position, which limits
+what may be delivered, and the recovery state, which names the starting point. The container reads the snapshot named
+there, runs `on_start`, acknowledges with number 0 and is ACTIVE. From then on the module names each log to read
+(JoinLog): first replays of its own recording, then the live log, and again at every election. A log is read up to the
+commit position and up to the position at which the next log joins. The module ends the container with
 ServiceTerminationPosition.
 
-The codes are ours: Aeron's clustered service agent waits in loops where this one has states.
+The codes are ours: Aeron's clustered service agent waits in loops where this container has states.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from typing import Final
 
 
 class ContainerState(IntEnum):
-    """The states of a container; the codes do not follow the order of its life."""
+    """The states of a container. Their codes do not follow the order in which they occur."""
 
     AWAIT_COMMIT_COUNTER = 0
     AWAIT_RECOVERY_STATE = 1
@@ -29,7 +29,7 @@ class ContainerState(IntEnum):
 
 
 class LogState(IntEnum):
-    """What the container does about the log."""
+    """The states of the container's log."""
 
     NONE = 0
     AWAIT_IMAGE = 1

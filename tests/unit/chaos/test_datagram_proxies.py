@@ -33,7 +33,7 @@ from upheaval_node.protocol.frames import (
 )
 from upheaval_node.types import FRAME_HEADER_LENGTH
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 SILENCE_S = 0.3
 LATENCY_MS = 150
 UNDER_WAY_MS = 1500

@@ -16,7 +16,7 @@ from upheaval_chaos.toxiproxy import StandardToxiproxy
 
 LATENCY_MS = 150
 TIMEOUT_MS = 1000
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 SILENCE_S = 0.3
 
 

@@ -12,7 +12,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.toxiproxy import PythonToxiproxy, StandardToxiproxy, ToxiproxyApi, connect_toxiproxy
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 LATENCY_MS = 150
 
 

@@ -24,7 +24,7 @@ for position in range(int(sys.argv[3])):
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(number), str(ROUNDS)])
         for number in range(1, COMMANDS + 1)
     ]
-    assert [command.wait(timeout=60) for command in commands] == [0] * COMMANDS
+    assert [command.wait(timeout=240) for command in commands] == [0] * COMMANDS
     found = {each.name: each.position for each in load_companions(tmp_path)}
     standbys = {f"standby-{number}{last}": -1 for number in range(1, COMMANDS + 1) for last in (0, 1)}
     assert found == {"backup-0": 100 * (ROUNDS - 1) + COMMANDS, **standbys}

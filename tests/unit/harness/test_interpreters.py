@@ -99,8 +99,9 @@ def test_code_that_does_not_end_is_given_up() -> None:
         assert ask(interpreters, "wait", limit_s=0.5) == "its code did not end within 0.5 s"
 
 
-def test_an_interpreter_that_reads_no_question_is_given_up(tmp_path: Path) -> None:
+def test_an_interpreter_that_reads_no_question_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "program_that_waits.py").write_text("import threading\nthreading.Event().wait()\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     question = {"source": str(tmp_path), "text": "y" * 1_000_000}
     with Interpreters() as interpreters:
         answer = interpreters.ask("program_that_waits", question, timeout_s=0.5)

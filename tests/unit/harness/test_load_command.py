@@ -17,7 +17,7 @@ sys.exit(main(sys.argv[1:]))
 
 def load(*options: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", SCRIPT, "load", *options]
-    return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}, timeout=240)
 
 
 def test_without_locust_it_says_what_is_missing(tmp_path: Path) -> None:

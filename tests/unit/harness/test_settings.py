@@ -86,12 +86,15 @@ def options(service: str | None = None, user: str | None = None, system: str | N
     return CampaignOptions(
         runtime=None,
         system=system,
+        launcher=None,
+        jvm=None,
         seeds="1..1",
         workers=1,
         service=service,
         user=user,
         model=None,
         schema=None,
+        labels=(),
         json=False,
         out=None,
         dir=None,
@@ -110,6 +113,15 @@ def test_options_come_before_what_a_project_sets() -> None:
     assert with_schema.completed(options()).schema == "/bank/protocol.xml"
     assert with_schema.completed(options(service="orders:Book")).schema is None
     assert Settings(runtime="simulated").runtime_among(LIVE_RUNTIMES) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "jvm"), [(None, "-Xmx1g"), ("aeron", "-Xmx1g"), ("aeron:1.50.1", "-Xmx1g"), ("upheaval", None)]
+)
+def test_how_members_start_belongs_to_the_system_of_the_project(wanted: str | None, jvm: str | None) -> None:
+    project = replace(ALL, launcher="java Main", jvm="-Xmx1g")
+    completed = project.completed(options(system=wanted))
+    assert (completed.launcher, completed.jvm) == (jvm and "java Main", jvm)
 
 
 def test_a_new_run_goes_where_the_project_has_its_runs(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from upheaval_node.runtime.shared_counters import attach_cnc
 SPLIT = ("archive", "consensus", "service")
 TOGETHER = ("all",)
 ENDPOINTS_A_MEMBER = 5
-PATIENCE_S = 30.0
+PATIENCE_S = 240.0
 LEADER = 2
 ELECTION_CLOSED = 17
 

@@ -12,7 +12,7 @@ from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.readiness import READABLE
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 def run_until(loop: Loop, condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:

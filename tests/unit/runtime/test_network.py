@@ -147,9 +147,9 @@ def test_a_peer_that_never_closes_does_not_keep_a_closed_connection(network: Sel
     pair.client.link.close()
     assert len(network.connections.lingering) == 1
     start = time.monotonic()
-    network.drain(5_000_000_000)
+    network.drain(60_000_000_000)
     assert not network.connections.lingering
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 30
 
 
 def test_a_peer_that_is_killed_is_noticed(network: SelectorNetwork) -> None:

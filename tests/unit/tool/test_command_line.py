@@ -99,7 +99,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
         [sys.executable, "-m", "upheaval_node.tool", str(node), "describe"],
         stdout=writer,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     os.close(writer)

@@ -1,1 +1,1 @@
-"""What clients asked and heard, against the log or by a search for an order."""
+"""The promises about requests and answers of clients, judged by the log or by a search for an order."""

@@ -1,7 +1,7 @@
-"""The promise about the order of answers: those of a session come in the order in which the log has its operations.
+"""The promise about the order of answers: a session receives its answers in the order of its operations in the log.
 
-A service applies the log in its order and answers a session on one stream. A client that hears of a new leader waits no
-longer for what it sent to the one before, so its answers keep the order over a failover, too.
+A service applies the log in order and answers a session on one stream. A client that learns of a new leader stops
+waiting for what it sent to the old one, so its answers keep their order over a failover, too.
 """
 
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ from upheaval_node.types import MS
 
 
 def judge_answer_order(placed: PlacedHistory, strays: Iterable[Stray] = ()) -> list[Result]:
-    """One result.
+    """Judge the order of answers.
 
-    Answers that came late keep the order of those to entries of their term: another leader has another stream.
+    Late answers are only compared with answers to entries of the same term: another leader has another stream.
     """
     late = {stray.operation: stray for stray in strays}
     history, entries = placed.history, placed.entries

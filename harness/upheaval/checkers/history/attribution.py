@@ -1,8 +1,8 @@
-"""Which message answered which call, where a service sends more than answers.
+"""Which message answered which call, when a service sends more than answers.
 
-Without `accepts` a client takes the first message of its session as the answer. That holds as long as the service
-sends nothing else. From the first other message on the answers of a session may be those of earlier calls, and a
-message may be taken for the answer to a call that was lost. This module knows operations and strays; it knows no files.
+Without `accepts` a client takes the first message of its session as the answer. That is right only while the service
+sends nothing else. After the first other message, each answer of the session may belong to an earlier call, and a
+message may be taken for the answer to a lost call. This module knows operations and strays; it knows no files.
 """
 
 from collections import Counter
@@ -20,16 +20,19 @@ ADVICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """The calls as far as their answers are known to be theirs. `doubt` says why some are not; empty when all are."""
+    """The calls, with only the answers that are known to be theirs. `doubt` says why others do not count; empty if all
+    do.
+    """
 
     calls: Sequence[Operation]
     doubt: str = ""
 
 
 def attributed(calls: Sequence[Operation], strays: Iterable[Stray]) -> Attribution:
-    """A session that asked without `accepts` and heard more than it asked shows that the service sends news.
+    """Leave out the answers that may be other messages of the service.
 
-    Then no answer without `accepts` counts in any session: one may have heard news only, in the place of an answer.
+    A session that called without `accepts` and received more messages than it made calls shows that the service sends
+    news. Then no answer without `accepts` counts in any session, because it may have been news.
     """
     doubtful = [call for call in calls if call.outcome is Outcome.OK and call.matched is None]
     asking = {call.session for call in doubtful}
@@ -46,7 +49,7 @@ def attributed(calls: Sequence[Operation], strays: Iterable[Stray]) -> Attributi
 
 
 def _more_than_asked(calls: Iterable[Operation], strays: Iterable[Stray]) -> Mapping[int, int]:
-    """By session, the messages that are no late answer to a call that was given up."""
+    """By session, the number of messages that cannot be late answers to calls that the client gave up."""
     given_up: dict[int | None, list[int]] = {}
     for call in calls:
         if call.outcome is Outcome.UNKNOWN:

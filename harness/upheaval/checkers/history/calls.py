@@ -1,7 +1,7 @@
-"""Judges the calls of a history: requests to a service of a user's own, whose payloads and answers mean nothing here.
+"""Judges the calls of a history: requests to a user's service, whose payloads and answers are opaque here.
 
-A call is found in the log by the digest of its payload. Payloads may repeat, so what is compared are numbers: how often
-one was acknowledged, sent, and recorded. This module knows nothing of files; it gets operations and log entries.
+A call is found in the log by the digest of its payload. Payloads may repeat, so counts are compared: how often a
+payload was acknowledged, sent, and recorded. This module knows nothing of files; it gets operations and log entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,21 +16,23 @@ _SHOWN_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class CallEntry:
-    """One message to a service of a user's own in the log. `position` is its end."""
+    """A log message to a user's service. `position` is its end."""
 
     position: int
     digest: str
     session: int = field(default=-1, compare=False)
-    """The cluster session that it came from, -1 where that is not looked at."""
+    """The cluster session of the sender; -1 if it was not read."""
     term: int = field(default=-1, compare=False)
-    """The leadership term of the leader that took it, -1 where that is not looked at."""
+    """The leadership term of the entry; -1 if it was not read."""
     timestamp: int = field(default=0, compare=False)
-    """The cluster's time."""
+    """The cluster time."""
 
 
 @dataclass(slots=True)
 class CallCount:
-    """What is known about one payload. `last_position` is that of its last message in the log, -1 without one."""
+    """The counts of one payload. `last_position` is the position of its last message in the log; -1 if there
+    is none.
+    """
 
     name: str
     acknowledged: int = 0
@@ -41,19 +43,19 @@ class CallCount:
 
 @dataclass(frozen=True, slots=True)
 class CountedCalls:
-    """The counts by the digest of a payload, and the first entry of the log that the history does not explain."""
+    """The counts by payload digest, and the first log entry that the history does not explain."""
 
     counts: Mapping[str, CallCount]
     unexplained: CallEntry | None = None
 
 
 def shown_digest(digest: str) -> str:
-    """Enough of a digest to tell one payload from another."""
+    """A prefix of the digest, long enough to tell payloads apart."""
     return digest[:_SHOWN_DIGITS]
 
 
 def count_calls(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> CountedCalls:
-    """From the calls of a history and those in its log."""
+    """Count each payload in a history and its log."""
     counts: dict[str, CallCount] = {}
     for call in calls:
         count = counts.setdefault(str(call.value), CallCount(call.key))
@@ -71,7 +73,7 @@ def count_calls(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> Cou
 
 
 def not_lost(counted: CountedCalls) -> Finding:
-    """No payload was acknowledged more often than the log has it."""
+    """Check that no payload was acknowledged more often than it is in the log."""
     counts = counted.counts
     for digest, count in counts.items():
         if count.in_log < count.acknowledged:
@@ -87,7 +89,10 @@ def not_lost(counted: CountedCalls) -> Finding:
 
 
 def once(counted: CountedCalls) -> Finding:
-    """A message does not show who sent it twice, therefore nothing worse than unknown."""
+    """Check that no payload is in the log more often than it was sent.
+
+    A message does not show who sent it twice, so the verdict is never worse than unknown.
+    """
     counts = counted.counts
     for digest, count in counts.items():
         if count.in_log > count.sent:
@@ -102,7 +107,7 @@ def once(counted: CountedCalls) -> Finding:
 
 
 def explained(counted: CountedCalls) -> Finding:
-    """The history has every payload of the log."""
+    """Check that the history has every payload of the log."""
     counts, unexplained = counted.counts, counted.unexplained
     if unexplained is not None:
         detail = (

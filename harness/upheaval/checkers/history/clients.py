@@ -1,8 +1,8 @@
-"""The promises about who sent what: each entry is of its term, each operation of the client and session that sent it.
+"""The promises about senders: each entry belongs to its term, each operation to the client and session that sent it.
 
-A history names for each operation the client slot that asked and, where it was written down, the cluster session that
-took it; the log has the session and the term in the header of each message, and the client wrote down when it was done
-with the session. This module knows nothing of files.
+A history names the client slot of each operation and, if it was recorded, the cluster session that took it. The log has
+session and term in the header of each message. Clients recorded when they left a session. This module knows nothing of
+files.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from upheaval_node.types import S
 
 
 def judge_terms(entries: int, stray: StrayEntry | None) -> list[Result]:
-    """One result on so many entries that have a term, of which the first `stray` one is of another."""
+    """Judge the terms of the log: `entries` entries have a term, and `stray` is the first one with a wrong term."""
     if stray is not None:
         due = "no term has begun" if stray.due is None else f"the log is in term {stray.due}"
         detail = f"{stray.kind} at position {stray.position} is of term {stray.term}, where {due}"
@@ -33,32 +33,32 @@ def judge_terms(entries: int, stray: StrayEntry | None) -> list[Result]:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """What a history and the log say of clients: how many, and the first thing of each kind that is wrong."""
+    """What a history and the log show about clients: counts, and the first violation of each kind."""
 
     slots: int
     placed: int
-    """How many entries of the log lie where the history names a session."""
+    """The number of operations in the log whose session the history names."""
     again: tuple[Operation, Operation] | None = None
-    """One operation of a slot, and the next one, which was invoked before that one was over."""
+    """Two operations of a slot; the second was invoked before the first was over."""
     elsewhere: tuple[Operation, LogEntry] | None = None
     """An operation, and its entry in another session."""
     overtaken: tuple[Operation, Operation, int] | None = None
-    """An operation, one that its session took later but that precedes it in the log, and the operation's position."""
+    """An operation, a later one of its session that precedes it in the log, and the log position of the operation."""
     skipped: tuple[Operation, LogEntry, LogEntry] | None = None
-    """An operation that is not in the log, and the entries of its session around it, which are of one term."""
+    """An operation that is not in the log, and the entries of its session before and after it, both of one term."""
     afterwards: tuple[Operation, SessionEnd] | None = None
     """An operation that was invoked or answered after its client had left the session."""
     unwritten: Operation | None = None
-    """One in a session that no client wrote down, where they wrote down all."""
+    """An operation in a session that no client recorded, although clients recorded all of theirs."""
 
 
 def clients_of(
     placed: PlacedHistory, ends: Iterable[SessionEnd] = (), *, all_written_past: int | None = None
 ) -> Clients:
-    """From a whole history and the operations of the log. Calls are left out.
+    """Compare a whole history with the operations of the log. Calls are left out.
 
-    `ends` are what clients wrote down of their sessions: of all that took an operation past a position of the log,
-    where there is one.
+    `ends` are the sessions that clients recorded. `all_written_past` is the log position after which every session that
+    took an operation was recorded; None if clients did not record all sessions.
     """
     last_ends: dict[int | None, SessionEnd] = {}
     for written in sorted(ends, key=lambda end: end.ended_ns):
@@ -87,7 +87,7 @@ def clients_of(
 
 
 def _session_of(history: History, row: int) -> int | None:
-    """Of an operation on a shipped service."""
+    """The session of an operation on a shipped service; None for a call or an unknown session."""
     return None if IS_CALL[history.kinds[row]] else history.sessions[row]
 
 
@@ -119,11 +119,12 @@ def _elsewhere_and_overtaken(
 def _again_and_skipped(
     placed: PlacedHistory,
 ) -> tuple[tuple[Operation, Operation] | None, tuple[Operation, LogEntry, LogEntry] | None]:
-    """The first of the pairs that `Clients.again` is about, by the line of its second operation, and the first of the
-    gaps that `Clients.skipped` is about, by the position of the entry after the gap.
+    """The pair for `Clients.again` with the earliest second operation by history line, and the gap for
+    `Clients.skipped` with the lowest position after it.
 
-    A leader takes what one session sends as it was sent: Aeron's `AeronCluster` and its consensus module give up a
-    session rather than go on after a gap (since 1.49; pull request 1788). Between terms anything may be missing.
+    A leader takes the messages of a session in the order in which they were sent: `AeronCluster` and the consensus
+    module close a session rather than go on after a gap (since 1.49; pull request 1788). Anything may be missing
+    between terms.
     """
     history, entries = placed.history, placed.entries
     invoked = history.invoked
@@ -161,14 +162,16 @@ def _again_and_skipped(
 
 
 def _is_outstanding(history: History, row: int, time_ns: int) -> bool:
-    """Whether its slot still waited for it then. The history does not have the time when a failed one was given up."""
+    """Whether its slot still waited for the operation then. False for a failed one: the history lacks the time of its
+    failure.
+    """
     if IS_FAIL[history.kinds[row]]:
         return False
     return history.completed[row] == ABSENT or time_ns < history.completed[row]
 
 
 def judge_clients(clients: Clients) -> list[Result]:
-    """One result."""
+    """Judge the clients of a run."""
     if clients.again is not None:
         before, operation = clients.again
         slot = f"client slot {operation.process}"
@@ -213,7 +216,7 @@ def _finding(verdict: Verdict, detail: str, operation: Operation, position: int 
 
 def _check_clients(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # noqa: ARG001 - of every check by the log
     origin = read_origin(evidence.run.path)
-    # What a restored run began with was asked for in the sessions of another one.
+    # A restored run begins with operations that were sent in sessions of the original run.
     begin = 0 if origin is None else origin.position
     past = begin if evidence.has_all_of_clients else None
     return judge_clients(clients_of(evidence.placed, evidence.session_ends, all_written_past=past))

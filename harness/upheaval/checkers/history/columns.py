@@ -1,7 +1,7 @@
-"""A history and a log in columns: numbers of all operations, texts and values of none.
+"""A history and a log in columns: the numbers of all operations, but no texts and no values.
 
-Per operation there are some hundred bytes and no object, so that a run of millions fits in memory. What was sent and
-answered is there as a digest; equal digests mean equal values, and a checker that finds others reads the values again.
+An operation takes some hundred bytes and no object, so that a run of millions fits in memory. What was sent and
+answered is kept as a digest. Equal digests mean equal values; when digests differ, a checker reads the values again.
 """
 
 from array import array
@@ -26,29 +26,29 @@ from upheaval.records import (
 )
 
 ABSENT: Final = -(1 << 63)
-"""In a column in the place of None."""
+"""Stands for None in a column."""
 _NO_DIGEST: Final = 0
 _LINES_OF_A_MARK: Final = 64
 _ROWS_AT_ONCE: Final = 64
-"""That many whole operations are in memory: few, because what they read may be long."""
+"""The number of whole operations held in memory. Small, because their values may be long."""
 _ROWS_OF_A_BLOCK: Final = 1 << 16
 
 _FUNCTIONS: Final = tuple(Function)
 _CODES: Final = {function: code for code, function in enumerate(_FUNCTIONS)}
 KINDS: Final = tuple((function, outcome) for function in Function for outcome in Outcome)
-"""What an operation asks for and its outcome, by their code in `History.kinds`."""
+"""Function and outcome of an operation, by the code in `History.kinds`."""
 _KIND_CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 IS_OK: Final = bytes(outcome is Outcome.OK for _, outcome in KINDS)
-"""By the code of a kind, whether it was answered."""
+"""Whether operations of a kind were answered, by the code of the kind."""
 IS_FAIL: Final = bytes(outcome is Outcome.FAIL for _, outcome in KINDS)
 IS_CALL: Final = bytes(function is Function.CALL for function, _ in KINDS)
 IS_MODELLED: Final = bytes(function in WORKBENCH for function in _FUNCTIONS)
-"""By the code of a function, whether the log before an operation gives its result."""
+"""Whether the log determines the result, by the code of the function."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One client operation in the log. `position` is the end of its message, as the service sees it."""
+    """A client operation in the log. `position` is the end of its message, as the service sees it."""
 
     position: int
     id: int
@@ -56,28 +56,28 @@ class LogEntry:
     key: str
     value: Json
     timestamp: int = field(default=0, compare=False)
-    """The cluster's time."""
+    """The cluster time."""
     session: int = field(default=-1, compare=False)
-    """The cluster session that it came from, -1 where that is not looked at."""
+    """The cluster session of the sender; -1 if it was not read."""
     term: int = field(default=-1, compare=False)
-    """The leadership term of the leader that took it, -1 where that is not looked at."""
+    """The leadership term of the entry; -1 if it was not read."""
 
     def __str__(self) -> str:
         return f"operation id={self.id} {self.f} {self.key}"
 
 
 class ById(Protocol):
-    """Operations by their ids: a history, or a mapping."""
+    """Operations by id: a history or a mapping."""
 
     def get(self, operation_id: int, /) -> Operation | None:
-        """None for an unknown id."""
+        """The operation, or None for an unknown id."""
 
 
 T = TypeVar("T", int, int | None)
 
 
 class Repeated(Generic[T]):
-    """A column of few different values."""
+    """A column with few distinct values."""
 
     def __init__(self) -> None:
         self.values: list[T] = []
@@ -86,7 +86,7 @@ class Repeated(Generic[T]):
         self._places: dict[T, int] = {}
 
     def extend(self, values: Sequence[T]) -> None:
-        """Take the values of the next rows."""
+        """Append the values of the next rows."""
         places = self._places
         for value in set(values) - places.keys():
             places[value] = len(self.values)
@@ -101,10 +101,10 @@ class Repeated(Generic[T]):
 
 
 class History:
-    """The operations of a history, a row each, in the order of its lines."""
+    """The operations of a history, one row each, in the order of its lines."""
 
     def __init__(self, again: "_File | Sequence[Operation]", rows: RowsById) -> None:
-        """`again` has the whole operations, `rows` gets them by their ids."""
+        """`again` yields the whole operations; `rows` maps ids to rows."""
         self.rows = rows
         self.ids, self.invoked = array("q"), array("q")
         self.completed, self.positions = array("q"), array("q")
@@ -117,7 +117,7 @@ class History:
 
     @classmethod
     def read(cls, path: Path) -> "History":
-        """Of a file. Raises `UsageError` for a malformed line."""
+        """Read a history file. Raises `UsageError` for a malformed line."""
         rows = RowsById()
         history = cls(_File(path), rows)
         lines = numbered_history(path, rows)
@@ -131,7 +131,7 @@ class History:
 
     @classmethod
     def of(cls, operations: Sequence[Operation]) -> "History":
-        """Of operations in memory."""
+        """A history of operations in memory."""
         history = cls(operations, RowsById())
         for row, operation in enumerate(operations):
             history.rows.add(operation.id, row)
@@ -153,20 +153,20 @@ class History:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Operation]:
-        """The whole operations, read again."""
+        """Iterate over the whole operations, read again."""
         return iter(self._again)
 
     def at(self, row: int) -> Operation:
-        """The whole operation."""
+        """The whole operation of a row, read again."""
         return self._again[row]
 
     def get(self, operation_id: int, /) -> Operation | None:
-        """The whole operation, None for an unknown id."""
+        """The whole operation, or None for an unknown id."""
         row = self.rows.get(operation_id)
         return None if row < 0 else self.at(row)
 
     def has_calls(self) -> bool:
-        """Whether there are requests to a service of the user's own."""
+        """Whether there are requests to a user's service."""
         return any(IS_CALL[kind] for kind in set(self.kinds))
 
     def has_shipped(self) -> bool:
@@ -175,7 +175,7 @@ class History:
 
 
 def _packed(values: Sequence[int | None]) -> list[int]:
-    """Raises `OverflowError` for the one number that represents None."""
+    """The values with `ABSENT` for None. Raises `OverflowError` if `ABSENT` itself is among them."""
     if ABSENT in values:
         raise OverflowError
     return [ABSENT if value is None else value for value in values]
@@ -187,7 +187,7 @@ def _fits(operation: Operation) -> bool:
 
 
 def _digest_of(operation: Operation) -> int:
-    """Of one that was answered by a shipped service."""
+    """The digest of an answered operation on a shipped service; `_NO_DIGEST` for all others."""
     f = operation.f
     if operation.outcome is not Outcome.OK or f is Function.CALL:
         return _NO_DIGEST
@@ -195,13 +195,13 @@ def _digest_of(operation: Operation) -> int:
 
 
 def _digest(function: Function, key: str, value: Json, result: Json) -> int:
-    """Of two operations with one digest the values are the same, types included. None of what equals nothing."""
+    """Equal digests mean equal values, types included. Values with a NaN have no digest, because NaN equals nothing."""
     shown = repr((value, result))
     return _NO_DIGEST if "nan" in shown else hash((function, key, shown))
 
 
 class _File:
-    """The operations of a history file, by their rows: each line has one."""
+    """The operations of a history file by row. Each line is a row."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -232,10 +232,10 @@ class _File:
 
 
 class LogEntries:
-    """The operations in a log, in its order, and what each gives by the log before it."""
+    """The operations of a log in its order, each with the result that the log before it gives."""
 
     def __init__(self, entries: Iterable[LogEntry], again: Callable[[], Iterable[LogEntry]]) -> None:
-        """`again` reads the whole entries another time."""
+        """`again` reads the whole entries again."""
         self.positions, self.ids = array("q"), array("q")
         self.digests = array("q")
         self.functions = array("B")
@@ -252,22 +252,22 @@ class LogEntries:
 
     @classmethod
     def of(cls, entries: Sequence[LogEntry]) -> "LogEntries":
-        """Of entries in memory."""
+        """Log entries in memory."""
         return cls(entries, lambda: entries)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[LogEntry]:
-        """The whole entries, read again."""
+        """Iterate over the whole entries, read again."""
         return iter(self._again())
 
     def at(self, index: int) -> LogEntry:
-        """A whole entry, read again with all before it: for what is reported."""
+        """A whole entry, for reports. Slow: reads all entries before it again."""
         return next(islice(self, index, None))
 
     def has_any(self, functions: Collection[Function]) -> bool:
-        """Whether there are operations of these."""
+        """Whether the log has operations of these functions."""
         return any(_FUNCTIONS[code] in functions for code in set(self.functions))
 
     def those(self, functions: Collection[Function]) -> Iterator[LogEntry]:
@@ -276,13 +276,13 @@ class LogEntries:
 
 
 def _digest_by_log(entry: LogEntry, model: Model) -> int:
-    """With the result that the log before it gives."""
+    """The digest of an entry with the result that the log before it gives."""
     f, key, value = entry.f, entry.key, entry.value
     return _digest(f, key, value, model.apply(f, key, value) if f in WORKBENCH else None)
 
 
 class PlacedHistory:
-    """Which entry of a log is which operation of a history, by their ids."""
+    """A history and a log, with their operations matched by id."""
 
     def __init__(self, history: History, entries: LogEntries) -> None:
         self.history, self.entries = history, entries
@@ -299,26 +299,26 @@ class PlacedHistory:
 
     @classmethod
     def of(cls, operations: Sequence[Operation], entries: Sequence[LogEntry]) -> "PlacedHistory":
-        """Of both in memory."""
+        """Match operations and entries in memory."""
         return cls(History.of(operations), LogEntries.of(entries))
 
     def index_of(self, operation_id: int) -> int:
-        """The last entry of that id, -1 for none."""
+        """The index of the last entry with that id; -1 if there is none."""
         row = self.history.rows.get(operation_id)
         return self._others.get(operation_id, -1) if row < 0 else self.lasts[row]
 
     def is_shipped(self, row: int) -> bool:
-        """Whether that is an operation on a shipped service; -1 is none."""
+        """Whether the row is an operation on a shipped service. False for row -1."""
         return row >= 0 and not IS_CALL[self.history.kinds[row]]
 
     def is_doubtful(self, index: int, row: int) -> bool:
-        """Whether the digests of an entry and of an answered operation do not show that their values are the same."""
+        """Whether the digests fail to prove that an entry and an answered operation have equal values."""
         digest = self.entries.digests[index]
         return digest == _NO_DIGEST or digest != self.history.digests[row]
 
 
 def in_order(column: "array[int]", block: int = _ROWS_OF_A_BLOCK) -> Iterator[int]:
-    """The rows in the order of their values, equal ones in the order of rows. Holds what is out of order, no more."""
+    """Yield the rows sorted by value (stable). Holds only the rows that are out of order."""
     of_block = range(0, len(column), block)
     least_after = array("q", [(1 << 63) - 1])
     for begin in reversed(of_block[1:]):

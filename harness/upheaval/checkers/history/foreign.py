@@ -1,18 +1,19 @@
-"""Reads histories that no run folder belongs to: `history.jsonl` alone, and events as Jepsen writes them, EDN or JSON.
+"""Reads histories without a run folder: a single `history.jsonl`, or events as Jepsen writes them, in EDN or JSON.
 
 An event is one map: `{:process 0, :type :invoke, :f :write, :value 3, :time 42}`, in JSON the same without the colons.
-They are on a line each or in one vector (array), in the order in which they happened. What they mean is what Knossos
-makes of them (`knossos.history/complete`):
+Events are one per line, or all in one vector (array), in the order in which they happened. They have the meaning that
+Knossos gives them (`knossos.history/complete`), with one exception:
 
-- The `:value` of an `:ok` is that of the operation: a read is invoked with nil and completed with what it read, and a
-  write that was completed with another value than it was invoked with wrote that one. An `:ok` without `:value` leaves
-  it.
-- `:fail` means that the operation did not happen, so it says nothing.
-- After `:info`, or without a completion, it may have happened, or may happen later, with the value of its invocation.
-- A read that was completed with nil found nil, where Knossos takes any value for possible.
+- The `:value` of an `:ok` is that of the operation: a read is invoked with nil and completes with what it read, and a
+  write that completes with another value than it was invoked with wrote the value of its completion. An `:ok` without
+  `:value` keeps the value of the invocation.
+- `:fail` means that the operation did not happen, so it proves nothing.
+- After `:info`, or without a completion, the operation may have happened, or may happen later, with the value of its
+  invocation.
+- The exception: a read that completes with nil found nil, where Knossos accepts any value.
 
-Events of `:nemesis` are passed over and counted; any other process has a number. Keys are those of `:key`, or of
-jepsen.independent: each value is a vector `[key value]`.
+Events of `:nemesis` are skipped and counted; the `:process` of any other event is a number. The key is in `:key`, or in
+the value as jepsen.independent writes it: each value is a vector `[key value]`.
 """
 
 import json
@@ -40,17 +41,17 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 @dataclass(slots=True)
 class Reading:
-    """What was made of a file, in numbers."""
+    """Counts of what was read from a file."""
 
     events: int = 0
-    """None of them in a file of operations."""
+    """0 for a file of operations."""
     operations: int = 0
     failed: int = 0
-    """Operations that did not happen, of these."""
+    """How many of the operations did not happen."""
     passed_over: Counter[str] = field(default_factory=Counter)
-    """Events of which no operation was made, by what they are."""
+    """Events that became no operation, by their kind."""
     changed_values: int = 0
-    """Completions with another value than their invocation, of operations that return none."""
+    """Completions whose value differs from that of the invocation, for operations that return no value."""
 
     def __str__(self) -> str:
         failed = f", {self.failed} of them failed" if self.failed else ""
@@ -62,7 +63,7 @@ class Reading:
         return "; ".join(parts)
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The fields for JSON."""
         return {
             "events": self.events,
             "operations": self.operations,
@@ -78,7 +79,7 @@ def _counted(count: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ForeignHistory:
-    """Operations whose times are nanoseconds (`has_times`), or else the numbers of the events, from 1 on."""
+    """Operations of a foreign history. Times are nanoseconds if `has_times`, otherwise event numbers from 1."""
 
     operations: tuple[Operation, ...]
     has_times: bool
@@ -92,7 +93,7 @@ class _Refused(Exception):
 
 
 def read_foreign(path: Path, model: SequentialModel) -> ForeignHistory:
-    """The operations of a file. Raises `UsageError` with file, line and reason."""
+    """Read the operations of a file. Raises `UsageError` with file, line and reason."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder: expected the file of a history")
     text = read_text(path).removeprefix(_BYTE_ORDER_MARK)
@@ -107,7 +108,7 @@ def read_foreign(path: Path, model: SequentialModel) -> ForeignHistory:
 
 
 def read_value(text: str) -> Json:
-    """One value as JSON or EDN. Raises `FieldError` with the reason."""
+    """Parse one value as JSON or EDN. Raises `FieldError` with the reason."""
     try:
         values = [value for _, value in read_json_values(f"[{text}\n]")]
     except JsonTextError:
@@ -143,7 +144,7 @@ def _of_operations(values: Iterable[tuple[int, Json]], model: SequentialModel) -
 
 
 def _operation(value: Json, names: Mapping[str, Function]) -> Operation:
-    """Operations of a file may have the names that the model has for them."""
+    """Parse an operation. It may use the model's names for functions."""
     if not isinstance(value, dict):
         raise FieldError("expected an object with the fields of an operation")
     name = value.get("f")
@@ -161,7 +162,7 @@ class _Event:
     kind: str
     function: Function
     key: Json
-    """None for an event without `:key`."""
+    """None if the event has no `:key`."""
     value: Json
     has_value: bool
     time: int | None
@@ -176,7 +177,7 @@ def _of_events(values: Iterable[tuple[int, Json]], model: SequentialModel, *, is
         if event is not None:
             events.append(event)
     times = [each.time for each in events]
-    # What counts is the order of the events. Times that do not tell each from the next give way to it.
+    # The order of the events counts. Times are used only if each is later than the one before.
     has_times = all(a is not None and b is not None and a < b for a, b in pairwise(times)) and times[:1] != [None]
     operations = _Pairing(events, model, has_times, reading).operations()
     reading.operations = len(operations)
@@ -185,7 +186,7 @@ def _of_events(values: Iterable[tuple[int, Json]], model: SequentialModel, *, is
 
 
 def _event(line: int, form: Json, model: SequentialModel, reading: Reading, *, is_json: bool) -> _Event | None:
-    """None for one that is passed over."""
+    """Parse an event. None if it is skipped."""
     colon = "" if is_json else ":"
     if not isinstance(form, dict):
         wanted = ", ".join(f"{colon}{each}" for each in ("process", "type", "f"))
@@ -224,12 +225,12 @@ def _event(line: int, form: Json, model: SequentialModel, reading: Reading, *, i
 
 
 def _name(value: Json) -> str:
-    """A keyword, or a text, without the colon; empty for what is neither."""
+    """The text of a keyword or string, without the colon; empty for any other value."""
     return str(value).removeprefix(":") if isinstance(value, str) else ""
 
 
 class _Pairing:
-    """Makes operations of events. The number of its invocation is the id of an operation."""
+    """Makes operations from events. The id of an operation is the number of its invocation."""
 
     def __init__(self, events: list[_Event], model: SequentialModel, has_times: bool, reading: Reading) -> None:
         self._events = events
@@ -241,7 +242,7 @@ class _Pairing:
         self._found: dict[int, tuple[_Event, Operation]] = {}
 
     def operations(self) -> tuple[Operation, ...]:
-        """In the order of their invocations."""
+        """The operations in the order of their invocations."""
         pending: dict[int, int] = {}
         for number, event in enumerate(self._events, start=1):
             moment = event.time if self._has_times and event.time is not None else number
@@ -304,7 +305,9 @@ class _Pairing:
 
 
 def _is_keyed(events: list[_Event]) -> bool:
-    """Whether all values have the form of jepsen.independent, a compare-and-set's pair inside the pair of its key."""
+    """Whether all values have the form of jepsen.independent: `[key value]`, where the value of a compare-and-set is a
+    list.
+    """
     invoked = [each for each in events if each.kind == _INVOKE]
     return bool(invoked) and all(
         each.key is None
@@ -316,7 +319,7 @@ def _is_keyed(events: list[_Event]) -> bool:
 
 
 def _key_texts(keys: Iterable[Json]) -> Mapping[Frozen, str]:
-    """How keys are called: a text as it is, unless another key would be called the same, and others as EDN."""
+    """The name of each key: strings as they are, quoted if another key has that name; other keys as EDN."""
     distinct = {frozen(key): key for key in keys}
     others = {value: "" if key is None else edn_text(key) for value, key in distinct.items() if type(key) is not str}
     ambiguous = set(others.values())

@@ -1,10 +1,10 @@
 """The promises about a history that its log decides.
 
-Nothing acknowledged is lost, nothing is applied twice, every client entry in the log is in the history, and the order
+No acknowledged operation is lost, none is applied twice, every client entry in the log is in the history, and the order
 of the log explains the answers.
 
-Operations of shipped services are known in the log by their ids, calls of a user's service by their payloads; what is
-found out about either is one finding a promise, the worse one.
+Operations of shipped services are found in the log by their ids, calls of a user's service by their payloads. Each
+promise gets one finding on both, the worse one.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ from upheaval.records import Operation
 
 _NEEDS: Final = frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
 _BY_ANSWERS: Final = _NEEDS | {Source.STRAYS}
-"""A session that hears more than answers casts doubt on which message is which."""
+"""Messages that answer no call cast doubt on which message answered which call."""
 OfShipped = Callable[[Evidence], Finding]
 OfCalls = Callable[[Evidence], Iterable[Finding]]
 
@@ -30,7 +30,7 @@ OfCalls = Callable[[Evidence], Iterable[Finding]]
 def _judged(
     promise: Promise, of_shipped: OfShipped, of_calls_too: OfCalls, needs: frozenset[Source] = _NEEDS
 ) -> Checker:
-    """The checker of a promise that operations of shipped services and calls can break."""
+    """Make the checker of a promise that both operations of shipped services and calls can break."""
 
     def check(evidence: Evidence) -> list[Result]:
         log, why = _log(evidence)
@@ -52,18 +52,18 @@ def _calls_not_lost(evidence: Evidence) -> Iterable[Finding]:
 
 
 def _doubted(promise: Promise, evidence: Evidence) -> Iterable[Finding]:
-    """Unknown, where it is not known which message answered which call."""
+    """Yield an unknown verdict if it is unclear which message answered which call."""
     if evidence.attribution.doubt:
         yield Finding(promise, Verdict.UNKNOWN, evidence.attribution.doubt)
 
 
 def _has_shipped(evidence: Evidence, log: WitnessLog) -> bool:
-    """Whether there is more than calls."""
+    """Whether history or log has operations of shipped services."""
     return evidence.operations.has_shipped() or len(log.entries) > 0
 
 
 def _log(evidence: Evidence) -> tuple[WitnessLog | None, str]:
-    """The log to judge by, or None and why there is none."""
+    """The log to judge by, or None and the reason."""
     if evidence.whole_log is None:
         return None, evidence.why_no_log
     return (evidence.whole_log, "") if len(evidence.operations) else (None, "no history")
@@ -76,7 +76,7 @@ def _unjudgeable(promise: Promise, why: str, evidence: Evidence) -> Finding:
 
 
 def _worse(findings: Iterable[Finding]) -> Finding:
-    """The worse one of two; of two alike the first, with the details of both."""
+    """The worst finding. Equally bad ones become one, with the details of all."""
     first, *others = findings
     for other in others:
         if first.verdict is other.verdict:
@@ -87,7 +87,7 @@ def _worse(findings: Iterable[Finding]) -> Finding:
 
 
 def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
-    """Shipped operations by their models, calls by the user's model; promises of the user's own besides."""
+    """Judge shipped operations by their models and calls by the user's model, with the user's own promises."""
     log, why = _log(evidence)
     if log is None:
         return [_unjudgeable(Promise.LINEARIZABLE, why, evidence)]
@@ -117,7 +117,7 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
 
 
 def _not_explained(lost: int, first: Operation) -> Finding:
-    """A log that lacks acknowledged operations is no witness of the order in which they took effect."""
+    """A log that lacks acknowledged operations does not show the order in which they took effect."""
     detail = (
         f"the log lacks {lost} acknowledged operations, the first is {first}: its order explains no answer "
         "(`upheaval check` searches for another order)"

@@ -1,15 +1,17 @@
-"""Why a key's history has no order: its shortest illegal prefix, and what would have had to be returned instead.
+"""Why a key's history has no order: its shortest illegal prefix, and the results that would have been legal.
 
-The prefix of a history at its nth answer: the operations that were invoked until then, of which those whose answers
-come later count as unanswered. What is illegal stays illegal when more of the history is known, so the shortest
-illegal prefix is found by doubling steps and then by halving, from the answer on that the search of the whole history
-never got past. The operation that it ends with is the first whose answer nothing can explain; others of the prefix may
-be the wrong ones all the same, so each is asked: with all other answers as they are, which result of this one would
-have made the prefix legal? A search that found no order has visited all configurations in which this operation may
-come next; from there on another result is tried. Whether a configuration leads to an order does not depend on the
-results before it, so none is explored twice, whichever operation is asked.
+The prefix of a history at its nth answer has the operations that were invoked until then; those that were answered
+later count as unanswered. A prefix that is illegal stays illegal when more of the history is known. So the shortest
+illegal prefix is found by doubling steps and then by bisection, from the answer that the search of the whole history
+never got past.
 
-All of it together visits no more than twice the configurations that the verdict took, or `LEAST_BUDGET`.
+The last operation of the prefix is the first one whose answer nothing explains, but another operation may be the wrong
+one. So for each operation: if all other answers stay, which result would have made the prefix legal? The search that
+found no order has visited all configurations in which the operation may come next; other results are tried from there.
+Whether a configuration leads to an order does not depend on earlier results, so each is explored at most once for all
+operations.
+
+Altogether this visits at most twice as many configurations as the verdict took, or `LEAST_BUDGET` if that is more.
 """
 
 import json
@@ -27,45 +29,46 @@ from upheaval.records import Function, Json, Operation, Outcome
 from upheaval.records.values import Frozen, frozen, thawed
 
 SHOWN_MAX: Final = 12
-"""Operations around the last one."""
+"""The number of operations shown, with the last one."""
 POSSIBLE_MAX: Final = 4
-"""Results of one operation."""
+"""The most results listed for one operation."""
 LEAST_BUDGET: Final = 20_000
-"""Configurations."""
+"""A number of configurations."""
 
 _CHANGES_NOTHING: Final = (Function.READ, Function.LIST, Function.ECHO)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One operation of the prefix."""
+    """An operation of the prefix, with the results that would have been legal."""
 
     operation: Operation
-    """As far as the prefix knows it."""
+    """The operation, without its answer if that came after the prefix."""
     possible: tuple[Json, ...]
-    """The results that would have made the prefix legal, the first `POSSIBLE_MAX` of them: none where nothing is
-    returned or no result would do."""
+    """Results that would have made the prefix legal, at most `POSSIBLE_MAX`. Empty if the operation returns no result,
+    or if no result was found.
+    """
     are_all_known: bool = True
-    """False when the budget was not enough to look for more of them."""
+    """False if the budget did not suffice to look for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class IllegalPrefix:
-    """A part of a history that no order explains."""
+    """A prefix of a key's history that no order explains."""
 
     key: str
     last: Operation
-    """The one with whose answer the prefix ends."""
+    """The operation whose answer ends the prefix."""
     length: int
     total: int
-    """How many operations are in the prefix, and how many the history has on this key."""
+    """The number of operations of the whole history on this key; `length` counts those of the prefix."""
     is_shortest: bool
-    """False when a search in a shorter prefix gave up."""
+    """False if the search in a shorter prefix gave up."""
     shown: tuple[Shown, ...]
-    """The last one and those around it, in the order in which they were invoked."""
+    """The last operation and those around it, in the order of their invocations."""
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The fields for JSON."""
         return {
             "key": self.key,
             "operation": self.last.id,
@@ -84,7 +87,7 @@ class IllegalPrefix:
 
 
 def illegal_prefix(searched: KeySearch, model: SequentialModel, limit: int) -> IllegalPrefix:
-    """The shortest illegal prefix of a key whose search found that it has no order."""
+    """Find the shortest illegal prefix of a key for which a search proved that there is no order."""
     budget = min(2 * limit, max(LEAST_BUDGET, 2 * searched.configurations))
     shortest = _Shortest(searched, model, budget)
     last = shortest.answers[shortest.illegal - 1]
@@ -98,7 +101,7 @@ def illegal_prefix(searched: KeySearch, model: SequentialModel, limit: int) -> I
 
 
 class _Shortest:
-    """Looks for the shortest illegal prefix. `search` is the one that found no order of it."""
+    """Searches for the shortest illegal prefix. `search` is the search that found no order for it."""
 
     def __init__(self, searched: KeySearch, model: SequentialModel, budget: int) -> None:
         self._operations = searched.operations
@@ -120,7 +123,7 @@ class _Shortest:
         self.prefix = _prefix(self._operations, self.answers[: self.illegal])
 
     def _find_after(self, legal: int) -> None:
-        """From the longest prefix that is known to be legal on."""
+        """Search upwards from the longest prefix that is known to be legal."""
         step = 1
         while legal + 1 < self.illegal:
             tried = min(legal + step, (legal + self.illegal) // 2)
@@ -133,7 +136,7 @@ class _Shortest:
             step *= 2
 
     def _find_before(self) -> None:
-        """From an illegal prefix back."""
+        """Search downwards from an illegal prefix."""
         legal, step = 0, 1
         while legal + 1 < self.illegal:
             tried = max(self.illegal - step, (legal + self.illegal + 1) // 2)
@@ -148,7 +151,7 @@ class _Shortest:
             step *= 2
 
     def _verdict(self, length: int) -> Verdict:
-        """Of the prefix with so many answers, with three quarters of what is left of the budget."""
+        """The verdict on the prefix with `length` answers. May use three quarters of the remaining budget."""
         search = Search(_prefix(self._operations, self.answers[:length]), self._transitions)
         verdict = search.run(self.budget - self.budget // 4)
         self.budget = max(0, self.budget - search.configurations)
@@ -160,7 +163,9 @@ _Start = tuple[int, int, int, int]
 
 
 class _Possible:
-    """Looks for results that would have made a prefix legal, from the configurations that the search of it visited."""
+    """Searches for results that would have made a prefix legal, starting from the configurations that its search
+    visited.
+    """
 
     def __init__(self, search: Search, is_exhausted: bool, budget: int) -> None:
         self._search = search
@@ -170,7 +175,7 @@ class _Possible:
         """What leads to no order, whichever operation came before with whichever result."""
 
     def results(self, asked: Sequence[Operation]) -> dict[int, tuple[tuple[Json, ...], bool]]:
-        """By the id of the operation; whether these are all."""
+        """The possible results by operation id, and whether all of them are known."""
         numbers = {each.id: index for index, each in enumerate(self._search.answered)}
         starts = self._starts({numbers[each.id] for each in asked})
         if self._is_exhausted:
@@ -178,7 +183,7 @@ class _Possible:
         return {each.id: self._results(numbers[each.id], starts[numbers[each.id]]) for each in asked}
 
     def _starts(self, asked: set[int]) -> dict[int, list[_Start]]:
-        """The configurations in which each of these may come next, and is answered otherwise than it should be."""
+        """The configurations in which each operation may come next but has a wrong answer."""
         search = self._search
         starts: dict[int, list[_Start]] = {index: [] for index in asked}
         soonest = min((search.invoked[index] for index in asked), default=0)
@@ -227,7 +232,7 @@ class _Possible:
 
 
 def _prefix(operations: Iterable[Operation], answers: Sequence[Operation]) -> list[Operation]:
-    """The operations up to the last of these answers; those with later answers have none yet."""
+    """The operations invoked up to the last of these answers. Operations with later answers become unanswered."""
     answered = {each.id for each in answers}
     end = completion_of(answers[-1])
     return [
@@ -240,8 +245,9 @@ def _prefix(operations: Iterable[Operation], answers: Sequence[Operation]) -> li
 
 
 def _around(last: Operation, prefix: Sequence[Operation]) -> list[Operation]:
-    """The last operation, the answered ones nearest before its answer, and of the unanswered ones that change
-    something the first of each effect, the latest of these. By invocation."""
+    """The last operation, the answered ones just before it, and the latest unanswered ones that change something, one
+    for each effect. In the order of their invocations.
+    """
     answered = sorted((each for each in prefix if each.outcome is Outcome.OK), key=completion_of)
     effects: dict[Frozen, Operation] = {}
     for each in sorted(prefix, key=lambda operation: operation.invoke_ns):

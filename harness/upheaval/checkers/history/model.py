@@ -1,6 +1,6 @@
-"""The sequential model of the workbench: what one copy of it would answer, one operation after the other.
+"""The sequential model of the workbench: the answers of a single copy that applies one operation after the other.
 
-Registers and lists live in separate name spaces. This module knows nothing of logs, histories or time.
+Registers and lists have separate name spaces. This module knows nothing of logs, histories or time.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ _NESTED: Final = frozenset({list, dict})
 
 
 class Model:
-    """A replica of `register`, `append` and `echo` that nothing can go wrong with."""
+    """An ideal replica of the services `register`, `append` and `echo`."""
 
     def __init__(self) -> None:
         self.registers: dict[str, Json] = {}
@@ -47,7 +47,7 @@ class Model:
 
 
 def same(left: Json, right: Json) -> bool:
-    """Whether they are the same JSON value, types included at any depth: 1, 1.0 and true are three values."""
+    """Whether two JSON values are equal, types included at any depth: 1, 1.0 and true are three values."""
     if type(left) is not type(right) or left != right:
         return False
     if isinstance(left, list) and isinstance(right, list):

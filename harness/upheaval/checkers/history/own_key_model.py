@@ -1,7 +1,7 @@
-"""A user's own model as one of the models that a search goes through: its state is copied, and come back to.
+"""A user's model as a model for the search, which copies its state and returns to earlier ones.
 
-The operations are calls; their values are what was asked, their results what was answered, both as texts. What the
-model raises is raised as `ModelRaised`. This module knows nothing of logs, histories or time.
+The operations are calls; their values are the requests and their results the answers, both as texts. An exception of
+the model is raised as `ModelRaised`. This module knows nothing of logs, histories or time.
 """
 
 import json
@@ -26,28 +26,30 @@ _SHOWN: Final = 60
 
 
 class ModelRaised(HarnessError):
-    """What it raised, and at which operation."""
+    """The model raised an exception. The message has the exception and the operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnKeyModel:
-    """Implements `SequentialModel`. The state is the pickled instance, None before the first request."""
+    """Implements `SequentialModel`. A state is a pickled instance; None before the first request."""
 
     model: type[Model]
     name: str
     names: Mapping[str, Function] = field(default_factory=lambda: {"call": Function.CALL})
 
     def space(self, function: Function) -> int | None:
-        """Calls are all in one."""
+        """0 for calls; None for anything else."""
         return 0 if function is Function.CALL else None
 
     def shown(self, operation: Operation) -> str:
-        """What was asked."""
+        """The request, cut if it is long."""
         text = str(operation.value)
         return text if len(text) <= _SHOWN else text[:_SHOWN] + " .."
 
     def checked(self, operation: Operation) -> Operation:
-        """The operation, with the key that the model gives it. Raises `FieldError` for what is no call."""
+        """The operation with the key that the model gives it. Raises `FieldError` for anything but a
+        well-formed call.
+        """
         if operation.f is not Function.CALL:
             raise FieldError(f"unknown operation {operation.f.value!r} of a custom model: expected call")
         if not isinstance(operation.value, str):
@@ -62,19 +64,19 @@ class OwnKeyModel:
             raise ModelRaised(self._raised(operation, error)) from error
 
     def has_result(self, function: Function) -> bool:
-        """Every call is answered."""
+        """True for calls: every call has an answer."""
         return function is Function.CALL
 
     def initial(self, space: int) -> State:  # noqa: ARG002
-        """A new instance."""
+        """None, for a new instance."""
         return None
 
     def unexplained(self, space: int, operations: Sequence[Operation]) -> Operation | None:  # noqa: ARG002
-        """Only the model knows what its answers mean."""
+        """Always None: only the model knows the meaning of answers."""
         return None
 
     def step(self, call: Call, state: State) -> tuple[State, Frozen, bool]:
-        """The next state, the expected answer, and whether it is the one that was given."""
+        """The next state, the expected answer, and whether the model agrees with the actual one."""
         operation = call.operation
         request = _request(operation)
         try:
@@ -94,7 +96,7 @@ class OwnKeyModel:
 
 
 def load_key_model(name: str) -> OwnKeyModel:
-    """The model `module:Class`. Raises `UsageError` for what is none."""
+    """Load the model `module:Class`. Raises `UsageError` if it cannot be loaded or is no model."""
     if ":" not in name:
         raise UsageError(
             f"unknown model {name!r}: expected {', '.join(KEY_MODELS)} or module:Class{did_you_mean(name, KEY_MODELS)}"

@@ -1,8 +1,8 @@
-"""Which message of the log is which call of the history, by the digest of its payload and its session.
+"""Which log message is which call of the history, by payload digest and session.
 
-A session has one call at a time, so calls of one payload in one session lie in the log in the order in which they were
-made; the last one of a session may have no answer, and be in the log or not. This module knows operations and entries
-of a log; it knows no files, and judges no answer.
+A session has one call at a time, so its calls with equal payloads are in the log in the order of their invocations. The
+last call of a session may have no answer and may or may not be in the log. This module knows operations and entries of
+a log; it knows no files, and judges no answer.
 """
 
 from collections import Counter, defaultdict
@@ -21,16 +21,18 @@ _NO_SESSION: Final = None
 
 @dataclass(slots=True)
 class PlacedCalls:
-    """The calls by the position of their message. `broken` are lost and duplicate ones."""
+    """The calls by the position of their log message. `broken` holds findings on lost and duplicate calls."""
 
     by_position: dict[int, Operation] = field(default_factory=dict)
     untold: Operation | None = None
-    """The first acknowledged call whose position in the log cannot be determined."""
+    """The first acknowledged call whose log position cannot be determined."""
     broken: list[Finding] = field(default_factory=list)
 
 
 def place_calls(calls: Iterable[Operation], entries: Sequence[CallEntry]) -> PlacedCalls:
-    """Of calls whose session is not known, those are placed whose payload was sent once and is there once."""
+    """Find the log position of each call. Without a session, a payload must have been sent once and be in the
+    log once.
+    """
     sent: dict[_Key, list[Operation]] = defaultdict(list)
     ordered = sorted((call for call in calls if call.outcome is not Outcome.FAIL), key=lambda call: call.invoke_ns)
     without_session = {str(call.value) for call in ordered if call.session is None}
@@ -80,9 +82,9 @@ def _lost(key: _Key, acknowledged: Sequence[Operation], there: int) -> Finding:
 def _duplicates(
     sent: Mapping[_Key, Sequence[Operation]], in_log: Mapping[_Key, Sequence[int]], entries: Sequence[CallEntry]
 ) -> list[Finding]:
-    """Duplicates in sessions of which the history has a later call in the log: up to that call the history is whole.
+    """The first duplicate in a session, if a later call of that session in the log is known to the history.
 
-    The end of a history may be missing, where a process of users was killed.
+    Up to that later call the history is complete. The end of a history may be missing if a client process was killed.
     """
     known_until: dict[int | None, int] = {}
     seen: Counter[_Key] = Counter()

@@ -1,28 +1,28 @@
-"""Linearizability by search, for histories without a log to witness their order.
+"""Linearizability by search, for histories without a log that shows their order.
 
-Wing and Gong's search with Lowe's memory of visited configurations, one key at a time: linearizability is local, so
-a history is linearizable exactly when its part on each key is (Herlihy and Wing). An operation may be chosen next when
-it was invoked before any operation that is not chosen yet has completed. An order is found when all answered
-operations are chosen; an unanswered one may be chosen at any time after it was invoked, or never.
+Wing and Gong's search with Lowe's memory of visited configurations, one key at a time. Linearizability is local: a
+history is linearizable exactly if its part on each key is (Herlihy and Wing). An operation may be chosen next if it was
+invoked before the first completion among the operations that are not chosen yet. An order is found when all answered
+operations are chosen. An unanswered operation may be chosen at any time after its invocation, or never.
 
-Before any search, an answer with a value that no operation could have put there by then is illegal by itself
-(`origins`; the models say so). Four prunings keep unanswered operations from doubling the work one by one. Each leaves
-some order where there is one:
+Before any search, an answer with a value that no operation can have put there by then is illegal by itself (`origins`;
+the models find it). Four prunings keep each unanswered operation from doubling the work. If there is an order, at least
+one remains after each pruning:
 
-- `idle`: an unanswered operation is not chosen in a state that it would leave as it is (a read never is). Take it out
-  of an order: all states stay the same, its result was compared with nothing, and no operation has to come after it,
-  because it never completed. What is left is an order, and shorter.
-- `equal`: of unanswered operations of equal function and value, only the one that was invoked first is a candidate.
+- `idle`: an unanswered operation is not chosen in a state that it would not change (so a read is never chosen). Remove
+  it from an order: all states stay the same, its result was compared with nothing, and no operation has to come after
+  it, because it never completed. The result is a shorter order.
+- `equal`: of unanswered operations with equal function and value, only the one that was invoked first is a candidate.
   Take an order that has a later one, B, where the first, A, is not chosen yet, and exchange the two (or put A in B's
-  place if A is not in the order). A may stand there: whatever had completed before A was invoked had completed before
-  B was. B may stand where A was, because that is later than where B could stand. Nothing has to come after either of
-  them, and the states are the same, because the effects are.
-- `fewest`: a configuration is left out when one with the same answered operations and the same state, and with no
-  unanswered operation that this one has not, was visited. Whatever completes this one completes the other.
-- `soonest`: candidates are tried in the order of their completion, unanswered ones last. All of them are tried.
+  place if A is not in the order). A fits there: whatever had completed before A was invoked had completed before B
+  was. B fits where A was, because that is later than its own place was. Nothing has to come after either of them, and
+  the states are the same, because the effects are.
+- `fewest`: a configuration is skipped if another one was visited that has the same answered operations, the same state,
+  and a subset of its unanswered operations. Whatever completes the skipped one completes the other.
+- `soonest`: candidates are tried in the order of their completion, unanswered ones last. None is left out.
 
-Keys are searched in rounds, each with ten times the limit of the one before, so that an illegal key is found though
-another one is hard.
+Keys are searched in rounds. Each round has ten times the limit of the one before, so that an illegal key is found even
+if another key is hard.
 
 This module knows nothing of logs.
 """
@@ -44,22 +44,23 @@ from upheaval.records import Function, Operation, Outcome
 from upheaval_node.types import NEVER_NS
 
 CONFIGURATIONS_MAX: Final = 1_000_000
-"""For each key. A configuration costs some ten microseconds and 200 bytes."""
+"""The limit for each key. A configuration costs some ten microseconds and 200 bytes."""
 
 _FIRST_ROUND: Final = 1_000
 _OF_AN_OPERATION: Final = 4
-"""Configurations of the first round: so many, and so many more for each answered operation."""
+"""Configurations of the first round for each answered operation, added to `_FIRST_ROUND`."""
 _ROUND_GROWTH: Final = 10
 _WATCHED_EVERY: Final = 4096
 
 Watch = Callable[[int, int, int], None]
-"""Is called now and then: how many operations the keys have that are decided, how many of this key's the search has got
-past, and how many configurations of this key it has visited."""
+"""Called now and then with three numbers: answered operations of the decided keys, operations of this key that the
+search got past, and configurations of this key that it visited.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prunings:
-    """Which ones are on."""
+    """Which prunings are on."""
 
     idle: bool = True
     equal: bool = True
@@ -70,7 +71,7 @@ class Prunings:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The operations of one key that may have happened."""
+    """The operations on one key, without those that failed."""
 
     key: str
     space: int
@@ -78,7 +79,7 @@ class Part:
 
     @property
     def answered_count(self) -> int:
-        """How many operations have to be in an order."""
+        """The number of answered operations. An order must contain all of them."""
         return sum(each.outcome is Outcome.OK for each in self.operations)
 
 
@@ -88,21 +89,21 @@ class KeySearch:
 
     part: Part
     verdict: Verdict
-    """VALID, INVALID, or UNKNOWN when the limit was not enough or another key is illegal."""
+    """VALID, INVALID, or UNKNOWN if the limit did not suffice or another key is illegal."""
     configurations: int
     stuck: Operation
-    """No order got past the completion of this one, unless the verdict is VALID."""
+    """The operation whose completion no order got past. Meaningless if VALID."""
     search: "Search | None" = None
-    """None when no search was needed: no operation can have put there what `stuck` was answered."""
+    """The search that proved INVALID. None if the search gave up or succeeded, or if none was needed."""
 
     @property
     def key(self) -> str:
-        """Of the part."""
+        """The key of the part."""
         return self.part.key
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """Of the part."""
+        """The operations of the part."""
         return self.part.operations
 
 
@@ -113,12 +114,12 @@ def linearizable_by_search(
     limit: int = CONFIGURATIONS_MAX,
     prunings: Prunings = Prunings(),
 ) -> Finding:
-    """Look for an order that keeps real time and explains all results. UNKNOWN when `limit` is not enough."""
+    """Search for an order that keeps real time and explains all results. UNKNOWN if `limit` does not suffice."""
     return finding(search_keys(parts(operations, model), model, limit, prunings=prunings), limit)
 
 
 def parts(operations: Iterable[Operation], model: SequentialModel) -> list[Part]:
-    """By key, those of the model."""
+    """The model's operations by key."""
     by_key: dict[tuple[int, str], list[Operation]] = defaultdict(list)
     spaces = {function: model.space(function) for function in Function}
     for operation in operations:
@@ -136,7 +137,7 @@ def search_keys(
     *,
     prunings: Prunings = Prunings(),
 ) -> list[KeySearch]:
-    """Search all keys, up to the first one that is broken. Keys that were not looked at are left out."""
+    """Search all keys until one is broken. Keys that were not searched are left out."""
     found: dict[int, KeySearch] = {}
     if prunings.origins:
         for part in of_keys:
@@ -169,7 +170,7 @@ def search_keys(
 
 
 def finding(searched: list[KeySearch], limit: int) -> Finding:
-    """The worst of what the searches of all keys have found."""
+    """The finding on all searched keys: the worst verdict counts."""
     for each in searched:
         if each.verdict is Verdict.INVALID:
             detail = f"{on_key(each.key)}no order of its {len(each.operations)} operations explains {each.stuck}"
@@ -184,22 +185,24 @@ def finding(searched: list[KeySearch], limit: int) -> Finding:
 
 
 def on_key(key: str) -> str:
-    """How a line about a key begins; the only key of a history without keys has no name."""
+    """The beginning of a line about a key. Empty for a history without keys."""
     return f"key {key}: " if key else ""
 
 
 Configuration = tuple[int, int, int, int]
-"""Of the answered operations, all below the first number are chosen, and from there on those of the second (a bit
-each); of the unanswered ones those of the third; they lead to the state of the fourth."""
+"""Four numbers: all answered operations below the first are chosen; the second is a bit mask of chosen ones from there
+on; the third is a bit mask of chosen unanswered operations; the fourth is the resulting state.
+"""
 
 Visited = dict[tuple[int, int, int], int | list[int]]
-"""By all but the unanswered operations: one choice of these, or several."""
+"""Visited configurations: the masks of unanswered operations (one or several) by the other three numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Unanswered operations of one kind, in the order of their invocation. They have neighbouring bits from `offset`
-    on, and are chosen from the first one on."""
+    """Unanswered operations of one kind, in the order of their invocation. Their bits are adjacent, from `offset` on,
+    and the earliest operation is chosen first.
+    """
 
     offset: int
     mask: int
@@ -208,7 +211,7 @@ class _Group:
 
 
 class Search:
-    """Depth-first search over one key, with a path of its own instead of Python's call stack."""
+    """Depth-first search over one key, with an explicit stack instead of recursion."""
 
     def __init__(
         self, operations: Iterable[Operation], transitions: Transitions, *, prunings: Prunings = Prunings()
@@ -233,12 +236,14 @@ class Search:
 
     @property
     def stuck(self) -> Operation:
-        """The first completion that no configuration got past; any operation when an order was found."""
+        """The operation with the first completion that no configuration got past; any operation if an order
+        was found.
+        """
         by_completion = dict(zip(self.completed, self.answered, strict=True))
         return by_completion.get(self._reached_ns) or self._last
 
     def run(self, limit: int, watch: Callable[[int, int], None] | None = None) -> Verdict:
-        """VALID when an order was found, INVALID when there is none, UNKNOWN after more configurations than `limit`."""
+        """VALID if an order was found, INVALID if there is none, UNKNOWN after more configurations than `limit`."""
         return self.explore((0, 0, 0, FIRST), self.visited, limit, watch)
 
     def explore(
@@ -250,8 +255,10 @@ class Search:
         *,
         dead: Visited | None = None,
     ) -> Verdict:
-        """The same from a configuration on. What is `dead` leads nowhere; what is `visited` does not either, if this
-        finds no order."""
+        """Search from a configuration on, as `run` does from the initial one.
+
+        Configurations in `dead` are known to lead to no order. The same is true of `visited` if this search is INVALID.
+        """
         first, chosen, taken, state = start
         count = len(self.answered)
         if first == count:
@@ -304,8 +311,9 @@ class Search:
                 watch(bisect_left(by_completion, self._reached_ns), seen)
 
     def window(self, first: int, chosen: int) -> tuple[list[int], int]:
-        """The answered operations that may come next, in the order of their invocation, and when the first of them
-        completes: what was invoked later has to wait."""
+        """The answered operations that may come next, by invocation, and the earliest completion among them. Operations
+        that were invoked after that completion have to wait.
+        """
         invoked, completed, count = self.invoked, self.completed, len(self.completed)
         earliest = NEVER_NS
         found = []
@@ -326,7 +334,9 @@ class Search:
         return found, earliest
 
     def _candidates(self, first: int, chosen: int, taken: int) -> list[int]:
-        """What may come next, last the one to try first: answered operations by index, groups of others by ~index."""
+        """The operations that may come next, the best candidate last: answered ones by index, groups of unanswered ones
+        by ~index.
+        """
         found, earliest = self.window(first, chosen)
         if earliest > self._reached_ns and found:
             self._reached_ns = earliest
@@ -340,7 +350,7 @@ class Search:
         return found
 
     def _unanswered_candidates(self, earliest: int, taken: int) -> Iterator[int]:
-        """The last group first."""
+        """The groups with a candidate, last group first."""
         for index in range(len(self._groups) - 1, -1, -1):
             group = self._groups[index]
             if group.invoked[0] <= earliest:
@@ -350,19 +360,21 @@ class Search:
 
 
 def with_chosen(first: int, chosen: int, index: int) -> tuple[int, int]:
-    """Of a configuration, with one more answered operation."""
+    """The first two numbers of a configuration after one more answered operation is chosen."""
     chosen |= 1 << index - first
     ones = (~chosen & chosen + 1).bit_length() - 1
     return first + ones, chosen >> ones
 
 
 def choices_of(known: int | list[int]) -> list[int]:
-    """The unanswered operations of each configuration that was visited."""
+    """The masks of unanswered operations of the visited configurations."""
     return known if isinstance(known, list) else [known]
 
 
 def is_known(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest: bool = True) -> bool:
-    """Whether a configuration was visited; with `is_fewest`, or one that has no unanswered operation more than it."""
+    """Whether a configuration was visited. With `is_fewest`, also whether one was that chose a subset of its unanswered
+    operations.
+    """
     known = visited.get(key)
     if known is None:
         return False
@@ -371,7 +383,7 @@ def is_known(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest:
 
 
 def add_new(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest: bool = True) -> bool:
-    """Add what is not known. Whether it was not."""
+    """Add a configuration unless it is known. Returns whether it was new."""
     known = visited.get(key)
     if known is None:
         visited[key] = taken

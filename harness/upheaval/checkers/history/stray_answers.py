@@ -1,7 +1,7 @@
-"""The promise about answers that no operation waited for: they are late, and nothing else.
+"""The promise about answers that no operation waited for: they are late answers, never duplicates.
 
-A client writes them down (`strays.jsonl`). An operation is answered once, in the session that took it: what a new
-leader reads of the log of others it answers no client. What a custom service sends besides is compared with a replay.
+Clients record such answers in `strays.jsonl`. An operation is answered once, in the session that took it. A new leader
+does not answer operations that an earlier leader took. Further messages of a custom service are compared with a replay.
 This module knows nothing of files.
 """
 
@@ -20,7 +20,7 @@ from upheaval_node.types import S
 
 
 def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]:
-    """One result, about shipped services alone."""
+    """Judge the stray answers of shipped services."""
     late: set[int] = set()
     try:
         of_shipped = (stray for stray in strays if stray.text is None and stray.refusal is None)
@@ -34,7 +34,7 @@ def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]
 
 
 def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
-    """It answers an operation that was sent in its session and given up, for the first time. Raises `Broken`."""
+    """Check that a stray is the first answer to an operation that its session sent and gave up. Raises `Broken`."""
     where = f"session {stray.session} received at {stray.received_ns / S:.3f} s of the machine's clock"
     if stray.operation is None:
         raise Broken(Verdict.INVALID, f"{where} a message that answers nothing")
@@ -49,7 +49,7 @@ def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
         return Broken(verdict, f"{where} an answer to {asked}{what}", position=position, operation=stray.operation)
 
     if operation is None:
-        # An operation that is in the log was sent by a client: then the history is not whole.
+        # If the operation is in the log, a client sent it, so the history is incomplete and proves nothing.
         raise broken(", which the history does not know", Verdict.INVALID if logged is None else Verdict.UNKNOWN)
     if operation.outcome is Outcome.FAIL:
         raise broken(", which was never sent")

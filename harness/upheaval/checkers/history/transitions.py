@@ -1,7 +1,7 @@
-"""What the operations of one key do in its states, each worked out once.
+"""The transitions between the states of one key, each computed once.
 
 States and kinds of operations have numbers, so that a search compares and hashes small integers. Operations of one kind
-ask for the same and were answered the same. This module knows nothing of orders and time.
+have the same request and the same answer. This module knows nothing of orders and time.
 """
 
 from typing import Final
@@ -11,11 +11,11 @@ from upheaval.records import Operation, Outcome
 from upheaval.records.values import Frozen
 
 FIRST: Final = 0
-"""The number of the first state."""
+"""The number of the initial state."""
 
 
 class Transitions:
-    """Shared by all searches of one key."""
+    """A cache of transitions, shared by all searches of one key."""
 
     def __init__(self, model: SequentialModel, space: int) -> None:
         self._model = model
@@ -30,7 +30,7 @@ class Transitions:
         """By kind and state, what `step` has returned."""
 
     def kind(self, operation: Operation) -> int:
-        """The number of its kind."""
+        """The number of the operation's kind."""
         call = call_of(operation)
         is_answered = operation.outcome is Outcome.OK
         key = (call.f, call.value, is_answered, call.result if is_answered else None)
@@ -43,7 +43,7 @@ class Transitions:
         return number
 
     def step(self, kind: int, state: int) -> int:
-        """The state that follows, ~it when the operation was answered otherwise than the model would have."""
+        """The number of the next state; its complement (`~number`) if the model would have answered differently."""
         known = self.tables[kind].get(state)
         if known is not None:
             return known
@@ -58,5 +58,5 @@ class Transitions:
         return number
 
     def right_result(self, kind: int, state: int) -> Frozen:
-        """What the model answers where `step` says that it was answered otherwise."""
+        """The model's answer, where `step` returned a complement."""
         return self._results[kind][state]

@@ -1,8 +1,8 @@
-"""The log as witness: judges a history by the order in which the cluster's own log recorded its operations.
+"""The log as witness: judges a history by the order in which the cluster's log recorded its operations.
 
-Every operation carries a unique id in its payload, so its place in the log is looked up by that id. What the service
-reported as the position is only compared with it: the suspect is not the witness. The log gives the order, therefore
-no search is needed: a sort and a scan. This module knows nothing of files; it gets operations and log entries.
+Every operation has a unique id in its payload, by which it is found in the log. The position that the service reported
+is only compared with the log: the suspect is not the witness. The log gives the order, so no search is needed, only a
+scan. This module knows nothing of files; it gets operations and log entries.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from upheaval.records import WORKBENCH, Json, Operation
 
 
 def acknowledged_not_lost(placed: PlacedHistory, bounds: LogBounds = UNBOUNDED) -> Finding:
-    """Every operation that was answered is in the log, with what was sent, where the service answered that it is: at a
-    position that is committed and that the recordings of a quorum reach. The first one that is not, and how many.
+    """Check that every answered operation is in the log as it was sent, at the position that the answer reported, and
+    that this position is committed and within the recordings of a quorum. Reports the first violation and their number.
     """
     history, entries = placed.history, placed.entries
     acknowledged = 0
@@ -47,7 +47,9 @@ def acknowledged_not_lost(placed: PlacedHistory, bounds: LogBounds = UNBOUNDED) 
 
 
 def _is_elsewhere(position: int, logged: int, bounds: LogBounds) -> bool:
-    """Whether an entry that is `logged` contradicts the position of its answer, or what is known to be recorded."""
+    """Whether the log position `logged` contradicts the position in the answer, the commit position, or the
+    recordings.
+    """
     committed, recorded = bounds.commit_position, bounds.recorded
     if recorded is not None and logged > recorded:
         return True
@@ -55,7 +57,7 @@ def _is_elsewhere(position: int, logged: int, bounds: LogBounds) -> bool:
 
 
 def _otherwise_sent(placed: PlacedHistory, doubtful: Mapping[int, int]) -> list[int]:
-    """The rows of operations whose entries have something else than what was sent, of rows by entries."""
+    """The rows of operations whose log entry differs from what was sent. `doubtful` maps entries to rows."""
     found = []
     for index, entry in enumerate(placed.entries) if doubtful else ():
         row = doubtful.get(index)
@@ -71,7 +73,9 @@ def _is_sent(operation: Operation, entry: LogEntry) -> bool:
 def what_is_wrong(
     operation: Operation, entry: LogEntry | None, bounds: LogBounds
 ) -> tuple[str, LogEntry | Operation] | None:
-    """Of an operation that was answered: what, and on which position the finding is."""
+    """What is wrong with an answered operation, and the entry or operation whose position the finding reports. None if
+    nothing.
+    """
     committed, recorded = bounds.commit_position, bounds.recorded
     if committed is not None and operation.position is not None and operation.position > committed:
         return f"{operation} was acknowledged at {_at(operation)}, past the commit position {committed}", operation
@@ -98,7 +102,7 @@ def lost_rows(placed: PlacedHistory) -> list[int]:
 
 
 def applied_once(placed: PlacedHistory) -> Finding:
-    """No operation id is in the log twice, and none that the client knows was never sent."""
+    """Check that no operation id is in the log twice, and none of an operation that was never sent."""
     entries, kinds = placed.entries, placed.history.kinds
     seen = bytearray(len(kinds))
     others: set[int] = set()
@@ -120,7 +124,7 @@ def applied_once(placed: PlacedHistory) -> Finding:
 
 
 def history_complete(placed: PlacedHistory) -> Finding:
-    """The log holds no operation that the history does not know: without that, nothing can be said about it."""
+    """Check that the history knows every operation in the log. Otherwise the verdict is unknown."""
     entries = placed.entries
     for index, row in enumerate(placed.rows):
         if not placed.is_shipped(row):
@@ -134,12 +138,11 @@ def history_complete(placed: PlacedHistory) -> Finding:
 
 
 def linearizable(placed: PlacedHistory) -> Finding:
-    """The order of the log explains every result and contradicts no real-time order.
+    """Check that the order of the log explains every result and contradicts no real-time order.
 
-    Sound, because an order that keeps real time and explains all results is what linearizable means; operations
-    without an answer may have taken effect at any time after they were invoked, so they bound nothing from above.
-    What ledger and timers answer depends on more than the requests: it is judged by promises of their own, here they
-    have their place in time.
+    This is sound: a history is linearizable if some order keeps real time and explains all results. Operations without
+    an answer may take effect at any time after their invocation, so they set no upper bound. The answers of ledger and
+    timers depend on more than the requests, so other promises judge them; here only their place in time counts.
     """
     history, entries = placed.history, placed.entries
     kinds, invoked, functions = history.kinds, history.invoked, entries.functions
@@ -163,7 +166,9 @@ def linearizable(placed: PlacedHistory) -> Finding:
 
 
 def _first_wrong(placed: PlacedHistory, doubtful: Mapping[int, int]) -> Finding | None:
-    """The first of these entries with another result than the log before it gives, each with the row of its answer."""
+    """The first entry whose answer differs from the result that the log before it gives. `doubtful` maps entries to
+    rows.
+    """
     if not doubtful:
         return None
     model = Model()
@@ -177,13 +182,13 @@ def _first_wrong(placed: PlacedHistory, doubtful: Mapping[int, int]) -> Finding 
 
 
 def wrong_result(operation: Operation, position: int, expected: Json) -> Finding:
-    """The finding on an operation that was answered otherwise than the log before it says."""
+    """The finding on an operation whose answer contradicts the log before it."""
     detail = f"{operation} at position {position}: the log before it gives {expected!r}"
     return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=position, operation=operation.id)
 
 
 def _overtaken(operation: Operation, position: int, later_id: int) -> Finding:
-    """The finding on an operation that follows one in the log which was invoked only after it had completed."""
+    """The finding on an operation that completed before the invocation of one that precedes it in the log."""
     detail = (
         f"{operation} at position {position} had completed before operation id={later_id} "
         "was invoked, which is before it in the log"

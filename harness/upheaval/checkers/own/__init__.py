@@ -1,1 +1,1 @@
-"""The user's service and model: its code runs in processes of its own."""
+"""The user's service and model. Their code runs in separate processes."""

@@ -1,6 +1,6 @@
-"""Runs one piece of work in a child of this process, so that copies of a service share nothing.
+"""Runs one piece of work in a forked child, so that copies of a service share nothing.
 
-Modules, classes and globals that one copy changed are as they were for the next. Only their results come back.
+Modules, classes and globals that one copy changes stay unchanged for the next. Only results come back.
 """
 
 import os
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 LONGEST_S: Final = 60
-"""After so many seconds a child is ended."""
+"""Seconds after which a child is killed."""
 _Result = TypeVar("_Result")
 
 
 def apart(work: Callable[[], _Result]) -> _Result:
-    """What it returns. When it raises, or takes too long, this process ends."""
+    """Return the result of `work`. If it raises or takes too long, this process exits."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if not child:
@@ -30,7 +30,7 @@ def apart(work: Callable[[], _Result]) -> _Result:
         except BaseException:  # noqa: BLE001 - whatever the service's code raises
             traceback.print_exc()
         finally:
-            # Threads of the service are not waited for.
+            # Do not wait for threads of the service.
             sys.stderr.flush()
             os._exit(status)
     os.close(write_end)

@@ -1,9 +1,9 @@
-"""Whether the log has what a service asked for: its messages in order and unchanged, its timers when they were due.
+"""Whether the log has what a service requested: its messages in order and unchanged, and its timers when they were due.
 
-A copy of the service reads the log. What it offers and schedules by an entry is what the members' services asked for
-there; what of it the log has further on is the cluster's work. Bounds are on time in which the log went on: a pause
-between two entries counts as at most `PAUSE_MS`, so that a stopped leader is not taken for a late timer. A service that
-is stopped alone asks late while the log goes on: in a run with that nothing is late.
+A copy of the service reads the log. What it offers and schedules at an entry is what the members' services requested
+there; the cluster must then put it into the log. Time-outs count only time in which the log went on: a pause between
+two entries counts as at most `PAUSE_MS`, so that a stopped leader does not make a timer late. If a fault stops only a
+service, its requests are late while the log goes on; then nothing in the run counts as late.
 
 This module knows no language, no process and no file: it takes the values of `effects`.
 """
@@ -20,22 +20,22 @@ from upheaval.checkers.own.effects import Effects, Entry, EntryKind
 from upheaval.records import AS_TEXT, Payloads
 
 LATE_MS: Final = 2_500
-"""How long the log may go on in one term until it has what was asked for."""
+"""Milliseconds that the log may go on in one term until it has what was requested."""
 PAUSE_MS: Final = 100
 CROSSING_MS: Final = 1_000
-"""How long after a timer was cancelled or set anew its expiry may still be on its way into the log."""
+"""Milliseconds after a timer is cancelled or rescheduled in which its expiry may still be on the way into the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """The first place where the log does not have what the service asked for, and a line for people."""
+    """The first place where the log differs from what the service requested, with a line for readers."""
 
     position: int
     detail: str
 
 
 class _Broken(Exception):
-    """At that entry, and what is wrong."""
+    """The violation, and its position."""
 
     def __init__(self, position: int, detail: str) -> None:
         super().__init__(detail)
@@ -51,11 +51,11 @@ def log_against_asked(
     is_timed: bool = True,
     payloads: Payloads = AS_TEXT,
 ) -> Unasked | None:
-    """What the log lacks or has beyond what a copy asked for; None where it is right.
+    """The first request that the log lacks, or the first thing in the log without a request; None if all is right.
 
-    `effects` are those of a copy that reads all of `entries`. `units_per_ms` is how many units of cluster time a
-    millisecond has. Timers of other services have ids of the same kind: an id that is unknown may be theirs. Unless
-    `is_timed`, the log may have everything as late as it likes. `payloads` shows messages.
+    `effects` are those of a copy that reads all of `entries`. `units_per_ms` is the number of units of cluster time in
+    a millisecond. With `has_other_services`, an unknown timer id may belong to another service. Without `is_timed`,
+    nothing is too late. `payloads` shows messages.
     """
     late, crossing = (LATE_MS * units_per_ms, CROSSING_MS * units_per_ms) if is_timed else (inf, inf)
     messages = _Messages(late, payloads)
@@ -87,7 +87,7 @@ class _Offer:
 
 
 class _Messages:
-    """What was offered and is not in the log yet, in order."""
+    """The offered messages that are not in the log yet, in order."""
 
     def __init__(self, late: float, payloads: Payloads) -> None:
         self._late = late
@@ -96,7 +96,7 @@ class _Messages:
         self._last: bytes | None = None
 
     def restart(self, gone_on: int) -> None:
-        """Another leader sends again what was on its way."""
+        """Restart the time-outs: a new leader sends pending messages again."""
         self._offers = deque(replace(offer, waited_from=gone_on) for offer in self._offers)
 
     def read(self, entry: Entry) -> None:
@@ -128,7 +128,9 @@ class _Messages:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """A timer as it was set; `due_at` is when the log had come to its deadline, `ended_at` when it was replaced."""
+    """A scheduled timer. `due_at` is when the log reached its deadline, `ended_at` when it was cancelled or
+    rescheduled.
+    """
 
     deadline: int
     position: int
@@ -137,7 +139,7 @@ class _Setting:
 
 
 class _Timers:
-    """Which timers are set, and which may still fire because their expiry was on its way."""
+    """The scheduled timers, and those that may still fire because their expiry was on the way."""
 
     def __init__(self, units_per_ms: int, late: float, crossing: float, *, has_other_services: bool) -> None:
         self._units_per_ms = units_per_ms
@@ -156,7 +158,7 @@ class _Timers:
         self._due: set[int] = set()
 
     def restart(self, gone_on: int) -> None:
-        """Another leader has its own wheel of timers."""
+        """Restart the time-outs of due timers: a new leader has its own timer wheel."""
         for timer in self._due & self._set.keys():
             self._set[timer] = replace(self._set[timer], due_at=gone_on)
 

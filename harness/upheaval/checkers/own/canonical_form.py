@@ -1,8 +1,8 @@
-"""Whether the canonical form that a service names still tells different states from one another.
+"""Whether the canonical form of a service still distinguishes states that differ.
 
-A form may leave out what decides nothing, such as an order. One that keeps only the keys of a JSON object makes all
-balances equal, and with it every mistake invisible. Two signs give it away: it is the same at every place of the log
-while states are not, or none of the values that changed from one place to another changes it.
+A form may leave out what does not matter, such as an order. But a form that keeps only the keys of a JSON object makes
+all balances equal and hides every mistake. Two signs reveal such a form: it is the same at every place of the log
+although the states differ, or no value that changed between two places changes it.
 """
 
 import json
@@ -13,16 +13,16 @@ from typing import Final
 from upheaval.records import Json
 
 JSON_MAX: Final = 1 << 20
-"""Longer states are not read as JSON."""
+"""Bytes. Longer states are not parsed as JSON."""
 _TRIED: Final = 200
-"""Values of a state."""
+"""The number of changed values tried per state."""
 
 State = Sequence[bytes]
 Form = Callable[[State], tuple[bytes, ...]]
 
 
 def what_it_hides(form: Form, states: Sequence[State]) -> str:
-    """Why a form is refused, by the states at several places of one log; empty for one that is not."""
+    """Why a form is refused, judged by the states at several places of one log; empty if it is accepted."""
     distinct = list({b"".join(state): tuple(state) for state in states}.values())
     if len(distinct) > 2 and len(set(map(form, distinct))) == 1:
         return f"is the same for {len(distinct)} different states"
@@ -50,7 +50,7 @@ def _as_state(value: Json) -> State:
 
 
 def _values(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    """Every value that is no object or list, with its path."""
+    """Yield every value that is neither object nor list, with its path."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield from _values(part, (*path, key))
@@ -62,7 +62,7 @@ def _values(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tup
 
 
 def _at(value: Json, path: Sequence[str | int]) -> Json:
-    """None where there is none."""
+    """The value at a path; None if there is none."""
     for part in path:
         if isinstance(value, dict) and part in value:
             value = value[str(part)]
@@ -74,7 +74,7 @@ def _at(value: Json, path: Sequence[str | int]) -> Json:
 
 
 def _put(value: Json, path: Sequence[str | int], replacement: Json) -> State:
-    """The state with another value at that path."""
+    """The state with the value at that path replaced."""
     copy = json.loads(json.dumps(value))
     place = copy
     for part in path[:-1]:

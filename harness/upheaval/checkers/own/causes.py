@@ -1,7 +1,7 @@
-"""The classes of what makes the state of a service differ from what its log gives, beside a wrong snapshot.
+"""The reasons for which the state of a service can differ from what its log gives, other than a wrong snapshot.
 
-Most are also a change in a replay: what it changes is what may not decide about the state. This module has the values
-and their sentences, and knows nothing of how they are found.
+Most of them can be changed in a replay, and such a change must not affect the state. This module has the values and
+their sentences, and knows nothing of how they are found.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +11,15 @@ from typing import Any, Final
 
 
 class Cause(StrEnum):
-    """JSON has its value. `changed` is what a replay has otherwise, `guess` the likely mistake if it then differs."""
+    """A cause; JSON has its value. `changed` is what a replay changes, `guess` the likely mistake if the replay then
+    differs.
+    """
 
     changed: str
     guess: str
 
     def __new__(cls, value: str, changed: str = "", guess: str = "") -> "Cause":
-        """As `StrEnum` makes one, with the other values beside it."""
+        """Make a member as `StrEnum` does, with the two texts."""
         made = str.__new__(cls, value)
         made._value_ = value
         made.changed, made.guess = changed, guess
@@ -47,7 +49,7 @@ class Cause(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What was seen, and what it may come from."""
+        """The observation and the likely mistake."""
         match self:
             case Cause.SNAPSHOT:
                 return f"a replay that begins with a snapshot differs from one that reads the whole log: {self.guess}"
@@ -72,20 +74,20 @@ CONDITIONS: Final = (
     Cause.COLLECTOR,
     Cause.RECURSION,
 )
-"""What a process can have otherwise without the service's help."""
+"""Properties of a process that can be changed without the help of the service."""
 EXTERNAL: Final = (Cause.ENVIRONMENT, Cause.DIRECTORY)
-"""Those without which a service may not start at all."""
+"""Conditions whose change may keep a service from starting."""
 OF_MEMBERS: Final = (Cause.INSTANCES, Cause.ROLE, Cause.BACKGROUND)
-"""What members have, and replays have not."""
+"""What members have and replays lack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Why two states of a service differ, as far as replays show it.
 
-    `position` is that of the first entry of the log after which two replays differ, which differ in the first of the
-    causes; `entry` says what it is, `results` what was answered or raised there without and with the change, and
-    `difference` where the states after it differ. Without such an entry they are None and empty, and `difference` is
+    `position` is that of the first entry after which two replays differ; the first of the causes is changed in one of
+    them. `entry` describes the entry, `results` are the answers or exceptions there without and with the change, and
+    `difference` is where the states after it differ. Without such an entry they are None and empty, and `difference` is
     where a member's state differs from that of all replays.
     """
 
@@ -95,18 +97,18 @@ class Explanation:
     results: tuple[str, ...] = ()
     difference: str = ""
     asked: tuple[str, ...] = ()
-    """From which lines of its code the service asked for what the causes name."""
+    """The lines of the service's code that read what the causes name."""
     snapshot: int | None = None
-    """The position of the snapshot from which a replay comes to the states of `begun`; None without such a replay."""
+    """The position of the snapshot from which a replay arrives at the states of `begun`; None without such a replay."""
     begun: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
-    """Whose states a replay from the start of the log comes to."""
+    """The owners whose state equals that of a replay from the start of the log."""
     as_members: tuple[str, ...] = ()
-    """To whose states a replay comes that has their id, and in each term their role."""
+    """The members whose state equals that of a replay with their id and, in each term, their role."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """For people, a line each."""
+        """The explanation in words, one line per fact."""
         lines = [*(cause.sentence for cause in self.causes), *self._tried(), *self.asked]
         if self.position is None:
             return (*lines, f"in the states there, {self.difference}") if self.difference else tuple(lines)
@@ -117,7 +119,7 @@ class Explanation:
         return (*lines, f"at this entry {same}")
 
     def _tried(self) -> Iterator[str]:
-        """Which replays come to which members' states."""
+        """Yield which replays arrive at which members' states."""
         if self.snapshot is not None:
             from_start = f", one from the start of the log to that of {_names(self.whole)}" if self.whole else ""
             yield (
@@ -128,7 +130,7 @@ class Explanation:
             yield f"a replay with the id and the roles that {name} had in each term comes to its state"
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The fields for JSON."""
         fields = {name: getattr(self, name) for name in ("position", "entry", "difference", "snapshot")}
         lists = ("causes", "sentences", "results", "asked", "begun", "whole", "as_members")
         return {**{name: list(getattr(self, name)) for name in lists}, **fields}
@@ -139,7 +141,7 @@ def _names(owners: Sequence[str]) -> str:
 
 
 def parse_explanation(fields: Mapping[str, Any]) -> Explanation:
-    """From the fields of one, as `dataclasses.asdict` gives them."""
+    """Make an explanation from the fields that `dataclasses.asdict` gives."""
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list | tuple) else value for name, value in fields.items()
     }

@@ -1,11 +1,10 @@
-"""Whether a snapshot holds all of the state: where to take one, and what two copies did otherwise after it.
+"""Whether a snapshot holds all of the state: where to take snapshots, and how copies that start from them differ.
 
-One copy reads the whole log. At each of a few places another copy begins with the snapshot that the first one takes
-there, and reads the rest of the log. Both must do the same at each entry, and have equal states in the end. A service
-that answers retries from a cache hides what it forgot when old requests come again; new entries do not hit the cache.
-
-The places are chosen by what the log has, because a snapshot taken when nothing is pending has nothing to forget. This
-module knows no language, no process and no file: it takes the values of `effects`.
+One copy reads the whole log. At each of a few places another copy starts from the snapshot that the first one takes
+there, and reads the rest of the log. Both must have the same effects at each entry, and equal states at the end. If a
+service answers retries from a cache, old requests hide what it forgot, but new entries miss the cache. A snapshot taken
+when nothing is pending has nothing to forget, so the places are chosen by the content of the log. This module knows no
+language, no process and no file: it takes the values of `effects`.
 """
 
 import re
@@ -22,18 +21,18 @@ from upheaval_node.ports import Buffer
 
 CUTS: Final = 9
 _RARE: Final = 3
-"""So many places follow requests of the rarest shapes."""
+"""The number of places after requests of the rarest shapes."""
 _SHAPE_MAX: Final = 4096
-"""Bytes of a request that count for its shape."""
+"""The number of bytes of a request that determine its shape."""
 _BINARY_HEADER: Final = 8
-"""Of a request that is no text: block length, template, schema and version in SBE."""
+"""Bytes of the SBE header of a binary request: block length, template, schema and version."""
 _WORD: Final = re.compile(rb"[A-Za-z_]{2,}")
 _SHOWN: Final = 100
 _SHOWN_BY_FIELD: Final = 400
 
 
 class Aspect(StrEnum):
-    """What of the effects of two copies differs."""
+    """The kind of effect in which two copies differ."""
 
     RAISED = "raised"
     EGRESS = "egress"
@@ -44,20 +43,21 @@ class Aspect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first entry at which two copies did not do the same. `index` is that of the entry, from 0."""
+    """The first entry at which two copies had different effects. `index` counts entries from 0."""
 
     index: int
     aspect: Aspect
     whole: str
-    """What the copy did that read the whole log, for people."""
+    """The effect of the copy that read the whole log, in words."""
     other: str
 
 
-# --- where ---
+# --- places for snapshots ---
 
 
 def choose_cuts(entries: Sequence[Entry], effects: Sequence[Effects], most: int = CUTS) -> tuple[int, ...]:
-    """At most `most` places, rising: each is the number of entries before a snapshot. The first is 0.
+    """Choose at most `most` places, in ascending order. A place is the number of entries before a snapshot; the first
+    is 0.
 
     `effects` are those of a copy that read all of `entries`.
     """
@@ -66,14 +66,14 @@ def choose_cuts(entries: Sequence[Entry], effects: Sequence[Effects], most: int 
 
 
 def _places(entries: Sequence[Entry], effects: Sequence[Effects]) -> Iterator[int]:
-    """Best first, and enough of them."""
+    """Yield the places, best first, some more than once."""
     yield 0
     snapshots = [index for index, entry in enumerate(entries) if entry.kind is EntryKind.SNAPSHOT]
     yield from (index + 1 for index in snapshots[-1:])
     pending = list(_pending(entries, effects))
     for counts in zip(*pending, strict=True):
         if any(counts):
-            # The last of the places with most: more of the state has come together there.
+            # The last of the places with the most pending: more state has accumulated there.
             yield max(range(len(counts)), key=lambda index: (counts[index], index)) + 1
     yield from _after_rare(entries)
     yield from (index + 1 for index in snapshots[:1])
@@ -82,7 +82,9 @@ def _places(entries: Sequence[Entry], effects: Sequence[Effects]) -> Iterator[in
 
 
 def _pending(entries: Sequence[Entry], effects: Sequence[Effects]) -> Iterator[tuple[int, int, int]]:
-    """After each entry: timers set, messages on their way into the log, and sessions open at a request."""
+    """Yield what is pending after each entry: scheduled timers, messages on the way, and open sessions (after requests
+    only).
+    """
     timers: set[int] = set()
     messages = sessions = 0
     for entry, effect in zip(entries, effects, strict=True):
@@ -96,7 +98,7 @@ def _pending(entries: Sequence[Entry], effects: Sequence[Effects]) -> Iterator[t
 
 
 def _after_rare(entries: Sequence[Entry]) -> Iterator[int]:
-    """Behind requests of the rarest shapes: a setting is made once, and matters ever after."""
+    """Yield the places after the rarest shapes of requests: a setting is made once and matters ever after."""
     shapes = {index: _shape(entry.payload) for index, entry in enumerate(entries) if entry.kind is EntryKind.REQUEST}
     counts = Counter(shapes.values())
     first = {shape: index for index, shape in reversed(shapes.items())}
@@ -105,14 +107,14 @@ def _after_rare(entries: Sequence[Entry]) -> Iterator[int]:
 
 
 def _shape(payload: bytes) -> object:
-    """What requests of one kind have in common: the words of a text, the header of anything else."""
+    """The common part of requests of one kind: the set of words of a text, the header of a binary message."""
     begin = payload[:_SHAPE_MAX]
     if all(byte >= ord(" ") for byte in begin[:_BINARY_HEADER]):
         return frozenset(_WORD.findall(begin))
     return begin[:_BINARY_HEADER]
 
 
-# --- what ---
+# --- differences ---
 
 
 def first_difference(
@@ -123,10 +125,10 @@ def first_difference(
     with_egress: bool = True,
     payloads: Payloads = AS_TEXT,
 ) -> Difference | None:
-    """Where the copy that began at `cut` did something else first; None where it did the same at each entry.
+    """The first different effect of the copy that started at `cut`; None if there is none.
 
-    `whole` are the effects of the copy that read all entries, `other` those from `cut` on. Without egress, answers are
-    not compared: they say nothing where two copies that read the whole log answer differently. `payloads`
+    `whole` are the effects of the copy that read all entries, `other` those from `cut` on. Without `with_egress`,
+    answers are not compared, for services that answer differently even in two replays of the whole log. `payloads`
     shows messages.
     """
     for index, (done, done_otherwise) in enumerate(zip(whole[cut:], other, strict=True), cut):
@@ -141,7 +143,7 @@ def first_difference(
 
 
 def _in(aspect: Aspect, effects: Effects) -> tuple[object, ...]:
-    """What is compared. Who of several sessions or timers comes first at one entry decides nothing."""
+    """The effects to compare. The order among sessions or timers at one entry does not count."""
     match aspect:
         case Aspect.RAISED:
             return (effects.raised,) if effects.raised else ()
@@ -156,7 +158,7 @@ def _in(aspect: Aspect, effects: Effects) -> tuple[object, ...]:
 
 
 def _text(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...], payloads: Payloads) -> str:
-    """The first value that the others do not have in its place."""
+    """Describe the first value that differs from the others' value in its place."""
     pairs = zip(values, (*others, *[None] * len(values)), strict=False)
     value = next((value for value, opposite in pairs if value != opposite), None)
     match aspect, value:
@@ -185,7 +187,7 @@ def _text(aspect: Aspect, values: tuple[object, ...], others: tuple[object, ...]
 
 
 def shown(message: Buffer, payloads: Payloads = AS_TEXT) -> str:
-    """The begin of a message, for people: by message and field where the run has a schema."""
+    """The beginning of a message in words; by type and field if the run has a schema."""
     if payloads.schema is None:
         return repr(bytes(message).decode("utf-8", "backslashreplace")[:_SHOWN])
     text = payloads.text(message)

@@ -1,10 +1,10 @@
-"""Finds out why the state of a user's service is not what its log gives, by replays that differ in one thing only.
+"""Finds out why the state of a user's service is not what its log gives, by replays that differ in one condition only.
 
-Two replays without any change must agree. Each change that makes a third one differ is a cause; the first entry of the
-log after which it does is found by comparing the states at a few entries, then at a few between two of these. Changes
-are tried in groups: a group that makes no difference needs no closer look, one that does is halved. What members did is
-tried in the same way: to begin with a snapshot, and to lead in some terms. This is done for runs that are invalid
-already, in bounded time.
+Two replays without changes must agree. Each change that makes a third replay differ is a cause. The first entry after
+which it differs is found by comparing states at a few entries, then at a few entries in the interval found. Changes are
+tried in groups: a group without effect is done; a group with an effect is halved. The conditions of members are tried
+in the same way: to start from a snapshot, and to lead in some terms. All this is done only for runs that are already
+invalid, in bounded time.
 """
 
 import time
@@ -22,11 +22,11 @@ from upheaval.checkers.states.state_diff import state_difference
 from upheaval.records import Payloads, RunFolder
 
 LONGEST_S: Final = 600.0
-"""Afterwards the explanation has what is known by then."""
+"""Seconds. Then the explanation has what is known so far."""
 SAMPLES: Final = 60
-"""States of one replay that are compared at a time."""
+"""The number of states of one replay that are compared at a time."""
 SNAPSHOTS_MAX: Final = 4
-"""So many of the last snapshots before the states are tried as their beginning."""
+"""The number of snapshots tried as a start, the latest first."""
 _AT_ONCE: Final = 2
 _NAMES: Final = ("the one", "the other")
 
@@ -35,12 +35,12 @@ _Group = tuple[Cause, ...]
 
 @dataclass(frozen=True, slots=True)
 class RecordedState:
-    """The state of the service that a member, or a standby with the id -1, has at the position in question."""
+    """The service state of a member (or of a standby, id -1) at the position in question."""
 
     owner: str
     member_id: int
     form: str
-    """The hash of what is compared."""
+    """The hash of the canonical form."""
     messages: tuple[bytes, ...]
 
 
@@ -52,10 +52,10 @@ def explain(
     *,
     compares_requests: bool = False,
 ) -> Explanation | None:
-    """Why states differ at the snapshot at `position`; None where replays do not show it.
+    """Explain why states differ at the snapshot at `position`; None if replays do not show it.
 
-    `recorded` are the states that members have there, `snapshots` the positions of all that they have recorded. With
-    `compares_requests` it is what replays offer to the log and schedule up to the position that differs.
+    `recorded` are the states of members there, `snapshots` the positions of all their snapshots. With
+    `compares_requests`, replays differ in what they offer and schedule up to the position, instead of in states.
     """
     if own.order is None:
         return None
@@ -87,7 +87,7 @@ class _Replays:
         usual, again = self._asked([self._order] * 2)
         explanation = self._compared(usual, again, changed_state)
         causes = () if explanation is None else explanation.causes
-        # A thread may hide behind any of them: its turns are other ones in each replay.
+        # A thread may be behind any cause, since threads are scheduled differently in each replay.
         asked = tuple(text for cause, text in usual["asked"] if cause in {*causes, Cause.OUTSIDE})
         return replace(explanation or Explanation(()), asked=asked) if explanation or asked else None
 
@@ -108,16 +108,18 @@ class _Replays:
             return Explanation((Cause.ROLE,), as_members=as_members)
         return self._outside(usual, changed_state)
 
-    # --- what replays have otherwise ---
+    # --- changed conditions ---
 
     def _of_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
-        """Whatever is changed moves objects, too: where addresses make a difference, nothing else is known."""
+        """The conditions with an effect. Every change moves objects, so if addresses have an effect, no other cause can
+        be shown.
+        """
         addresses = (Cause.ADDRESSES,)
         by_cause = self._causes([addresses, *_halves([each for each in CONDITIONS if each not in addresses])], usual)
         return {Cause.ADDRESSES: by_cause[Cause.ADDRESSES]} if Cause.ADDRESSES in by_cause else by_cause
 
     def _causes(self, groups: Iterable[_Group], usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
-        """Those that make a difference alone, and the replay with each."""
+        """The causes that have an effect alone, each with its replay."""
         by_cause: dict[Cause, dict[str, Any]] = {}
         left = list(groups)
         while left:
@@ -138,14 +140,16 @@ class _Replays:
         causes = tuple(by_cause)
         return self._located(Explanation(causes), usual, by_cause[causes[0]], replace(self._order, changed=causes[:1]))
 
-    # --- what members did ---
+    # --- conditions of members ---
 
     @property
     def _are_divided(self) -> bool:
         return len({each.form for each in self._recorded}) > 1
 
     def _from_snapshot(self, usual: dict[str, Any]) -> Explanation | None:
-        """Where a replay that begins with one of the snapshots comes to the state of a member, and no other does."""
+        """A replay from a snapshot that arrives at a member's state, if the replay of the whole log arrives at another;
+        else None.
+        """
         whole = _end(usual)
         for position in self._begins:
             order = replace(self._order, begin=position)
@@ -159,7 +163,7 @@ class _Replays:
         return None
 
     def _as_members(self, usual: dict[str, Any]) -> tuple[str, ...]:
-        """Those whose state is not that of the usual replay, but of one that has their id and roles."""
+        """The members whose state only a replay with their id and roles arrives at."""
         others = [each for each in self._recorded if each.form != _end(usual) and each.member_id >= 0]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             orders = [replace(self._order, as_member=each.member_id) for each in others]
@@ -171,7 +175,7 @@ class _Replays:
         return tuple(each.owner for each in self._recorded if each.form == state)
 
     def _outside(self, usual: dict[str, Any], changed_state: str) -> Explanation | None:
-        """All replays agree; a member has something else."""
+        """The explanation if all replays agree and a member differs."""
         if changed_state != _end(usual):
             return None
         explanation = Explanation((Cause.OUTSIDE,))
@@ -187,12 +191,12 @@ class _Replays:
             difference=state_difference(other.messages, state, (other.owner, "the replays"), self._payloads),
         )
 
-    # --- where ---
+    # --- place of the difference ---
 
     def _located(
         self, explanation: Explanation, usual: dict[str, Any], other: dict[str, Any], order: Order
     ) -> Explanation:
-        """With the first entry after which `other` differs, which was made by that order; without it if time is up."""
+        """Add the first entry after which `other`, the replay by `order`, differs. Adds nothing if the time is up."""
         both = [self._order, order]
         try:
             low, high = _interval(usual["samples"], other["samples"], other["first"] - 1)
@@ -216,7 +220,7 @@ class _Replays:
             return list(pool.map(self._ask, orders))
 
     def _tried(self, order: Order) -> dict[str, Any] | None:
-        """None where the service does not run with that change, and when the time is up."""
+        """The replay; None if the service does not run with that change, or if the time is up."""
         with suppress(CannotReplay):
             return self._ask(order)
         return None
@@ -234,13 +238,13 @@ def _halves(group: Sequence[Cause]) -> list[_Group]:
 
 
 def _end(replayed: Mapping[str, Any]) -> str:
-    """The state after the last sample, as it is compared."""
+    """The hash of the last sample."""
     samples: Mapping[str, str] = replayed["samples"]
     return samples[max(samples, key=int)]
 
 
 def _interval(one: Mapping[str, str], other: Mapping[str, str], low: int) -> tuple[int, int]:
-    """Indices of an entry after which both were equal, or `low`, and of the first sample after it that differs."""
+    """The last index with equal samples (at least `low`), and the first with different ones."""
     for index in sorted(int(each) for each in one if each in other):
         if one[str(index)] != other[str(index)]:
             return low, index

@@ -1,8 +1,8 @@
-"""Whether what a session heard besides answers is what a replay of the log sends to it: once each, and in that order.
+"""Whether the messages that a session received, other than answers, are those that a replay of the log sends to it.
 
-A client writes answers and news down as it takes them, which is no common order: news may come before an answer or
-after it. So news are compared in their order, and both only by how often a text comes. Where no answer is known by its
-text, nothing is taken for one. This module knows values only.
+Each must be sent, once, and in that order. A client records answers and news separately, so their common order is
+unknown. Therefore news are compared in order, and all messages only by the count of each text. If no answer is known by
+its text, nothing counts as an answer. This module knows values only.
 """
 
 from collections import Counter
@@ -13,24 +13,26 @@ from typing import Final
 from upheaval.records import answer_bytes
 
 WINDOW: Final = 32 * 1024
-"""Bytes that a client may leave unread without back pressure: of more a service may rightly have given up some."""
+"""Bytes that a client may leave unread before back pressure. A service may drop messages past it."""
 _FRAME: Final = 64
-"""Bytes of a message beside its payload, at most."""
+"""The most bytes that a message has in addition to its payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a replay sends to a session: the text as records have it, and the position of the entry that it is about."""
+    """A message that a replay sends to a session: the text as recorded, and the position of the entry that
+    caused it.
+    """
 
     text: str
     position: int
     leader: int
-    """The member that led then."""
+    """The leader at that position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unexplained:
-    """The first thing that a session heard otherwise, in words, with the position and the leader of the entry."""
+    """The first message that a replay does not explain, in words, with the position and the leader of its entry."""
 
     detail: str
     position: int | None = None
@@ -40,9 +42,9 @@ class Unexplained:
 def first_unexplained(
     sent: Sequence[Sent], news: Sequence[str], answers: Sequence[str], *, has_all: bool
 ) -> Unexplained | None:
-    """What one session heard otherwise than `sent`; None where all is explained.
+    """How the messages of a session first differ from `sent`; None if all are explained.
 
-    `has_all`: nothing came between leader and client, so between two messages that it heard it heard all.
+    `has_all`: nothing disturbed the connection, so a session that received two messages received all in between.
     """
     heard = Counter(news) + Counter(answers)
     places = _places(sent)
@@ -91,7 +93,9 @@ def _out_of_order(
 
 
 def _earliest(sent: Sequence[Sent], news: Sequence[str]) -> Iterator[int | None]:
-    """The index at which each message was sent at the earliest; ends with None for one that was not sent by then."""
+    """Yield the earliest possible index of each message. Ends with None at a message that cannot follow the
+    one before.
+    """
     index = -1
     for text in news:
         following = (number for number in range(index + 1, len(sent)) if sent[number].text == text)
@@ -103,7 +107,9 @@ def _earliest(sent: Sequence[Sent], news: Sequence[str]) -> Iterator[int | None]
 
 
 def _missing(sent: Sequence[Sent], news: Sequence[str], heard: Counter[str]) -> Unexplained | None:
-    """Between the first one at its latest and the last one at its earliest."""
+    """The first message not received, between the latest place of the first message and the earliest place of the last
+    one.
+    """
     if not news:
         return None
     *_, last = _earliest(sent, news)

@@ -1,8 +1,8 @@
-"""Interpreters in which code of a user's own runs: each forks a child for every question, so that these share nothing.
+"""Interpreters that run the user's code. Each forks a child for every question, so that questions share nothing.
 
-What is judged must not be run by the judge: it may never end, end its process, or change what others see. An
-interpreter has loaded the program that answers and nothing of a user; environment variables, hash seed and locale are
-those that it was started with. A child changes in itself what else is to be another one, see `replay_conditions`.
+A judge must not run the code that it judges: that code may never end, exit the process, or change what others see. An
+interpreter has loaded only the answering program, nothing of the user. It was started with its environment variables,
+hash seed and locale. All other conditions are changed by the child itself, see `replay_conditions`.
 """
 
 import json
@@ -24,7 +24,7 @@ from upheaval.checkers.own.causes import Cause
 from upheaval_chaos.programs import printed
 
 TIMEOUT_S: Final = 180.0
-"""Of the clock on the wall: the machine may do other things meanwhile."""
+"""Seconds of wall time, which is longer than processor time if the machine is busy."""
 _SHOWN: Final = 200
 _CHUNK: Final = 1 << 16
 _of_block: Final[ContextVar["Interpreters | None"]] = ContextVar("_of_block", default=None)
@@ -32,7 +32,7 @@ _of_block: Final[ContextVar["Interpreters | None"]] = ContextVar("_of_block", de
 
 @contextmanager
 def shared_interpreters() -> Iterator["Interpreters"]:
-    """Those of the block around this one, or new ones that end with it."""
+    """The interpreters of the enclosing block, or new ones that end with this block."""
     around = _of_block.get()
     if around is not None:
         yield around
@@ -46,7 +46,7 @@ def shared_interpreters() -> Iterator["Interpreters"]:
 
 
 class Interpreters:
-    """Those that a judgement needs, started when it first asks for one. They end with the block."""
+    """The interpreters of a judgement. Each starts at the first question for it; all end with the block."""
 
     def __init__(self) -> None:
         self._idle: defaultdict[tuple[str, ...], list[_Interpreter]] = defaultdict(list)
@@ -66,10 +66,9 @@ class Interpreters:
         changed: Collection[Cause] = (Cause.HASH_SEED,),
         timeout_s: float | None = None,
     ) -> dict[str, Any] | str:
-        """What the program `module` answers, as JSON has it; a text says why it does not.
+        """The JSON answer of the program `module`, or a text that says why there is none.
 
-        `question` has the folder of the code as `source`; the bound is `TIMEOUT_S` unless another one is given. Any
-        number of threads may ask.
+        `question` has the folder of the code as `source`. The time-out is `TIMEOUT_S` unless given. Thread-safe.
         """
         variables = replay_conditions.environment(changed)
         key = (module, *map("=".join, variables.items()))
@@ -91,7 +90,7 @@ class Interpreters:
 
 
 class _Interpreter:
-    """A process that answers one question after the other."""
+    """A process that answers questions one after the other."""
 
     def __init__(self, module: str, variables: Mapping[str, str]) -> None:
         self._errors = TemporaryFile()  # noqa: SIM115 - closed by `end`
@@ -111,7 +110,7 @@ class _Interpreter:
             os.close(answers)
 
     def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any] | str:
-        """The answer, or why there is none; then no other question may follow."""
+        """The answer, or why there is none. After a failure, no other question may follow."""
         deadline_s = time.monotonic() + limit_s
         errors_begin = os.fstat(self._errors.fileno()).st_size
         try:
@@ -138,7 +137,7 @@ class _Interpreter:
             left = left[os.write(pipe.fileno(), left) :]
 
     def _receive(self, deadline_s: float) -> bytes:
-        """An answer, and the status of the child that gave it, a line each; less where the process has ended."""
+        """The answer and the exit status of its child, one line each; fewer lines if the process has ended."""
         content, lines = bytearray(), 0
         while lines < 2:
             _wait_for(self._answers, select.POLLIN, deadline_s)
@@ -150,7 +149,7 @@ class _Interpreter:
         return bytes(content)
 
     def end(self) -> None:
-        """With all processes that it has started; more than once is as good as once."""
+        """Kill the process and all that it has started. Idempotent."""
         if self._errors.closed:
             return
         with suppress(ProcessLookupError):
@@ -163,7 +162,7 @@ class _Interpreter:
 
 
 def _wait_for(descriptor: int, event: int, deadline_s: float) -> None:
-    """Raises `TimeoutError` unless the descriptor is ready before that."""
+    """Wait until the descriptor is ready. Raises `TimeoutError` at the deadline."""
     ready = select.poll()
     ready.register(descriptor, event)
     left_s = deadline_s - time.monotonic()

@@ -1,7 +1,7 @@
-"""Runs copies of a service in Java over a log, in a process of their own: `images/aeron`, `upheaval.replay.Replay`.
+"""Runs copies of a Java service over a log, in a separate process: `images/aeron`, `upheaval.replay.Replay`.
 
-What the process runs under is a set of conditions; what comes of each entry of the log are effects. This module
-compares nothing and knows nothing of verdicts.
+The process runs under a set of conditions and returns the effects at each log entry. This module compares nothing and
+knows nothing of verdicts.
 """
 
 import json
@@ -30,11 +30,11 @@ _COPY: Final = struct.Struct(">ii??")
 
 
 class CannotReplayJava(HarnessError):
-    """The copies did not read the log, and why."""
+    """The copies did not read the log. The message says why."""
 
 
 class Condition(StrEnum):
-    """What a process has otherwise than the usual one. The value is what a finding names."""
+    """A condition that can be changed for a process. Findings name its value."""
 
     HASH_CODES = "identity hash codes"
     CLOCK = "clock"
@@ -44,7 +44,7 @@ class Condition(StrEnum):
 
 
 _USUAL: Final[Mapping[Condition, tuple[str, ...]]] = {
-    # The same for all objects: the only numbers that two processes have in common.
+    # The same hash code for all objects: no other numbers are equal in two processes.
     Condition.HASH_CODES: ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2"),
     Condition.CLOCK: (),
     Condition.TIME_ZONE: ("-Duser.timezone=UTC",),
@@ -62,10 +62,10 @@ _CHANGED: Final[Mapping[Condition, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a copy does: where it begins, and as which member it reads the log.
+    """What a copy does: where it starts, and the member whose place it takes.
 
-    `begin` is the number of entries before its first one. It begins with the snapshot that the first copy took there,
-    at 0 without any.
+    `begin` is the number of entries before its first one. The copy starts from the snapshot that the first copy took
+    there; at 0 it starts without one.
     """
 
     begin: int = 0
@@ -76,35 +76,35 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TakenState:
-    """What a copy wrote as a snapshot after that many entries; `messages` are None where they are long."""
+    """A snapshot that a copy took after `entries` entries. `messages` is None if they are long."""
 
     entries: int
     position: int
     digest: str
     messages: tuple[bytes, ...] | None
     is_asked: bool
-    """By the log."""
+    """Whether the log asks for it."""
 
 
 @dataclass(slots=True)
 class CopyTrail:
-    """All that one copy did: effects by index of the entry, -1 before the first one of the log."""
+    """All that one copy did. `effects` are by entry index; -1 stands for the time before the first entry."""
 
     plan: Plan
     effects: dict[int, Effects] = field(default_factory=dict)
     states: list[TakenState] = field(default_factory=list)
     ended: str | None = None
-    """Why it did not read all of the log; empty where it did, None where its process ended before."""
+    """Why it did not read the whole log; empty if it did, None if its process ended before."""
 
     def effects_of(self, count: int) -> list[Effects]:
-        """At each entry from its first one on, of a log of `count` entries."""
+        """The effects at each entry from its first one on, in a log of `count` entries."""
         nothing = Effects()
         return [self.effects.get(index, nothing) for index in range(self.plan.begin, count)]
 
 
 @dataclass(frozen=True, slots=True)
 class JavaService:
-    """Whose copies they are: `CLASSPATH:Class` in the folder `source`, and the version of Aeron."""
+    """The service to copy: `CLASSPATH:Class` in the folder `source`, and the Aeron version."""
 
     service: str
     source: str
@@ -118,9 +118,10 @@ class JavaService:
         changed: Collection[Condition] = (),
         timeout_s: float = TIMEOUT_S,
     ) -> list[CopyTrail]:
-        """The copies, in the order of `plans`; the first one takes snapshots after each of the numbers in `cuts`.
+        """Run the copies of `plans`, in that order. The first one takes a snapshot after each number of entries in
+        `cuts`.
 
-        Raises `CannotReplayJava` where they cannot be run, or did not end in time.
+        Raises `CannotReplayJava` if they cannot be run or exceed the time-out.
         """
         trails = effects_by_copy(self.run(PROGRAM, _orders(log, plans, cuts), changed, timeout_s), plans)
         if any(trail.ended is None for trail in trails):
@@ -130,7 +131,7 @@ class JavaService:
     def run(
         self, program: str, orders: bytes, changed: Collection[Condition] = (), timeout_s: float = TIMEOUT_S
     ) -> bytes:
-        """What one of our programs that load the class says to those orders. Raises `CannotReplayJava`."""
+        """The output of one of our Java programs for these orders. Raises `CannotReplayJava`."""
         try:
             done = subprocess.run(
                 self._command(program, changed),
@@ -162,7 +163,7 @@ class JavaService:
 
 
 def _orders(log: Sequence[LoggedMessage], plans: Sequence[Plan], cuts: Collection[int]) -> bytes:
-    """As `Replay.java` reads them."""
+    """Encode the orders as `Replay.java` reads them."""
     parts = [_COUNT.pack(len(log))]
     for entry in log:
         parts += [_ENTRY.pack(entry.position, len(entry.content)), bytes(entry.content)]
@@ -172,7 +173,7 @@ def _orders(log: Sequence[LoggedMessage], plans: Sequence[Plan], cuts: Collectio
 
 
 def effects_by_copy(output: bytes, plans: Sequence[Plan]) -> list[CopyTrail]:
-    """A line that broke off belongs to a process that ended."""
+    """Parse the output of the copies. It may end in a truncated line if the process ended early."""
     trails = [CopyTrail(plan) for plan in plans]
     for line in output.splitlines():
         try:

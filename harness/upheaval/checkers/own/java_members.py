@@ -1,9 +1,9 @@
-"""Runs a service in Java in clusters of one member of Aeron itself, and asks each of them the same.
+"""Runs a Java service in single-member Aeron clusters and sends each of them the same requests.
 
-For services that the copies of `java_copies` cannot drive. Each cluster begins with a copy of a member's files: one
-reads the whole log, one begins with the member's last snapshot. A third one reads the whole log, too: it is the
-control. Where that one does something else than the first, a difference says nothing about the snapshot. Their cluster
-time does not move, so equal requests get equal times.
+For services that the copies of `java_copies` cannot drive. Each cluster starts from a copy of a member's files. One
+reads the whole log; one starts from the member's last snapshot. A third one is the control and reads the whole log,
+too: if it differs from the first, a difference proves nothing about the snapshot. The cluster time stands still, so
+that equal requests get equal times.
 """
 
 import shutil
@@ -25,9 +25,9 @@ from upheaval.records import MemberFolder, Payloads
 
 PROGRAM: Final = "upheaval.replay.AskMembers"
 ASKED: Final = 60
-"""So many of the last requests of the log are asked again."""
+"""The number of last requests of the log that are sent again."""
 BYTES_MAX: Final = 256 << 20
-"""So much of a member's files is copied at most, for each of the clusters."""
+"""The most bytes of a member's files that are copied, for each cluster."""
 _TIMEOUT_S: Final = 600.0
 _CONTROL: Final = "two replays of the whole log by Aeron itself differ"
 _FROM_SNAPSHOT: Final = "a member of Aeron alone that begins with the last snapshot"
@@ -39,7 +39,7 @@ _USES: Final = struct.Struct(">?i")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a cluster of one member did: effects by request, and the messages of its last snapshot."""
+    """The results of a single-member cluster: effects by request, and the messages of its last snapshot."""
 
     effects: Sequence[Effects]
     state: tuple[bytes, ...]
@@ -47,19 +47,19 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class AloneMembers:
-    """What the clusters are made of: the service, a member's files, and what its log says of time."""
+    """The input of the clusters: the service, a member's files, and the time of its log."""
 
     service: JavaService
     member: MemberFolder
     time: int
-    """Cluster time that all requests get."""
+    """The cluster time of all requests."""
     time_unit: int
-    """As in Aeron's `ClusterTimeUnit`."""
+    """The value of Aeron's `ClusterTimeUnit`."""
 
     def difference(self, entries: Sequence[Entry], payloads: Payloads) -> Difference | None:
-        """What the last snapshot makes a member do otherwise; None if nothing.
+        """How a member that starts from the last snapshot differs; None if it does not.
 
-        Raises `CannotReplayJava` where that cannot be known.
+        Raises `CannotReplayJava` if that cannot be determined.
         """
         requests = [entry for entry in entries if entry.kind is EntryKind.REQUEST][-ASKED:]
         if not requests:
@@ -74,14 +74,14 @@ class AloneMembers:
         difference = first_difference(requests, whole, begun, payloads)
         if not difference:
             return None
-        # Threads decide what comes first: a difference counts if it comes again.
+        # The scheduling of threads may cause a difference, so it counts only if it occurs again.
         again, other = self._asked(requests, (True, False))
         if first_difference(requests, whole, other, payloads) or again != begun:
             raise CannotReplayJava(f"{_CONTROL}: {_FROM_SNAPSHOT} once {difference}")
         return Difference(f"{_FROM_SNAPSHOT} {difference}: the snapshot does not hold all of the state", position)
 
     def _asked(self, requests: Sequence[Entry], uses_snapshots: Sequence[bool]) -> list[Asked]:
-        """By one member after another; each has a copy of the files, and its snapshots count or not."""
+        """Ask one member after the other. Each has its own copy of the files and may or may not use the snapshots."""
         length = sum(path.stat().st_blocks * 512 for path in _files(self.member))
         if length > BYTES_MAX:
             raise CannotReplayJava(f"the files of {self.member.name} have more than {BYTES_MAX >> 20} MiB")
@@ -111,7 +111,7 @@ class AloneMembers:
 
 
 def first_difference(requests: Sequence[Entry], whole: Asked, other: Asked, payloads: Payloads) -> str:
-    """What `other` did otherwise, in words that follow its name; empty if nothing."""
+    """How `other` first differs, in words that follow its name; empty if it does not."""
     done = cuts.first_difference(whole.effects, other.effects, 0, payloads=payloads)
     if done is not None:
         request = requests[done.index]
@@ -123,7 +123,7 @@ def first_difference(requests: Sequence[Entry], whole: Asked, other: Asked, payl
 
 
 def copy_files(member: MemberFolder, folder: Path) -> None:
-    """What a member begins with, sparse as it is; without the marks of those that had it."""
+    """Copy the files that a member starts from, without mark and lock files."""
     for path in _files(member):
         target = folder / path.relative_to(member.path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def _files(member: MemberFolder) -> list[Path]:
 
 
 def _last_state(member: MemberFolder) -> tuple[bytes, ...]:
-    """Of its first service."""
+    """The state in the last snapshot of its first service."""
     of_service = [each for each in snapshot_entries(member.recording_log) if each[2] == REPLAYED_SERVICE]
     recording_id, _, _ = max(of_service, key=lambda each: each[1])
     return tuple(service_content([message for _, message in RecordedLog(member, recording_id).messages()])[1])

@@ -1,10 +1,9 @@
-"""Whether a user's service in Java does what its log gives, and whether its snapshot is all of its state.
+"""Whether a user's Java service does what its log gives, and whether its snapshot holds all of its state.
 
-Copies of it read the log of a member, in processes of their own: as a follower and as a leader, from the beginning and
-from snapshots at several places of the log, under usual conditions and under others. A difference in what they send,
-ask of their cluster or write as a snapshot is a finding. Each condition is then tried alone, and the finding names
-those that make the difference. A service that needs more than a copy has runs in members of Aeron itself, see
-`java_members`.
+Copies of the service read the log of a member, in separate processes: as a follower and as a leader, from the beginning
+and from snapshots at several places, under usual and under changed conditions. A difference in what they send, request
+from the cluster or write as a snapshot is a finding. Each condition is then tried alone, and the finding names those
+with an effect. A service that needs more than a copy offers runs in single-member Aeron clusters, see `java_members`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +36,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusterTimeUnit
 
 ENTRIES_MAX: Final = 300_000
-"""So many entries all copies together read; of a longer log fewer of them begin with a snapshot."""
+"""The number of entries that all copies together may read. With a longer log, fewer copies start from a snapshot."""
 _AT_ONCE: Final = 2
 _RAISED: Final = "service-raised"
 _UNITS_PER_MS: Final[Mapping[int, int]] = {
@@ -67,35 +66,35 @@ _EACH: Final = (
 
 @dataclass(frozen=True, slots=True)
 class JavaReplay:
-    """What the copies showed: the states at the places where the log asks for snapshots, and the first difference."""
+    """The results of the copies: their states where the log asks for snapshots, and the first difference."""
 
     states: Mapping[int, TakenState] = field(default_factory=dict)
-    """By position."""
+    """The states by position."""
     difference: Difference | None = None
     cuts: int = 0
-    """So many copies began with a snapshot."""
+    """The number of copies that started from a snapshot."""
     note: str = ""
     """What was left out, and why."""
     by_aeron: str = ""
-    """Why members of Aeron alone ran it instead of copies; empty when copies did."""
+    """Why single-member Aeron clusters ran the service instead of copies; empty if copies did."""
     why_not: str = ""
-    """Why nothing was found out; empty when it was."""
+    """Why there is no result; empty if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class JavaEgress:
-    """What copies of a service send to sessions, as (text, position) in the order of the log."""
+    """The messages that copies of a service send, by session, as (text, position) in log order."""
 
     as_follower: Mapping[int, Sequence[tuple[str, int]]]
     as_leader: Mapping[int, Sequence[tuple[str, int]]]
     is_steady: bool
-    """Whether a copy under other conditions sends the same."""
+    """Whether a copy under changed conditions sends the same."""
     terms: Sequence[tuple[int, int]]
-    """Where each began, and its leader."""
+    """The start position and the leader of each term."""
 
 
 def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaReplay:
-    """Of the first service of the run; raises nothing that its code is to blame for."""
+    """Replay the first service of the run. Failures of the user's code are part of the result."""
     try:
         judge = _judge(run, manifest, log_member, log_end)
         try:
@@ -109,7 +108,7 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
 
 
 def java_egress(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaEgress:
-    """Of the only service of the run. Raises `CannotReplayJava`."""
+    """The egress of the only service of the run. Raises `CannotReplayJava`."""
     judge = _judge(run, manifest, log_member, log_end)
     egress, raised = judge.egress()
     _require_driven(run, manifest, raised)
@@ -117,7 +116,7 @@ def java_egress(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
 
 
 class _CannotDrive(CannotReplayJava):
-    """The service needs more of its cluster than a copy has, and why."""
+    """The service needs more of the cluster than a copy offers. The message says what."""
 
 
 def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> "_Judge":
@@ -132,7 +131,7 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
 
 
 def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
-    """What a copy raised, a member did, too. Raises `_CannotDrive`."""
+    """Check that a service raised on a member, too, if it did in a copy. Raises `_CannotDrive`."""
     if not raised:
         return
     members = map(run.member, range(manifest.members))
@@ -141,7 +140,7 @@ def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
 
 
 def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
-    """Why the service cannot be made to read its log here; empty when it can."""
+    """Why the service cannot replay its log here; empty if it can."""
     if ":" not in manifest.service:
         return f"the class path of its service {manifest.service!r} is not known"
     if not manifest.source or not Path(manifest.source).is_dir():
@@ -156,7 +155,7 @@ def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
 
 
 def time_unit(log: Sequence[LoggedMessage], entries: Sequence[Entry]) -> int:
-    """Of cluster time in that log, by its first term."""
+    """The unit of cluster time, from the first term of the log."""
     terms = (message for message, entry in zip(log, entries, strict=True) if entry.kind is EntryKind.TERM)
     first = next(terms, None)
     term = None if first is None else decode_message(first.content)
@@ -178,7 +177,9 @@ class _Judge:
     is_timed: bool
 
     def judged(self) -> tuple[JavaReplay, str]:
-        """By copies, and what one that read the whole log raised first; empty if nothing."""
+        """Judge by copies. Also returns the first exception of the copy that read the whole log; empty if there was
+        none.
+        """
         entries, log = self.entries, self.log
         (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
         _require_end(other)
@@ -191,7 +192,7 @@ class _Judge:
         return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note), self._raised(whole)
 
     def egress(self) -> tuple[JavaEgress, str]:
-        """By copies, and what one that follows raised first; empty if nothing."""
+        """The egress of copies, and the first exception of the one that follows; empty if there was none."""
         follower, leader = self.service.play(self.log, [_WHOLE, Plan(is_leader=True)])
         (other,) = self.service.play(self.log, [_WHOLE], changed=tuple(Condition))
         for copy in (follower, leader, other):
@@ -211,7 +212,7 @@ class _Judge:
         return next((done.raised for done in whole.effects_of(len(self.log)) if done.raised), "")
 
     def judged_by_aeron(self, member: MemberFolder, why: str) -> JavaReplay:
-        """By clusters of one member, with the files of that one. `why` not by copies."""
+        """Judge by single-member clusters with the member's files. `why` says why copies cannot judge."""
         if not self.is_alone:
             raise CannotReplayJava(f"{why}, and a member of Aeron alone would need its other services")
         last_time = max((entry.timestamp for entry in self.entries), default=0)
@@ -224,7 +225,7 @@ class _Judge:
     def _difference(
         self, whole: CopyTrail, leader: CopyTrail, other: CopyTrail, begun: Sequence[CopyTrail]
     ) -> Difference | None:
-        """The first of all kinds that shows: one kind makes those after it differ, too."""
+        """The first kind of difference that shows. Each kind causes the later ones, too."""
         difference = self._first_difference(whole, other)
         if difference is not None:
             return Difference(
@@ -255,7 +256,7 @@ class _Judge:
         return first_difference(self.entries, whole, other, hears=hears, payloads=self.payloads)
 
     def _conditions(self, whole: CopyTrail) -> str:
-        """Which of them make a difference alone, in words."""
+        """The conditions that have an effect alone, in words."""
         if self._differs(whole, ()):
             return _EACH
         with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -1,4 +1,4 @@
-"""Compares what copies of a service in Java did with each other, and with what the log has of the service.
+"""Compares what copies of a Java service did.
 
 This module knows values only: entries of a log and trails of copies. It runs nothing.
 """
@@ -19,7 +19,7 @@ _DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first thing that a copy did otherwise, in words that follow its name, and the position of the entry."""
+    """The first deviation of a copy, in words that follow its name, and the position of the entry."""
 
     text: str
     position: int
@@ -28,10 +28,10 @@ class Difference:
 def first_difference(
     entries: Sequence[Entry], whole: CopyTrail, other: CopyTrail, *, hears: bool = True, payloads: Payloads = AS_TEXT
 ) -> Difference | None:
-    """What `other` did otherwise than `whole`, which began at the first entry.
+    """How `other` first differs from `whole`, which started at the first entry; None if it does not.
 
-    Without `hears` messages to sessions and closed sessions are not compared: a leader alone may send them. `payloads`
-    shows messages.
+    Without `hears`, messages to sessions and closed sessions are not compared, because only a leader may send them.
+    `payloads` shows messages.
     """
     begin, count = other.plan.begin, len(entries)
     ones, others = whole.effects_of(count), other.effects_of(count)
@@ -53,7 +53,7 @@ def first_difference(
 
 
 def _asked(effects: Effects) -> Effects:
-    """Without what clients notice."""
+    """The effects without those that clients notice."""
     return replace(effects, egress=(), closed=())
 
 

@@ -1,4 +1,4 @@
-"""What a model hears of a log beside requests: messages of the service, sessions, terms, timers and the time."""
+"""The log events that a model receives in addition to requests: service messages, sessions, terms, timers and time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -14,10 +14,10 @@ _HOOKS: Final = ("service_message", "session_opened", "session_closed", "term_be
 
 
 class Models:
-    """The instances of a model, one for each key of `partition`, which hear the same events in the order of the log.
+    """The instances of a model, one for each key of `partition`, which receive the same events in log order.
 
-    An instance begins with its first request. Events before that are repeated to it, so that a session that opened, or
-    a term that began, earlier in the log is as well known to it as to the others.
+    An instance is made at its first request. It then receives all earlier events, so that it knows earlier sessions and
+    terms as the other instances do.
     """
 
     def __init__(self, model: type[Model]) -> None:
@@ -28,7 +28,7 @@ class Models:
         self._hears = any(getattr(model, name) is not getattr(Model, name) for name in _HOOKS)
 
     def hear(self, message: LoggedMessage) -> None:
-        """Tell all instances of an entry: of a request, its time alone."""
+        """Pass an entry to all instances; of a request, only its time."""
         if not self._hears:
             return
         for event in self._hooks(message):
@@ -37,7 +37,7 @@ class Models:
                 event(instance)
 
     def of(self, key: str) -> Model:
-        """The instance of a key."""
+        """The instance for a key."""
         if key not in self._instances:
             self._instances[key] = instance = self._model()
             for event in self._events:
@@ -53,7 +53,7 @@ class Models:
 
 
 def _events_of(message: LoggedMessage) -> tuple[int, Sequence[Hook]]:
-    """The cluster time of an entry, -1 for one without, and what it calls."""
+    """The cluster time of an entry (-1 if it has none), and the calls to the model."""
     content = message.content
     if is_session_message(content):
         _, _, at = session_header.unpack_session_header(content)

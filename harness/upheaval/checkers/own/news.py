@@ -1,4 +1,4 @@
-"""Judges what sessions of a custom service heard besides answers, by copies of the service that read the log."""
+"""Judges the messages that sessions of a custom service received other than answers, by replaying the log."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from upheaval.records import OWN_SYSTEM, Manifest, Operation, Outcome, RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What clients wrote down: calls with their answers, and the messages that answered none, in their order."""
+    """What clients recorded: calls with their answers, and the other messages, in order."""
 
     calls: Sequence[Operation]
     strays: Sequence[Stray]
 
     def news(self) -> Mapping[int, Sequence[str]]:
-        """By session."""
+        """The texts of the other messages, by session."""
         heard: dict[int, list[str]] = {}
         for stray in self.strays:
             if stray.text is not None:
@@ -32,7 +32,7 @@ class Heard:
         return heard
 
     def answers(self, session: int) -> Sequence[str]:
-        """All that may have been heard in that session as an answer."""
+        """The answers that the session may have received."""
         calls = (call for call in self.calls if call.outcome is Outcome.OK and call.session in (session, None))
         return [call.result for call in calls if isinstance(call.result, str)]
 
@@ -40,7 +40,7 @@ class Heard:
 def check_news(
     run: RunFolder, manifest: Manifest, heard: Heard, log_member: int, log_end: int, *, has_faults: bool
 ) -> Finding | str:
-    """The finding, or why nothing that a session heard was judged."""
+    """The finding, or why no messages were judged."""
     news = heard.news()
     if not news:
         return "no session heard anything but answers to its calls"
@@ -71,7 +71,7 @@ def _of_python(
 def _of_java(
     run: RunFolder, manifest: Manifest, log_member: int, log_end: int, sessions: tuple[int, ...]
 ) -> Mapping[str, Any]:
-    """As the process for services in Python says it."""
+    """The egress of a Java service, in the format of the Python process."""
     replayed = java_egress(run, manifest, log_member, log_end)
     return {
         "egress": {str(session): replayed.as_follower.get(session, ()) for session in sessions},
@@ -100,7 +100,9 @@ def _judged(
 def _broken_in(
     session: int, texts: Sequence[str], answers: Sequence[str], replayed: Mapping[str, Any], *, has_all: bool
 ) -> Unexplained | None:
-    """What neither a copy that follows nor one that leads explains: a leader alone may send."""
+    """The first message that neither a following nor a leading copy explains: a service may send only while it
+    leads.
+    """
     broken = None
     for copy in ("egress", "as_leader"):
         sent = list(_sent(replayed[copy].get(str(session), ()), replayed["terms"]))
@@ -111,7 +113,7 @@ def _broken_in(
 
 
 def _sent(egress: Iterable[tuple[str, int]], terms: Sequence[tuple[int, int]]) -> Iterable[Sent]:
-    """With the member that led at each position; `terms` has the positions at which one began, and its leader."""
+    """Pair each message with the leader at its position. `terms` has (begin, leader)."""
     for text, position in egress:
         leader = next((leader for begin, leader in reversed(terms) if begin <= position), -1)
         yield Sent(text, position, leader)

@@ -1,7 +1,8 @@
-"""From which lines of its code a service asks for what is not in the log: time, random numbers, addresses, variables,
-files, threads, programs, the network.
+"""The lines of a service's code that read anything outside the log: time, random numbers, addresses, variables, files,
+threads, programs, the network.
 
-To ask is no mistake, so this breaks no promise: it says where to look when a state is not what the log gives.
+Reading them is no mistake by itself and breaks no promise. The lines show where to look if a state is not what the log
+gives.
 """
 
 import builtins
@@ -49,15 +50,16 @@ _LIBRARIES: Final = "/site-packages/"
 
 @dataclass(slots=True)
 class Outside:
-    """Listens to this process from now on, for good; `source` is the folder with the service's code."""
+    """Watches this process from `listen` on, permanently. `source` is the folder of the service's code."""
 
     source: str
     asked: dict[tuple[Cause, str], None] = field(default_factory=dict)
-    """What would have to be otherwise to make a difference (OUTSIDE for files, threads and the like), and in words what
-    was asked for and where, each once."""
+    """The cause that the call may lead to (`OUTSIDE` for files, threads and the like), and what was read and where. A
+    set.
+    """
 
     def listen(self) -> None:
-        """To what is loaded afterwards, too."""
+        """Install the watches. They cover modules that are loaded later, too."""
         sys.addaudithook(self._heard)
         for name in _CLOCKS:
             self._note_calls(Cause.CLOCK, time, name, f"calls time.{name}()")
@@ -101,13 +103,13 @@ class Outside:
             self._note(Cause.OUTSIDE, _EVENTS[event])
 
     def _note(self, cause: Cause, what: str) -> None:
-        """Where a line of the service's code is what asks."""
+        """Note the call if it comes from a line of the service's code."""
         where = self._line(sys._getframe(1))
         if where and len(self.asked) < PLACES_MAX:
             self.asked[cause, f"its code {what}, at {where}"] = None
 
     def _line(self, frame: FrameType | None) -> str:
-        """The innermost line of the service's code; empty without one, and where a module is loaded."""
+        """The innermost line of the service's code; empty if there is none, or while a module is loaded."""
         while frame is not None:
             name = frame.f_code.co_filename
             if name.startswith(_LOADS):

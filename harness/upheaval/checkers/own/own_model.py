@@ -1,7 +1,7 @@
-"""Judges the calls of a history by a model of the user's own, and the run by promises of his own.
+"""Judges the calls of a history by the user's model, and the run by the user's promises.
 
-The order is that of the log: the model gets the requests as they lie there, and each acknowledged call must have had
-its answer. The user's code runs in a process of its own (`own_model_process`); what it raises makes a finding unknown.
+The log gives the order: the model receives the requests in log order, and each acknowledged call must have the model's
+answer. The user's code runs in a separate process (`own_model_process`). If it raises, the finding is unknown.
 """
 
 import math
@@ -28,9 +28,9 @@ def check_own_model(
     log_member: int,
     log_end: int,
 ) -> list[Finding]:
-    """The findings by the model and the promises that the manifest names; none where it names none.
+    """The findings of the model and the promises in the manifest; empty if the manifest names no model.
 
-    `entries` are the calls in the log of `log_member` up to `log_end`, where it is committed.
+    `entries` are the calls in the log of `log_member` up to the committed `log_end`.
     """
     if not manifest.model:
         return []
@@ -62,7 +62,7 @@ def check_own_answers(
     log_member: int,
     log_end: int,
 ) -> Finding | str:
-    """The finding by the service as its own model, of a run that names no model; or why no answer was judged.
+    """The finding with the service as its own model, for a run without a model; or why no answer was judged.
 
     The arguments are those of `check_own_model`.
     """
@@ -98,9 +98,9 @@ def check_own_answers(
 
 
 def _overlapping(calls: Iterable[Operation]) -> set[int]:
-    """The ids of calls that were open while another one of their session was.
+    """The ids of calls that were open at the same time as another call of their session.
 
-    Any of the session's messages may answer them. A call that was given up stays open: its answer may come late.
+    Any message of the session may answer them. A call that was given up stays open, because its answer may come late.
     """
     overlapping: set[int] = set()
     last_open: dict[int | None, Operation] = {}
@@ -127,10 +127,9 @@ def _own_promise(told: dict[str, Any]) -> Finding:
 
 
 def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry], said: dict[str, Any]) -> Finding:
-    """Whether the model explains every answer, and the log contradicts no real-time order.
+    """Judge whether the model explains every answer and the log contradicts no real-time order.
 
-    `said` is what the user's code has found out: `why` nothing (a text), at which `position` it failed, or the first
-    answer that is `wrong`.
+    `said` is the answer of the process: `why` it failed, with the `position`; or the first `wrong` answer.
     """
     wrong, late = said.get("wrong"), _overtaken(placed, entries)
     if wrong is not None and (late is None or wrong["position"] <= (late.position or 0)):
@@ -156,7 +155,7 @@ def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry],
 
 
 def _overtaken(placed: PlacedCalls, entries: Iterable[CallEntry]) -> Finding | None:
-    """The first call in the log that had completed before one that precedes it there was invoked."""
+    """The first call that completed before the invocation of one that precedes it in the log."""
     latest: Operation | None = None
     for entry in entries:
         call = placed.by_position.get(entry.position)

@@ -1,7 +1,7 @@
 """The process that runs a user's model and promises over the log of a run: `python -m` this module.
 
-Its task names the log, and has the answers of clients by the position of their requests. It answers with the first
-answer that is not that of the model, and with the verdict on each promise.
+Its task names the log and has the clients' answers by the position of their requests. It returns the first answer that
+differs from the model's, and the verdict on each promise.
 """
 
 import importlib
@@ -37,18 +37,20 @@ _OURS: Final = (
     str(Path(importlib.__file__).parent),
     "<frozen",
 )
-"""What the names of files begin with that are no code of the user's."""
+"""The path prefixes of files that are not the user's code."""
 
 Fields = dict[str, Any]
-"""Of a task, or of an answer, as JSON has them."""
+"""The JSON fields of a task or an answer."""
 
 
 class _Failed(Exception):
-    """Nothing can be said, and why."""
+    """No verdict is possible. Has the reason and the position."""
 
 
 def load_model(name: str) -> type[Model | ClusteredService] | None:
-    """The class, or None for a module that has promises only. Raises `UsageError`, and what the module raises."""
+    """Load the model class; None for a module that has only promises. Raises `UsageError`, and whatever the module
+    raises.
+    """
     if ":" not in name:
         importlib.import_module(name)
         return None
@@ -86,7 +88,7 @@ def judged(
     task: Fields,
     payloads: Payloads = AS_TEXT,
 ) -> Fields:
-    """The first answer that is wrong, or why nothing can be said from which position on, or how many are right."""
+    """The first wrong answer, or why judging failed at which position, or the number of right answers."""
     if issubclass(model, ClusteredService):
         compared = _answers_of_service(model, log, answers, task)
     else:
@@ -129,7 +131,9 @@ def _answers_of_model(
 def _answers_of_service(
     model: type[ClusteredService], log: Sequence[LoggedMessage], answers: Mapping[int, str], task: Fields
 ) -> Iterator[tuple[Request, bool, Any]]:
-    """Its answer is the first thing that the session hears from the request on, or anything up to its next one."""
+    """Yield each request with its verdict: the answer must be among what the session receives before its next
+    request.
+    """
     if task["why_no_service"]:
         raise _Failed(f"the service as its own model: {task['why_no_service']}", None)
     replay = _replay(f"{model.__module__}:{model.__qualname__}", hears=True)
@@ -173,7 +177,7 @@ def _closed_session(message: LoggedMessage) -> int | None:
 
 
 def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Fields:
-    """Whether a promise is `kept`: None for one of which nothing is known."""
+    """Run a promise. `kept` is None if the result is unknown."""
     kept: bool | None = True
     detail = ""
     try:
@@ -234,7 +238,7 @@ def _bytes(answer: str | None) -> bytes | None:
 
 
 def shown_value(value: object, payloads: Payloads = AS_TEXT) -> str:
-    """In one line of a terminal: bytes as `payloads` have them, anything else as text or JSON."""
+    """A value in one line: bytes as `payloads` show them, anything else as text or JSON."""
     if isinstance(value, bytes | bytearray | memoryview):
         text = payloads.text(value)
     else:
@@ -248,7 +252,7 @@ def _text_of(value: object) -> str:
 
 
 def shown_error(error: BaseException) -> str:
-    """What was raised, and the last line of the user's own code that it came through."""
+    """The exception, and the last line of the user's code in its traceback."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)

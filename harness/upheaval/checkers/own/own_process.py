@@ -1,4 +1,4 @@
-"""The side of an interpreter of `interpreters`: it answers questions, each in a child of its own."""
+"""The process side of `interpreters`: answers each question in a forked child."""
 
 import json
 import os
@@ -14,11 +14,11 @@ _CHUNK: Final = 1 << 16
 
 
 def answer_each(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """The program: give the answers to all questions on its input, to the descriptor that its argument names."""
+    """The main program: answer all questions from the input, on the descriptor that the argument names."""
     answers = int(sys.argv[1])
     waiting = select.poll()
     waiting.register(_QUESTIONS, select.POLLIN)
-    # The child reads the question: whatever was asked before, it begins with the same memory.
+    # The child reads the question, so that each child begins with the same memory.
     while waiting.poll()[0][1] & select.POLLIN:
         child = os.fork()
         if not child:
@@ -29,7 +29,7 @@ def answer_each(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 
 
 def _answer_one(answer: Callable[[dict[str, Any]], dict[str, Any]], answers: int) -> None:
-    """Ends this process."""
+    """Answer one question and end this process."""
     status = 1
     try:
         question = json.loads(_read_line())
@@ -45,13 +45,13 @@ def _answer_one(answer: Callable[[dict[str, Any]], dict[str, Any]], answers: int
     except BaseException:  # noqa: BLE001 - whatever the code raises
         traceback.print_exc()
     finally:
-        # Threads of the code are not waited for.
+        # Do not wait for threads of the user's code.
         sys.stderr.flush()
         os._exit(status)
 
 
 def _read_line() -> bytes:
-    """The question. The code of a user reads nothing."""
+    """Read the question, and close the input to the user's code."""
     line = bytearray()
     while not line.endswith(b"\n"):
         chunk = os.read(_QUESTIONS, _CHUNK)

@@ -1,7 +1,7 @@
-"""Whether the state of a user's service is what its log gives, and whether its snapshot is all of its state.
+"""Whether the state of a user's service is what its log gives, and whether its snapshot holds all of its state.
 
-The service's code runs in a process of its own, `replay_process`, under other conditions than members have. Where it
-cannot be run, or was changed since the run, nothing is found out, and why.
+The service's code runs in a separate process, `replay_process`, under other conditions than members have. If it cannot
+run or has changed since the run, the result has only the reason.
 """
 
 import math
@@ -20,73 +20,75 @@ from upheaval.errors import HarnessError, UsageError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
 
 _WALL_OF_BUDGET: Final = 9
-"""A replay may take so much longer than its budget: the machine may do other things meanwhile."""
+"""The factor by which wall time may exceed the processor budget, because the machine may be busy."""
 COMPARED: Final = 16
-"""States of two replays that are compared, evenly over the log: by the end two may have come to the same one again."""
+"""The number of states of two replays that are compared, spread evenly: states that differ may be equal again at the
+end.
+"""
 
 
 BUDGET_VARIABLE: Final = "UPHEAVAL_REPLAY_SECONDS"
-"""The environment variable that sets another budget than `BUDGET_S`."""
+"""The environment variable that overrides `BUDGET_S`."""
 _SERVICE: Final = "service"
-"""The component of a member."""
+"""The component name of a member's service."""
 
 
 class CannotReplay(HarnessError):
-    """The code of the service does not run in a process of its own, and why."""
+    """The service's code does not run in a separate process. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnReplay:
-    """State hashes by position, and what an instance that began with a snapshot does otherwise."""
+    """State hashes by position, and how a copy that started from a snapshot differs."""
 
     hashes: Mapping[int, str] = field(default_factory=dict)
     forms: Mapping[str, str] = field(default_factory=dict)
-    """The hashes of canonical forms by those of states; of a state that is not in it, the state is its form."""
+    """Hashes of canonical forms by state hash. A state that is missing here is its own form."""
     form_error: str = ""
-    """What its canonical form raised; then states are compared as they are."""
+    """The exception of the canonical form. States are then compared as they are."""
     difference: str = ""
     position: int = -1
-    """Of the snapshot that the instance began with."""
+    """The position of the snapshot that the copy started from."""
     unsteady: str = ""
-    """What two replays offer to the log or schedule otherwise; empty when they do the same."""
+    """How two replays differ in what they offer or schedule; empty if they do not."""
     unsteady_position: int = -1
     answers: str = ""
-    """What two replays answer otherwise; then answers after a snapshot are not compared."""
+    """How the answers of two replays differ. Answers after a snapshot are then not compared."""
     unasked: str = ""
-    """What of the service's messages and timers the log does not have as a replay asks for it."""
+    """How the log differs from the messages and timers that a replay requests."""
     unasked_position: int = -1
     compared: int = 0
     chosen: int = 0
-    """Of the places at which a snapshot was to be tried, `compared` were."""
+    """The number of places chosen to start from a snapshot. `compared` of them were compared."""
     why_cut: str = ""
-    """Why not all, where it was not for a difference."""
+    """Why not all places were compared; empty if a difference was the reason."""
     order: Order | None = None
-    """What was replayed, and under which conditions; None when nothing was."""
+    """What was replayed, under which conditions; None if nothing was."""
     parted: int = -1
-    """The position of the first entry seen after which a replay without changes is in another state; -1 without one."""
+    """The position of the first sample at which a replay without changes has a different state; -1 if there is none."""
     why_not_parted: str = ""
-    """Why that was not looked at; empty when it was."""
+    """Why the samples were not compared; empty if they were."""
     why_usual: str = ""
-    """Why it had the usual environment and directory; empty when it had others."""
+    """Why the replay had the usual environment and directory; empty if it had changed ones."""
     why_not: str = ""
-    """Why nothing was found out; empty when it was."""
+    """Why there is no result; empty if there is one."""
 
     def form(self, state: str) -> str:
-        """The hash of what is compared, of a state with that hash."""
+        """The hash of the canonical form of a state with that hash."""
         return self.forms.get(state, state)
 
     @property
     def changed(self) -> tuple[Cause, ...]:
-        """What the replay had otherwise than members."""
+        """The conditions in which the replay differed from members."""
         return () if self.order is None else self.order.changed
 
 
 def replay_own(
     run: RunFolder, manifest: Manifest, log_member: int, log_end: int, states: Iterable[Sequence[bytes]]
 ) -> OwnReplay:
-    """Of a service of a user's own; raises nothing that its code is to blame for. `states` are those of members.
+    """Replay a user's service. `states` are those of members. Failures of the user's code are part of the result.
 
-    Raises `UsageError` for a budget in the environment that is none.
+    Raises `UsageError` for an invalid budget in the environment.
     """
     why_not = why_no_service(run, manifest)
     if why_not:
@@ -137,7 +139,7 @@ def _judge(interpreters: Interpreters, order: Order, states: Iterable[Sequence[b
 
 
 def replay_budget_s(environment: Mapping[str, str]) -> float:
-    """In seconds of a processor. Raises `UsageError` for a variable that is no positive number."""
+    """The budget in seconds of processor time. Raises `UsageError` if the variable is no positive number."""
     text = environment.get(BUDGET_VARIABLE) or str(BUDGET_S)
     with suppress(ValueError):
         seconds = float(text)
@@ -149,7 +151,7 @@ def replay_budget_s(environment: Mapping[str, str]) -> float:
 def ask(
     interpreters: Interpreters, order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S
 ) -> dict[str, Any]:
-    """What the process tells. Raises `CannotReplay`."""
+    """Ask the replay process. Raises `CannotReplay`."""
     given = {**asdict(order), "states": [encode_state(state) for state in states]}
     answer = interpreters.ask(MODULE, given, order.changed, timeout_s)
     if isinstance(answer, str):
@@ -158,12 +160,12 @@ def ask(
 
 
 def is_timed(run: RunFolder) -> bool:
-    """Whether what services ask for comes in time: no fault hit the service of a member alone."""
+    """Whether the requests of services are on time: no fault hit only the service of a member."""
     return all(fault.component != _SERVICE for fault in run.read_faults())
 
 
 def why_no_service(run: RunFolder, manifest: Manifest) -> str:
-    """Why the service cannot be made to read its log here; empty when it can."""
+    """Why the service cannot replay its log here; empty if it can."""
     if manifest.system != OWN_SYSTEM:
         return "its code is not Python"
     if not manifest.source or not Path(manifest.source).is_dir():

@@ -1,4 +1,4 @@
-"""The entries of a recorded log as plain values, and in words for people."""
+"""The entries of a recorded log as plain values, and their descriptions."""
 
 import traceback
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _RAISED_MAX: Final = 200
 
 
 def entries_of(log: Sequence[LoggedMessage], payloads: Payloads = AS_TEXT) -> list[Entry]:
-    """As the copy of the member's first service reads them; `payloads` shows messages."""
+    """The entries as a copy of the member's first service reads them. `payloads` shows messages."""
     return [_entry(message, payloads) for message in log]
 
 
@@ -41,7 +41,7 @@ def _entry(message: LoggedMessage, payloads: Payloads) -> Entry:
 
 
 def _event(decoded: Message | None) -> tuple[EntryKind, int, int]:
-    """Its kind, its time, and what it is about."""
+    """The kind, the time and the subject of an event."""
     match decoded:
         case cm.TimerEvent():
             return EntryKind.TIMER, decoded.timestamp, decoded.correlation_id
@@ -58,7 +58,7 @@ def _event(decoded: Message | None) -> tuple[EntryKind, int, int]:
 
 
 def leader_of_term(message: LoggedMessage) -> tuple[int, ...]:
-    """The member that leads the term that begins with this entry; empty of any other entry."""
+    """The leader of the term that begins with this entry; empty for any other entry."""
     if is_session_message(message.content):
         return ()
     try:
@@ -69,7 +69,7 @@ def leader_of_term(message: LoggedMessage) -> tuple[int, ...]:
 
 
 def entry_text(message: LoggedMessage, payloads: Payloads = AS_TEXT) -> str:
-    """What the entry is, for people."""
+    """A description of the entry."""
     content = message.content
     if is_session_message(content):
         session_id = session_header.unpack_session_header(content)[1]
@@ -82,7 +82,7 @@ def entry_text(message: LoggedMessage, payloads: Payloads = AS_TEXT) -> str:
 
 
 def raised_text(error: BaseException) -> str:
-    """What was raised, and where in the innermost function."""
+    """The exception, and the innermost line that raised it."""
     *_, last = traceback.extract_tb(error.__traceback__)
     where = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
     return f"raises {type(error).__name__}: {error}"[:_RAISED_MAX] + f", at {where}"

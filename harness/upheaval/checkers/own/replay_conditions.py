@@ -1,7 +1,7 @@
-"""The conditions under which a replay runs: what its process is started with, and what it changes in itself.
+"""The conditions under which a replay runs: those its process is started with, and those that it changes in itself.
 
-Clock and random numbers are always made here, so that two replays under the same conditions see the same: a clock goes
-on by a millisecond each time it is read. What is changed is seen by all that is imported afterwards.
+Clock and random numbers are always replaced, so that two replays under equal conditions see the same values. A clock
+advances by one millisecond at each reading. Modules imported later see the changes.
 """
 
 import datetime as dt
@@ -25,10 +25,10 @@ from upheaval.checkers.own.causes import Cause
 from upheaval_chaos.programs import LOCALE
 
 _KEPT: Final = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
-"""Of the environment variables, what programs need to be found and to run."""
+"""The environment variables that programs need to be found and to run."""
 _TICK_NS: Final = 1_000_000
 _CLOCKS: Final = {False: (1_000_000_000, 1_000), True: (946_684_680, 9_000_000)}
-"""Seconds of the epoch, and of the monotonic clock: years in which no run takes place."""
+"""Seconds since the epoch, and of the monotonic clock, in years in which no run takes place."""
 _HASH_SEEDS: Final = {False: "1", True: "4711"}
 _PLACES: Final = {
     False: {"TZ": "UTC0", "LC_ALL": "C.UTF-8"},
@@ -36,15 +36,15 @@ _PLACES: Final = {
 }
 _LOOKS: Final = 1_000
 _HOLES_LENGTH: Final = 512
-"""Longer objects do not come from Python's own heap."""
+"""Bytes. Longer objects are not allocated on Python's own heap."""
 _HOLES: Final = 2_000
-"""Of each length."""
+"""The number of objects of each length."""
 _OTHER_HOST: Final = "replay.invalid"
 _OTHER_NODE: Final = 0x02_00_00_00_00_01
 _MORE_PROCESSORS: Final = 3
 
 
-# --- for who starts the process ---
+# --- start of the process ---
 
 _SAME_ADDRESSES: Final = """
 import os, sys
@@ -55,13 +55,13 @@ except (ImportError, AttributeError):
     pass
 os.execv(sys.executable, [sys.executable, "-P", "-m", *sys.argv[1:]])
 """
-"""Where the system allows it: two processes that do the same have their objects at the same addresses."""
+"""Where the system allows it, disables the randomisation of addresses, so that equal processes have equal addresses."""
 LAUNCHER: Final = (sys.executable, "-I", "-S", "-c", _SAME_ADDRESSES)
-"""The command of the process, to which the name of a module and its arguments are added."""
+"""The command of the process, to be followed by a module name and its arguments."""
 
 
 def environment(changed: Collection[Cause]) -> Mapping[str, str]:
-    """The variables of a replay's process. Modules are found there as here."""
+    """The environment of a replay's process. It finds the same modules as this process."""
     kept = _KEPT if Cause.ENVIRONMENT in changed else os.environ
     paths = [str(Path(each).absolute()) for each in sys.path if each]
     return {
@@ -76,7 +76,7 @@ def environment(changed: Collection[Cause]) -> Mapping[str, str]:
 
 @contextmanager
 def directory(changed: Collection[Cause]) -> Iterator[Path]:
-    """Where it is to run: here, or in an empty folder that is gone afterwards."""
+    """The working directory: the current one, or an empty temporary folder."""
     if Cause.DIRECTORY not in changed:
         yield Path.cwd()
         return
@@ -84,11 +84,11 @@ def directory(changed: Collection[Cause]) -> Iterator[Path]:
         yield Path(empty)
 
 
-# --- in the process ---
+# --- changes in the process ---
 
 
 def enter(changed: Collection[Cause]) -> list[bytes]:
-    """Change this process for good. What is returned is to be kept as long as it runs."""
+    """Change this process permanently. The caller must keep the result for the life of the process."""
     _set_clock(*_CLOCKS[Cause.CLOCK in changed])
     _set_random(_TICK_NS + (Cause.RANDOM in changed))
     if Cause.HOST in changed:
@@ -103,9 +103,9 @@ def enter(changed: Collection[Cause]) -> list[bytes]:
 
 
 def unsettle() -> list[bytes]:
-    """Let clock, random numbers and addresses of this process go on: they are not those of another one any more.
+    """Advance the clock, the random numbers and the addresses of this process, so that they differ from another's.
 
-    What is returned is to be kept as long as it runs.
+    The caller must keep the result for the life of the process.
     """
     for _ in range(_LOOKS):
         time.time()
@@ -150,7 +150,9 @@ def _from_now(convert: Callable[[float], object]) -> Callable[..., object]:
 
 
 def _set_dates() -> None:
-    """Classes that ask the changed clock; those of the interpreter count as theirs, and they are pickled as those."""
+    """Replace date classes by ones that read the changed clock. Instances of the real classes count and pickle as
+    theirs.
+    """
     real_date, real_datetime = dt.date, dt.datetime
 
     def kind(real: type) -> type:
@@ -176,7 +178,7 @@ def _set_dates() -> None:
         return dt.date(self.year, self.month, self.day)
 
     def shown(real: Any) -> Callable[[object], str]:
-        """The interpreter leaves the module out for all but its own classes."""
+        """The repr: Python omits the module for all but its own classes."""
         return lambda self: f"{'datetime.' * (type(self) in (dt.date, dt.datetime))}{real.__repr__(self)}"
 
     of_dates = {"today": classmethod(today), "__module__": "datetime"}
@@ -197,12 +199,12 @@ def _set_random(seed: int) -> None:
     _put(random.Random, "seed", with_seed)
     random.seed(source.getrandbits(64))
     _put(random, "seed", MethodType(with_seed, _of_module(random.seed)))
-    # Of the C library, which asks the kernel.
+    # This C function asks the kernel.
     _put(uuid, "_generate_time_safe", None)
 
 
 def _set_host() -> None:
-    """Its name and its network address. `getfqdn` asks no resolver for a name that does not exist."""
+    """Change the host name and the network address. `getfqdn` asks no resolver for a name that does not exist."""
     uname, getfqdn = os.uname(), socket.getfqdn
     here = os.uname_result((uname.sysname, _OTHER_HOST, uname.release, uname.version, uname.machine))
     _put(os, "uname", lambda: here)
@@ -221,7 +223,7 @@ def _set_processors(count: int) -> None:
 
 
 def _of_module(function: object) -> Any:
-    """The object whose methods a module gives as its functions."""
+    """The object whose methods a module exposes as functions."""
     return function.__self__  # type: ignore[attr-defined]
 
 
@@ -230,7 +232,9 @@ def _put(place: object, name: str, value: object) -> None:
 
 
 def _holes() -> list[bytes]:
-    """Fill the heap with objects of every length, and free half of them: later objects have arbitrary addresses."""
+    """Fill the heap with objects of every length and free half of them, so that later objects have arbitrary
+    addresses.
+    """
     shuffled = random.Random(int.from_bytes(hashlib.sha256(b"holes").digest()))
     every = [bytes(length) for length in range(1, _HOLES_LENGTH - 32, 16) for _ in range(_HOLES)]
     shuffled.shuffle(every)

@@ -1,10 +1,10 @@
-"""Plays a log to copies of a service, each in a child process, and compares what they do.
+"""Replays a log with copies of a service, each in a child process, and compares their effects.
 
-The first copy reads the whole log: its effects are compared with the log itself (`asked_of_log`). A second one does the
-same while clock, random numbers and addresses go on: what both do otherwise no third copy can be measured by. At each
-of a few places (`cuts`) another copy begins with the snapshot that the second one takes there, writes it again, reads
-the rest of the log, and gets the last requests of clients once more. Time and memory are bounded; how many of the
-places were compared is part of the result.
+The effects of the first copy, which reads the whole log, are compared with the log itself (`asked_of_log`). A second
+copy does the same with another clock, random numbers and addresses: where these two differ, no third copy can be
+measured. At each of a few places (`cuts`) another copy starts from the snapshot that the second one takes there, writes
+it again, reads the rest of the log, and receives the last client requests once more. Time and memory are bounded; the
+result says how many of the places were compared.
 """
 
 import os
@@ -25,13 +25,13 @@ from upheaval.records import AS_TEXT, Payloads
 from upheaval_node.service.api import ClusterRole, ClusterTimeUnit
 
 PROBES: Final = 200
-"""So many of the last messages of clients are given once more."""
+"""The number of last client messages that are sent once more."""
 BUDGET_S: Final = 20.0
-"""After so many seconds of a processor no further place is compared."""
+"""Seconds of processor time, after which no further place is compared."""
 SNAPSHOTS_MAX: Final = 128 << 20
-"""Bytes of all snapshots that are taken for this."""
+"""Bytes of all snapshots together."""
 _POINTS: Final = 60
-"""States that are compared at a time while an entry is looked for."""
+"""The number of states compared at a time in the search for an entry."""
 _UNITS_PER_MS: Final = {ClusterTimeUnit.MILLIS: 1, ClusterTimeUnit.MICROS: 1_000, ClusterTimeUnit.NANOS: 1_000_000}
 _NAMES: Final = ("one that read the whole log", "that one")
 
@@ -40,17 +40,17 @@ _NAMES: Final = ("one that read the whole log", "that one")
 class Judgement:
     """What the copies show of a service.
 
-    `hashes` are those of states by position, `forms` those of canonical forms by these. `difference` is what a copy
-    does otherwise that began with the snapshot at `position`; `unsteady` what two copies of the whole log do otherwise
-    that matters to the log, and `answers` that their answers differ. `compared` of `chosen` places were looked at;
-    `why_cut` says why not all, where it was not for a difference.
+    `hashes` are those of states by position; `forms` maps them to the hashes of canonical forms. `difference` is the
+    first deviation of a copy that started from the snapshot at `position`. `unsteady` is how two copies of the whole
+    log differ in what they offer or schedule, `answers` how they differ in their answers. `compared` of `chosen` places
+    were compared; `why_cut` says why not all, unless a difference was the reason.
     """
 
     hashes: dict[int, str]
     forms: dict[str, str]
     has_form: bool
     form_error: str
-    """What it raised, or what it hides when it is refused. Then states are compared as they are."""
+    """What the form raised, or what it hides if it was refused. States are then compared as they are."""
     difference: str
     position: int
     unsteady: str
@@ -65,7 +65,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What the first copy did, to the probes last, and the state in the end as it is compared."""
+    """The effects of the first copy, those of the probes last, and the canonical form of its last state."""
 
     hashes: dict[int, str]
     forms: dict[str, str]
@@ -78,14 +78,14 @@ class _Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Control:
-    """What the second copy did otherwise, and the snapshots that it took."""
+    """How the second copy differed, and the snapshots that it took."""
 
     answers: Difference | None
     unsteady: Difference | None
     has_equal_end: bool
     states: list[tuple[int, ExpectedState]]
     has_all: bool
-    """Whether the snapshots of all places were short enough together."""
+    """Whether the snapshots at all places fit into `SNAPSHOTS_MAX`."""
 
 
 def judge_replays(
@@ -97,9 +97,9 @@ def judge_replays(
     payloads: Payloads = AS_TEXT,
     budget_s: float = BUDGET_S,
 ) -> Judgement:
-    """Of the service by that name; `payloads` shows messages, `budget_s` is in seconds of a processor.
+    """Judge the service with that name. `payloads` shows messages; `budget_s` is in seconds of processor time.
 
-    Ends this process when its code raises where a member would not start.
+    Exits this process if the service raises where a member would not start.
     """
     copies = _Copies(
         service,
@@ -113,12 +113,12 @@ def judge_replays(
 
 
 def _spent_s() -> float:
-    """Seconds of a processor that this process took, and its children that have ended."""
+    """Seconds of processor time of this process and its ended children."""
     return sum(os.times()[:4])
 
 
 class _Copies:
-    """The copies of one service, and the log that they read."""
+    """The copies of one service, and their log."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class _Copies:
         return apart(lambda: self._control(whole, cuts, left_s))
 
     def _control(self, whole: _Whole, cuts: Sequence[int], left_s: float) -> _Control:
-        """In a process of its own, that may take so many seconds of a processor."""
+        """Run the second copy, in a separate process with at most `left_s` seconds of processor time for snapshots."""
         unsettled = replay_conditions.unsettle()
         replay = Replay(self._service, is_own=True, hears=True)
         effects: list[Effects] = []
@@ -242,7 +242,7 @@ class _Copies:
         return (replay.probe(request) for request in self._requests)
 
     def _compared(self, whole: _Whole, control: _Control, cut: int, state: ExpectedState) -> str:
-        """What a copy does otherwise that begins with that state; empty when nothing is seen."""
+        """How a copy that starts from that state differs; empty if it does not."""
         if control.unsteady is not None:
             return ""
         with_egress = control.answers is None
@@ -277,10 +277,10 @@ class _Copies:
             )
         return ""
 
-    # --- the entry after which states differ ---
+    # --- the first entry with different states ---
 
     def _located(self, cut: int, state: ExpectedState) -> str:
-        """The first entry after which both write different snapshots, and where; empty without one."""
+        """The first entry after which the snapshots of both differ, and where they differ; empty if there is none."""
         low, high = cut - 1, len(self._log) - 1
         if self._states_at(None, {high}) == self._states_at((cut, state), {high}):
             return ""
@@ -331,7 +331,7 @@ class _Copies:
         )
 
     def _asked_by_leader(self, units_per_ms: int) -> str:
-        """Whether a copy that leads asks for what the log has."""
+        """A hint if a copy that leads requests what the log has; otherwise empty."""
         member = Member(role=ClusterRole.LEADER)
 
         def led() -> list[Effects]:
@@ -342,7 +342,7 @@ class _Copies:
             return ""
         return "; a copy that leads asks for all of it: cluster.role or on_role_change?"
 
-    # --- for people ---
+    # --- descriptions ---
 
     def _parted(self, difference: Difference | None) -> str:
         if difference is None:

@@ -1,12 +1,12 @@
-"""The process in which the code of a user's service reads a log: `python -m upheaval.checkers.own.replay_process`.
+"""The process in which a user's service reads a log: `python -m upheaval.checkers.own.replay_process`.
 
-It runs under the conditions that its order asks for, and does one of these:
+It runs under the conditions of its order and does one of these tasks:
 
-- `judge`: play the log to copies of the service and compare what they do, see `replay_judgement`; and samples.
-- `forms`: the canonical forms of states that it is given.
-- `samples`: the states at some entries of the log.
-- `egress`: what copies send to sessions, as a follower and as a leader.
-- `show`: one entry, what came of it, and the state after it.
+- `judge`: play the log to copies of the service and compare their effects, see `replay_judgement`; also take samples.
+- `forms`: return the canonical forms of the given states.
+- `samples`: return the states at some entries of the log.
+- `egress`: return what copies send to sessions, as a follower and as a leader.
+- `show`: return one entry, its result, and the state after it.
 """
 
 from base64 import b64decode, b64encode
@@ -35,7 +35,7 @@ _OTHER_MEMBER: Final = 7
 
 
 class Task(StrEnum):
-    """What the process is to do, see above."""
+    """The task of the process, see above."""
 
     JUDGE = "judge"
     FORMS = "forms"
@@ -46,10 +46,11 @@ class Task(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to replay: the log of `member` up to `end`, by `service` of the folder `source`, and what is changed.
+    """What to replay: the log of `member` up to `end`, by `service` in the folder `source`, with the conditions in
+    `changed`.
 
-    `low` and `high` are indices of entries: samples are taken after `count` of them, evenly, the last one after `high`;
-    that one is shown. Below 0 it is counted from the end of the log.
+    `low` and `high` are entry indices. Samples are taken after `count` entries between them, evenly spaced, the last
+    one after `high`; `show` shows `high`. A negative `high` counts from the end of the log.
     """
 
     service: str
@@ -64,28 +65,28 @@ class Order:
     count: int = 0
     has_other_services: bool = False
     is_timed: bool = True
-    """False in a run in which a service was stopped alone: it asks late."""
+    """False if a fault stopped only a service of a member, which makes its requests late."""
     begin: int = -1
-    """The position of the snapshot that the copy begins with, which another copy takes there; -1 for the whole log."""
+    """The position of the snapshot to start from, which another copy takes; -1 to read the whole log."""
     as_member: int = -1
-    """Whose id and roles the copy has, term by term; -1 for those of no member."""
+    """The member whose id and role in each term the copy has; -1 for none."""
     compares_requests: bool = False
-    """Samples are of what the copy has offered and scheduled by then, in the place of its states."""
+    """Sample what the copy has offered and scheduled so far, instead of its states."""
     sessions: tuple[int, ...] = ()
-    """To which egress is shown."""
+    """The sessions whose egress is returned."""
     has_form: bool = True
-    """False for states as they are, whatever canonical form the service names."""
+    """False to compare states as they are, without the service's canonical form."""
     budget_s: float = BUDGET_S
-    """After so many seconds of a processor no further snapshot is tried."""
+    """Seconds of processor time, after which no further snapshot is tried."""
 
 
 def encode_state(state: Sequence[bytes]) -> list[str]:
-    """As JSON has it, here and in the process."""
+    """Encode a state for JSON."""
     return [b64encode(message).decode() for message in state]
 
 
 def decode_state(state: Sequence[str]) -> list[bytes]:
-    """As `encode_state` was given it."""
+    """Decode a state of `encode_state`."""
     return [b64decode(message) for message in state]
 
 
@@ -108,7 +109,7 @@ def _forms(service: str, states: Sequence[Sequence[bytes]]) -> dict[str, object]
 
 
 def _form(replay: Replay, state: Sequence[bytes]) -> str:
-    """The hash of what is compared."""
+    """The hash of the canonical form."""
     return state_hash(replay.form(state))
 
 
@@ -204,7 +205,7 @@ def _state_before(order: Order, log: Sequence[LoggedMessage]) -> ExpectedState:
 
 
 def _read_by_another(service: str, log: Sequence[LoggedMessage]) -> None:
-    """What it leaves in modules and classes is there for the next copy."""
+    """Let another copy read the log first, so that its changes to modules and classes are there for the next copy."""
     replay = Replay(service, is_own=True)
     for message in log:
         if replay.apply(message):
@@ -216,7 +217,7 @@ def _shown(answer: Sequence[bytes], payloads: Payloads) -> str:
 
 
 def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
-    """The log of a member up to there."""
+    """The log of a member up to `end`."""
     messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(run).member(member)).messages())
     return [message for message in messages if message.position <= end]
 

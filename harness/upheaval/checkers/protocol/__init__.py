@@ -1,1 +1,1 @@
-"""The promises of consensus: votes, commits, leaders, orderly ends, and who was let in."""
+"""The promises of consensus: votes, commits, leaders, orderly ends, and authentication."""

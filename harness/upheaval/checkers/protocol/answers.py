@@ -1,9 +1,9 @@
-"""The promise that answers are of committed entries: each comes from the leader of its entry's term, after the commit.
+"""The promise that answers are of committed entries: the leader of the entry's term answers, and only after the commit.
 
-By the monotonic clock that clients and members of a host share. A leader traces a CommitPosition before it sends it,
-and its services read no further than its own commit position, which rises after that; with no member connected it
-sends none, and the reports of a quorum stand for it. A client takes the time before it offers a request and after it
-has the answer. So nothing here needs a margin. This module knows no files.
+Judged by the monotonic clock that clients and members of a host share. A leader traces a CommitPosition before it sends
+it, and its services read only up to its own commit position, which rises afterwards. Without connected members a leader
+sends none; then the reports of a quorum count. A client reads the clock before it offers a request and after it has the
+answer. So no margin is needed. This module knows no files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,11 +29,13 @@ from upheaval_node.types import MS
 
 _PROMISE: Final = Promise.ANSWERED_WHEN_COMMITTED
 _DEATHS: Final = frozenset({"kill", "power-cut"})
-"""Those that are over when they are put in; of others only the next start shows that a process had ended."""
+"""Faults that have killed the process by the end of their injection. After other faults only the next start
+shows that.
+"""
 
 
 class Answer(NamedTuple):
-    """An operation that was answered: its entry, and when it was invoked and complete."""
+    """An answered operation: its log entry, and the times of its invocation and completion."""
 
     id: int
     position: int
@@ -41,12 +43,12 @@ class Answer(NamedTuple):
     invoke_ns: int
     complete_ns: int
     is_first_message: bool = False
-    """Nothing tells the answer from other messages: it is the first one of its session after the request."""
+    """Whether only its order identifies the answer: it is the first message of its session after the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leader:
-    """Who led a term; `lead` ends no later than its process was surely gone."""
+    """The leader of a term. `lead` ends no later than the certain death of its process."""
 
     member_id: int
     lead: Lead
@@ -59,10 +61,10 @@ def judge_answers(
     deaths: Mapping[int, Sequence[tuple[int, int]]],
     incomplete: Mapping[int, str],
 ) -> Result:
-    """One result: the first of `answers` that breaks the promise. `traces` are those of all members.
+    """Report the first of `answers` that breaks the promise. `traces` has all members.
 
-    `deaths` are, by member, from when to when it was made to die, by a fault after which it was seen to be gone;
-    `incomplete` are members whose traces may lack lines, and why.
+    `deaths` maps members to the start and end of each fault that killed the consensus module and was seen to do so.
+    `incomplete` maps members whose traces may lack lines to the reason.
     """
     judge = _Judge(traces, deaths)
     count = 0
@@ -96,7 +98,7 @@ class _Judge:
         }
 
     def take(self, answer: Answer) -> None:
-        """The next one. Raises `Broken`."""
+        """Judge the next answer. Raises `Broken`."""
         leader = self._leaders.get(answer.term)
         if leader is None:
             self._unled += 1
@@ -130,7 +132,7 @@ class _Judge:
             raise _broken(answer, leader, answer.complete_ns, what)
 
     def _commits(self, answer: Answer, leader: _Leader) -> Iterator[tuple[Moment, int]]:
-        """What shows that the position was committed, each with whose line it is."""
+        """The moments that show that the position was committed, each with the member whose trace has it."""
         for facts in self._traces:
             known = facts.terms.get(answer.term)
             for steps in () if known is None else (known.sent, known.heard):
@@ -144,14 +146,14 @@ class _Judge:
             yield reached[needed - 1], leader.member_id
 
     def shown(self) -> str:
-        """What the verdict rests on."""
+        """Summarise what the verdict rests on."""
         of_many = "after its position was committed, " if len(self._traces) > 1 else ""
         detail = f"{self.judged} answers, each {of_many}while a member led the term of its entry or later"
         return f"{detail}; {self._unled} of terms that no trace shows a leader of" if self._unled else detail
 
 
 def _lead(leads: Sequence[Lead], deaths: Iterable[tuple[int, int]]) -> Lead:
-    """The whole time in which a member led a term."""
+    """The time from the first to the last lead of a member in a term, cut at its death."""
     begin_ns = leads[0].begin_ns
     ends = (end_ns for death_ns, end_ns in deaths if death_ns >= begin_ns)
     return Lead(begin_ns, leads[0].line, min([leads[-1].end_ns, *ends]))
@@ -177,7 +179,7 @@ def _answers(evidence: Evidence) -> Iterator[Answer]:
 
 
 def _answers_to_calls(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
-    """Of the calls whose place in the log is known."""
+    """The answered calls whose position in the log is known."""
     by_position = place_calls(evidence.calls, log.calls).by_position if log.calls else {}
     for entry in log.calls:
         call = by_position.get(entry.position)
@@ -187,7 +189,7 @@ def _answers_to_calls(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
 
 
 def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
-    """Of members whose module was seen to be gone."""
+    """The faults that killed a consensus module and were seen to do so, by member."""
     found: dict[int, list[tuple[int, int]]] = {}
     for fault in faults:
         is_gone = fault.inject_proof is not None and fault.inject_proof.holds

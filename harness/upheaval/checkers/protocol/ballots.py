@@ -1,8 +1,8 @@
 """Votes and terms: a member votes once a term, and leads only a term in which a quorum voted for it.
 
-From the events of members: votes that were asked for, given and received, elections that were won, terms that were
-entered; the moves of elections are those of `election_moves`. To ask for votes is to vote for oneself. Knows nothing of
-files, and of logs only how far a message says they reach.
+Judged by the events of members: votes requested, given and received, elections won, terms entered. The moves of
+elections are in `election_moves`. A candidate votes for itself. This module knows no files, and of logs only the
+positions that messages report.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,7 +19,7 @@ _OF_LEADERS = ("NewLeadershipTerm", "CommitPosition")
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """A vote that a member gave; `start` is which start of the member that was in."""
+    """A vote that a member gave. `start` counts the member's starts until then."""
 
     term_id: int
     candidate_id: int
@@ -32,18 +32,18 @@ class _Voter:
     start: int = 0
     ballot: Ballot | None = None
     granted: Ballot | None = None
-    """The last vote for another member: it binds."""
+    """The last vote for another member. The member must not follow the leader of an earlier term."""
     stood: dict[int, Ballot] = field(default_factory=dict)
     asked: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """By term and candidate: the last term and the position of the candidate's log."""
+    """The last log term and log position of the candidate, by candidate term and candidate."""
     granted_by: dict[int, set[int]] = field(default_factory=dict)
-    """Whose votes it was given, by term, since its start."""
+    """The members that voted for it since its start, by term."""
     won: dict[int, Ballot] = field(default_factory=dict)
     entered: Ballot | None = None
 
 
 def require_stored(member_id: int, ballot: Ballot, candidate_term_id: int, where: str) -> None:
-    """What the node state of a member holds covers its last vote."""
+    """Check that the node state of a member holds a term no lower than that of its last vote. Raises `Broken`."""
     if candidate_term_id < ballot.term_id:
         detail = (
             f"member {member_id} voted in term {ballot.term_id} ({ballot.place}), its node state ({where}) holds "
@@ -53,7 +53,7 @@ def require_stored(member_id: int, ballot: Ballot, candidate_term_id: int, where
 
 
 class BallotRules:
-    """Implements `Rules`. Members in `forgetful` may have lost what they had written before a start."""
+    """Implements `Rules`. Members in `forgetful` may have lost files that they wrote before a start."""
 
     promise = Promise.VOTES_KEPT
 
@@ -67,7 +67,7 @@ class BallotRules:
         """By voter, term and candidate."""
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next event of a member."""
+        """Check the next event of a member."""
         voter = self._voters[event.member_id]
         match event.kind:
             case TraceKind.SEND:
@@ -84,11 +84,11 @@ class BallotRules:
         self._moves.on_event(event)
 
     def last_ballot(self, member_id: int) -> Ballot | None:
-        """The last vote of a member so far, which is its highest."""
+        """The latest vote of a member, which is also the one with its highest term."""
         return self._voters[member_id].ballot
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
-        """All events of all members were given: a vote that one counted, another one gave."""
+        """After the last event of all members: yield the votes that a member counted and no member gave."""
         for (voter_id, term, candidate_id), event in self._counted.items():
             if (voter_id, term, candidate_id) not in self._given:
                 yield (
@@ -101,7 +101,7 @@ class BallotRules:
                 )
 
     def said(self) -> str:
-        """What the promise rests on, when nothing broke it."""
+        """Summarise what the promise rests on if it was kept."""
         won = sorted(term for voter in self._voters for term in voter.won)
         return f"{len(self._given)} votes of {self._members} members, {len(won)} terms won by a quorum"
 
@@ -241,7 +241,9 @@ class BallotRules:
     def _raise_forgotten(
         self, detail: str, member_id: int, position: int | None, *, is_of_one_start: bool = False
     ) -> None:
-        """What contradicts an earlier start of a member that lost its files since says nothing about the protocol."""
+        """Raise a contradiction. If it is to an earlier start of a member that has lost its files since, it proves
+        nothing.
+        """
         is_excused = member_id in self._forgetful and not is_of_one_start
         verdict = Verdict.UNKNOWN if is_excused else Verdict.INVALID
         text = f"{detail}; its files were lost" if is_excused else detail

@@ -1,8 +1,9 @@
 """Commit positions: a leader commits what a quorum reported to it, no member goes back, and later leaders have it.
 
-From the events of members: positions that followers reported, that leaders called committed, that elections and terms
-began at. A leader counts what it heard under its own term, and while it has not opened that term also what was
-reported of the log that it was elected with; of itself it counts everything. Knows nothing of files and of votes.
+Judged by the events of members: positions that followers reported, positions that leaders announced as committed, and
+the positions at which elections and terms began. A leader counts reports under its own term. Until it has opened that
+term, it also counts reports of the log that it was elected with. It always counts itself. This module knows no files
+and no votes.
 """
 
 from collections.abc import Iterator
@@ -19,10 +20,12 @@ _NONE: Final = -1
 _CATCHUP_FLAG: Final = 1
 _LONG_AGO_NS: Final = -(1 << 62)
 _OF_OLD_LOG: Final = ("LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT")
-"""Election states of a leader that has not opened its term: the log that it was elected with is committed and read."""
+"""Election states of a leader that has not opened its term: it still commits and replays the log it was
+elected with.
+"""
 
 _NAMES_COMMIT: Final = "FOLLOWER_READY"
-"""The election state of a follower that joins with its commit position, and may have recorded more."""
+"""The election state of a follower that joins. It reports its commit position and may have recorded more."""
 
 
 @dataclass(slots=True)
@@ -36,26 +39,26 @@ class _Report:
 class _Member:
     state: str = ""
     commit: Mark | None = None
-    """Of this start, as far as events tell."""
+    """The commit position in this start, as far as events show it."""
     led_term_id: int = _NONE
     log_term_id: int = _NONE
     base: int = _NONE
     committed_before: int = _NONE
     sent: Mark | None = None
-    """The highest position that it called committed in the term that it leads."""
+    """The highest position that it announced as committed in the term that it leads."""
     highest: dict[int, dict[int, int]] = field(default_factory=dict)
-    """By follower and term: the highest position that it reported since the canvass."""
+    """The highest position that each follower reported since the canvass, by follower and term."""
     latest: dict[int, _Report] = field(default_factory=dict)
     heard: dict[tuple[int, int], Mark] = field(default_factory=dict)
-    """By leader and term: the highest position that it received as committed."""
+    """The highest commit position that it received, by leader and term."""
     reported: dict[int, Mark] = field(default_factory=dict)
-    """By term: the highest position that it reported in this start."""
+    """The highest position that it reported in this start, by term."""
 
 
 class CommitRules:
-    """Implements `Rules`. A follower that said nothing for `silence_ns` counts for no quorum.
+    """Implements `Rules`. A follower that was silent for `silence_ns` counts for no quorum.
 
-    With `is_forgetful` some member may have lost what it had reported.
+    `is_forgetful`: some member may have lost what it had reported.
     """
 
     promise = Promise.COMMITS_KEPT
@@ -73,7 +76,7 @@ class CommitRules:
         self._heard_back: dict[tuple[int, int, int], tuple[Mark, MemberEvent]] = {}
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next event of a member."""
+        """Check the next event of a member."""
         member = self._members[event.member_id]
         match event.kind:
             case TraceKind.SEND:
@@ -88,7 +91,7 @@ class CommitRules:
                 self._members[event.member_id] = _Member()
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
-        """All events of all members were given: a position that one heard, another one has said."""
+        """After the last event of all members: yield the positions that a member received and no member sent."""
         heard = ((self._heard_reports, self._reported, "reported"), (self._heard_commits, self._announced, "committed"))
         for marks, said, what in heard:
             for (sender, term), mark in marks.items():
@@ -109,7 +112,7 @@ class CommitRules:
                 yield leader, event.invalid(detail, leader, position=position)
 
     def said(self) -> str:
-        """What the promise rests on, when nothing broke it."""
+        """Summarise what the promise rests on if it was kept."""
         return self._terms.said()
 
     # --- messages ---
@@ -125,7 +128,7 @@ class CommitRules:
                 self._require_committed(member, event, event.integer("commit_position"))
 
     def _on_reported(self, member: _Member, event: MemberEvent, term: int, position: int) -> None:
-        """What a follower has recorded of one term's log stays there as long as it lives."""
+        """A follower never reports less of a term's log than before in the same start."""
         key = event.member_id, term
         self._reported[key] = max(self._reported.get(key, _NONE), position)
         known = member.reported.get(term)
@@ -146,7 +149,7 @@ class CommitRules:
                 self._note(self._heard_reports, (follower, term), position, event.place)
                 self._on_report(member, event, follower, _Report(term, position, event.ns))
                 if event.integer("flags") == _CATCHUP_FLAG and term < member.led_term_id:
-                    # A follower that catches up reads this log, and names the term that it has come to in it.
+                    # A follower that catches up reads the leader's log and reports the term that it has reached in it.
                     self._raise_highest(member, follower, member.led_term_id, position)
             case "CanvassPosition" | "Vote":
                 follower, position = event.integer("follower_member_id"), event.integer("log_position")
@@ -183,7 +186,7 @@ class CommitRules:
         terms = member.highest.setdefault(follower, {})
         terms[term] = max(terms.get(term, _NONE), position)
 
-    # --- what a leader calls committed ---
+    # --- commit positions of leaders ---
 
     def _on_commit_sent(self, member: _Member, event: MemberEvent, term: int, position: int) -> None:
         key = event.member_id, term
@@ -206,7 +209,7 @@ class CommitRules:
         self._terms.commit(term, mark)
 
     def _require_committed(self, member: _Member, event: MemberEvent, position: int) -> None:
-        """What a leader's announcement calls committed was so before, or a quorum has reported it."""
+        """Check the commit position of a new term: it was committed before, or a quorum has reported it."""
         known = max(member.committed_before, _NONE if member.sent is None else member.sent.position)
         if event.integer("leadership_term_id") == member.led_term_id and position > known:
             self._require_covered(member, event, position)
@@ -216,7 +219,8 @@ class CommitRules:
             return
         terms = {member.led_term_id}
         if member.state in _OF_OLD_LOG and not max(member.base - 1, member.committed_before) < position:
-            # The old log in part; all of it is committed by those that have named the new term.
+            # Below its end, reports in the term of the old log count. All of it is committed only by reports in the new
+            # term.
             terms.add(member.log_term_id)
         having = [
             follower
@@ -233,7 +237,9 @@ class CommitRules:
             raise event.invalid(detail, position=position)
 
     def _require_silence(self, member: _Member, event: MemberEvent, position: int, sent: Mark) -> None:
-        """A leader goes back only when followers fell silent or report less, and not before it has opened its term."""
+        """A leader may lower its commit position only if followers fell silent or report less, and only after opening
+        its term.
+        """
         is_old_log = member.state in _OF_OLD_LOG
         confirming = sum(
             report.term_id == member.led_term_id
@@ -268,7 +274,9 @@ class CommitRules:
             self._terms.begin(event, member.led_term_id, member.base)
 
     def _on_term(self, member: _Member, event: MemberEvent) -> None:
-        """By an election the member begins at its commit position; in the log a term says where it began itself."""
+        """Note a new term. In an election it begins for a member at its commit position; its base counts from the
+        leader or log.
+        """
         term, base = event.integer("leadership_term_id"), event.integer("term_base_log_position")
         is_elected = event.fields.get("source") == "election"
         if is_elected:

@@ -1,6 +1,6 @@
-"""Leader completeness: no term begins below a position that was committed in an earlier one.
+"""Leader completeness: no term begins below a position that was committed in an earlier term.
 
-Of whatever tells of it, members' traces or messages between them; findings are raised as `Broken`. Knows no files.
+The facts come from members' traces or from the messages between members. Raises findings as `Broken`. Knows no files.
 """
 
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from upheaval.checkers.verdict import Broken, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A position that a member named, and where."""
+    """A position that a member reported, and the place of the report."""
 
     position: int
     place: Place
 
 
 class TermLogs:
-    """By term, where it begins and the highest position that was committed in it.
+    """The base position of each term, and the highest position committed in it.
 
-    With `is_forgetful` some member may have lost what it had reported.
+    `is_forgetful`: some member may have lost what it had reported.
     """
 
     def __init__(self, is_forgetful: bool) -> None:
@@ -32,7 +32,7 @@ class TermLogs:
         """By term, of the members that called that position committed."""
 
     def begin(self, event: MemberEvent, term: int, base: int) -> None:
-        """An event tells where a term begins."""
+        """Note where a term begins, as an event shows it. Raises `Broken`."""
         known = self.bases.get(term)
         if known is None:
             known = self.bases[term] = Mark(base, event.place)
@@ -44,7 +44,9 @@ class TermLogs:
             raise Broken(Verdict.INVALID, detail, members=members, position=base)
 
     def commit(self, term: int, mark: Mark, role: str = LEADER) -> None:
-        """A position was called committed in a term, by a leader or by a member of its own log."""
+        """Note a position that a leader announced as committed, or that a member committed in its own log. Raises
+        `Broken`.
+        """
         known = self.committed.get(term)
         if known is None or mark.position > known.position:
             self.committed[term] = mark
@@ -53,9 +55,9 @@ class TermLogs:
                 self._require_complete(term, mark, later, base)
 
     def has_committed_before_it(self, position: int, term: int) -> bool:
-        """Whether a term after `term` that begins at `position` or beyond has committed up to there: the log there is
-        of `term`, and the leader that committed it need not be. Terms between the two may have begun further back, and
-        come to nothing. One that has committed more than it began with replaced that log.
+        """Whether a later term that begins at `position` or beyond has committed up to it. Then the log there is of
+        `term`, but another term's leader may have committed it. Terms in between may have begun further back without
+        any effect; one that committed more than it began with has replaced that log.
         """
         for later in sorted(self.bases.keys() & self.committed.keys()):
             base, committed = self.bases[later].position, self.committed[later].position
@@ -67,7 +69,7 @@ class TermLogs:
         return False
 
     def said(self) -> str:
-        """What the promise rests on, when nothing broke it."""
+        """Summarise what the promise rests on if it was kept."""
         shown = ", ".join(f"{term}: {mark.position}" for term, mark in sorted(self.committed.items())[-8:])
         return f"{len(self.committed)} terms with a commit position" + (f" ({shown})" if shown else "")
 

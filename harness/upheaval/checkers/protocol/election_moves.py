@@ -1,6 +1,8 @@
-"""How elections may move, and the role that each state brings: judged from `election_state` and `role` lines of traces.
+"""The allowed moves of elections, and the role for each state, judged by the `election_state` and `role` lines of
+traces.
 
-The moves are those of docs/elections.md, written down here anew: what judges a node shares no code with it.
+The moves are those of docs/elections.md. They are repeated here on purpose: a judge shares no code with the node that
+it judges.
 """
 
 from collections.abc import Mapping
@@ -39,7 +41,7 @@ MOVES: Final[Mapping[str, frozenset[str]]] = {
         "CLOSED": "INIT",
     }.items()
 }
-"""Where each state may go; the next election of a process begins after the end of the one before it."""
+"""The states that may follow each state. The next election of a process begins after the end of the one before."""
 
 ROLES: Final[Mapping[str, str]] = {
     "CANVASS": _FOLLOWER,
@@ -48,27 +50,27 @@ ROLES: Final[Mapping[str, str]] = {
     "FOLLOWER_LOG_REPLICATION": _FOLLOWER,
     "FOLLOWER_REPLAY": _FOLLOWER,
 }
-"""The role that a state brings. All others leave it as it is."""
+"""The role that a member takes in a state. All other states leave the role unchanged."""
 
 
 @dataclass(slots=True)
 class _Standing:
-    """Of one process of a member, where it is in its election."""
+    """The election state of one process of a member."""
 
     state: str = _OVER
     role: str = _FOLLOWER
     due: str = _FOLLOWER
-    """The role that its last state brought."""
+    """The role that the last state requires."""
 
 
 class ElectionMoves:
-    """Follows the events of members. What contradicts the moves breaks the promise, unless lines were lost."""
+    """Follows the events of members. A move that is not allowed breaks the promise, unless trace lines were lost."""
 
     def __init__(self, members: int) -> None:
         self._standings = [_Standing() for _ in range(members)]
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next event of a member. Raises `Broken`."""
+        """Check the next event of a member. Raises `Broken`."""
         match event.kind:
             case TraceKind.PROCESS_START if event.fields.get("component") in OF_MODULE:
                 self._standings[event.member_id] = _Standing()
@@ -96,14 +98,14 @@ class ElectionMoves:
         if old != role:
             raise event.invalid(f"member {event.member_id} was {role}, and says that it was {old}")
         if standing.state == _START and new == _FOLLOWER:
-            # A new election begins as a follower; one that fails and begins anew keeps its role up to its canvass.
+            # A new election begins as follower. One that fails and restarts keeps its role until its canvass.
             standing.due = new
         if new != standing.due:
             detail = f"member {event.member_id} becomes {new} in state {standing.state}, in which it is {standing.due}"
             raise event.invalid(detail)
 
     def _require_role(self, standing: _Standing, event: MemberEvent) -> None:
-        """The line of a role follows that of the state that brought it."""
+        """Check that the member has traced the role that its state requires."""
         due, role = standing.due, standing.role
         if role != due:
             standing.role = due

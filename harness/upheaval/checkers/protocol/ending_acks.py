@@ -1,7 +1,7 @@
 """The end that a leader announces to its followers, and their acknowledgements, by their traces.
 
-The leader ends last: when all others have acknowledged their end, or the time-out of the termination has passed. A
-follower acknowledges once, before it ends. Knows no files.
+The leader ends last: when all others have acknowledged, or after the termination time-out. A follower acknowledges
+once, before it ends. Knows no files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,15 +18,17 @@ _TERM: Final = "leadership_term_id"
 
 @dataclass(slots=True)
 class EndingAcks:
-    """Of one start of a member. `announced` is the end that it last named to the others, in `term`; -1 for none."""
+    """The messages of one start of a member. `announced` is the last end position that it sent, in `term`; -1
+    if none.
+    """
 
     announced: int = -1
     announced_ns: int = -1
     term: int = -1
     acknowledged_by: set[int] = field(default_factory=set)
-    """Members from which it received an acknowledgement after that."""
+    """The members whose acknowledgement it received in that term."""
     has_acknowledged: bool = False
-    """Whether it sent one."""
+    """Whether it sent an acknowledgement."""
 
     def look_at(self, event: TraceEvent) -> None:
         """Note a message of the trace."""
@@ -45,7 +47,9 @@ class EndingAcks:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A member that came to the end of its cluster: where, when, in which term, and by the word of which leader."""
+    """A member that ended with its cluster: position, time, its term, and the term of the leader that ordered
+    the end.
+    """
 
     member_id: int
     position: int
@@ -58,9 +62,10 @@ class Ended:
 def problems(
     ended: Mapping[int, Ended], members: int, timeout_ns: int, disturbed: Iterator[tuple[int, int]]
 ) -> Iterator[tuple[int, str]]:
-    """Members that ended by the word of one leader, and what is wrong with that; `members` is how many there are.
+    """Yield each member that did not follow the rules, and what it did wrong. All of `ended` followed one leader's
+    order.
 
-    `disturbed` is from when to when something was done to the cluster: an acknowledgement may have got lost then.
+    `members` is the size of the cluster. `disturbed` are the times of faults: an acknowledgement may be lost in them.
     """
     leader = next((each for each in ended.values() if each.acks.term == each.requested_term_id >= 0), None)
     if leader is None:
@@ -72,7 +77,7 @@ def problems(
     if missing and leader.ended_ns < acks.announced_ns + timeout_ns:
         yield leader.member_id, f"did not wait for the acknowledgement of member {missing[0]}"
     elif not any(begin <= leader.ended_ns and acks.announced_ns <= end for begin, end in disturbed):
-        # One that came to its end late may have had no leader left to answer.
+        # A member that ended late may have had no leader left to send its acknowledgement to.
         early_ns = acks.announced_ns + timeout_ns // 2
         for member_id in missing:
             follower = ended.get(member_id)

@@ -1,8 +1,8 @@
-"""The promise that a cluster which was ordered to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
+"""The promise that a cluster that was ordered to end (SHUTDOWN, ABORT) ends as a whole, at one log position.
 
-From what the members left: their traces (`cluster-end`, `service-terminate`, `process-end`), their recording logs, the
-recordings of those that were not started again, the first election of those that were, the commands of the run, and its
-faults: one may kill a member that has ended but for its process. This module knows no cluster.
+Judged by what the members left: traces (`cluster-end`, `service-terminate`, `process-end`) and recording logs, the
+recordings of members that did not start again, and the first election of those that did. The commands and faults of the
+run count, too: a fault may kill a member that has ended but whose process still runs. This module knows no cluster.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,17 +32,16 @@ from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, S
 
 _MESSAGES: Final = frozenset((TraceKind.SEND, TraceKind.RECEIVE))
 _TURN_NS: Final = S
-"""A line has the time at which the turn of its process began: that may be before the command that it took."""
+"""A trace line has the time at which its process began the turn, which may be before the command that it took."""
 
 
 @dataclass(slots=True)
 class Life:
-    """What a member's trace tells of one start of it. `position` is -1 when that did not come to the orderly end.
+    """One start of a member, as its trace shows it. `position` is -1 if it did not come to an orderly end.
 
-    `term_id` is the term that the member was in, `requested_term_id` the one in which a leader named the end;
-    `services` is how many services had to end, `ends` by service id where each of them was when it received the order.
-    `ended_ns` is when it came to the end, `next_ns` when the member was started again, `next_append` up to where its
-    log was then.
+    `term_id` is the term of the member, `requested_term_id` that of the leader that ordered the end. `services` is the
+    number of services that had to end; `ends` maps a service id to the positions at which it was ordered to end.
+    `ended_ns` is the time of the end, `next_ns` that of the next start, and `next_append` the append position then.
     """
 
     member_id: int
@@ -52,9 +51,9 @@ class Life:
     services: int = 0
     ends: dict[int, list[int]] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)
-    """With which status each process ended."""
+    """The exit status of each process."""
     module: str = ""
-    """The process with the consensus module."""
+    """The process that holds the consensus module."""
     ended_ns: int = -1
     next_ns: int | None = None
     next_append: int | None = None
@@ -62,17 +61,17 @@ class Life:
 
     @property
     def has_ended(self) -> bool:
-        """Whether this start of the member came to the orderly end."""
+        """Whether the member came to an orderly end."""
         return self.position >= 0
 
     def broken(self, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
-        """That something is wrong with the end of this life."""
+        """Make a `Broken` about the end of this life."""
         detail = f"member {self.member_id}, which ended at {self.position}, {what}"
         return Broken(verdict, detail, members=(self.member_id,), position=self.position)
 
 
 def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Result]:
-    """One result."""
+    """Judge the orderly ends of a run."""
     commands = [control for control in controls if control.what in ENDINGS and control.proof.holds]
     traces = [run.member(member_id).trace for member_id in range(manifest.members)]
     if not commands and not any(map(_names_an_end, traces)):
@@ -110,7 +109,9 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
 
 
 def _names_an_end(trace: Path) -> bool:
-    """Traces are long, and most runs end no cluster."""
+    """Whether the trace mentions the end of a cluster. A cheap test, since traces are long and most runs end no
+    cluster.
+    """
     if not trace.exists():
         return False
     with trace.open("rb") as stream:
@@ -118,7 +119,7 @@ def _names_an_end(trace: Path) -> bool:
 
 
 def _lives(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
-    """The starts of a member in order."""
+    """The starts of a member, in order."""
     lives: list[Life] = []
     for event in events:
         fields = event.fields
@@ -156,7 +157,7 @@ def _number(event: TraceEvent, name: str) -> int:
 
 
 def _by_term(lives: Iterable[Life]) -> list[list[Life]]:
-    """What ended by one leader's word. A leader ends its cluster at most once in its term."""
+    """Group the lives by the term of the leader that ordered the end. A leader orders at most one end in its term."""
     groups: dict[int, list[Life]] = {}
     for life in lives:
         groups.setdefault(life.requested_term_id, []).append(life)
@@ -191,7 +192,7 @@ def _require_acks(groups: Iterable[Sequence[Life]], manifest: Manifest, faults: 
 
 
 def _kills(fault: FaultRecord, life: Life) -> bool:
-    """Whether it struck between the end and the end of the process."""
+    """Whether the fault hit the member after its orderly end and before its next start."""
     is_hit = life.member_id in fault.members and fault.component in (None, life.module)
     last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
     is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
@@ -213,13 +214,15 @@ def _require_orderly(life: Life, *, is_killed: bool) -> None:
 
 
 def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
-    """The recording log has the end of the term there, and the log itself goes that far, and no further at first."""
+    """Check that the recording log has the end of the term at the end position, and that the log ended exactly
+    there.
+    """
     folder = run.member(life.member_id)
     terms = term_entries(folder.recording_log)
     if not terms:
         raise life.broken("has no recording log", Verdict.UNKNOWN)
     recorded = {term: position for term, _, position in terms}
-    # Aeron's members leave the end of the last term open when they are shut down.
+    # Aeron's members leave the end of the last term open on shutdown.
     ends = {life.position} if run.read_manifest().system == OWN_SYSTEM else {life.position, NULL_POSITION}
     if life.term_id in recorded and recorded[life.term_id] not in ends:
         raise life.broken(f"has the end of term {life.term_id} at {recorded[life.term_id]} in its recording log")
@@ -237,13 +240,13 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
 
 
 def _require_began_there(life: Life, system: str) -> None:
-    """A member that ended with its cluster and was started again begins with the log that it had at its end."""
+    """Check that a member that started again has the log that it had at its end."""
     if system == OWN_SYSTEM and life.next_append not in (None, life.position):
         raise life.broken(f"was started again at {(life.next_ns or 0) // MS} ms with a log up to {life.next_append}")
 
 
 def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
-    """Every command to end that took effect ended all members that ran when it was given, by one leader's word."""
+    """Check that each effective command ended all members that ran when it was given, by the order of one leader."""
     rest = iter(groups)
     for command in commands:
         members = {int(member) for member in command.members if member.isdigit()}

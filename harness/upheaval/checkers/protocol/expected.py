@@ -1,6 +1,6 @@
-"""The promise that members sent what an exact script expects: by the messages in the manifest and the protocol traces.
+"""The promise that members sent the messages that an exact script expects.
 
-This module knows no script.
+Compares the messages in the manifest with the protocol traces. This module knows no script.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from upheaval_node.trace_kinds import TraceKind
 
 
 def check_expected(evidence: Evidence) -> Iterable[Result]:
-    """One result on all messages that are expected."""
+    """Judge all expected messages."""
     run, manifest = evidence.run, evidence.manifest
     if not manifest.expected:
         return [NotApplicable(Promise.AS_EXPECTED, "no script says which messages to expect")]
@@ -33,7 +33,7 @@ def check_expected(evidence: Evidence) -> Iterable[Result]:
 
 
 def sent_messages(run: RunFolder, expected: Expected) -> Sequence[tuple[int, Entry]]:
-    """The messages of that name that were sent, in order, as far as they are compared.
+    """The messages with the expected name that were sent, in order, up to the number that is compared.
 
     Raises `UsageError` for a malformed trace.
     """
@@ -44,7 +44,7 @@ def sent_messages(run: RunFolder, expected: Expected) -> Sequence[tuple[int, Ent
 
 
 def _difference(run: RunFolder, expected: Expected) -> str:
-    """The first one; empty for none."""
+    """The first difference; empty if there is none."""
     masked = frozenset(expected.masked)
     sent = [_canonical(line) for line in seed_lines(sent_messages(run, expected), masked=masked)]
     wanted = [_canonical(line) for line in expected.lines]
@@ -55,7 +55,7 @@ def _difference(run: RunFolder, expected: Expected) -> str:
 
 
 def _canonical(line: str) -> str:
-    """Without the spaces that put values under each other."""
+    """The line without the spaces that align values."""
     return " ".join(line.replace("|", " | ").split())
 
 

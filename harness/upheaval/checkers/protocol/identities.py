@@ -1,7 +1,7 @@
-"""The promises of a cluster with authentication: whom it served, and with whom it had connections.
+"""The promises of a cluster with authentication: which clients it served, and with which peers it had connections.
 
-`security.json` of the run folder says who was to be let in; the log says who was, `attempts.jsonl` what came of wrong
-credentials, and each member's trace with whom it had connections. This module knows no cluster.
+`security.json` of the run folder says who may be admitted. The log says who was admitted, `attempts.jsonl` has the
+results of wrong credentials, and each member's trace lists its peers. This module knows no cluster.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,11 +37,11 @@ _SHOWN: Final = {
 }
 
 _WITH_SOCKETS: Final = ("all", "archive")
-"""The process of a member that has its connections."""
+"""Names of the member's process that holds its connections."""
 
 
 def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, SessionFacts] | None) -> list[Result]:
-    """A result for each of the two promises. `sessions` None: there is no whole log."""
+    """Judge both promises. `sessions` is None if there is no whole log."""
     path = run.path / SECURITY_FILE
     policy = jsonfields.read_file(_Policy, path) if path.exists() else _Policy()
     return [
@@ -56,7 +56,7 @@ def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, 
 
 @dataclass(frozen=True, slots=True)
 class _Policy:
-    """Who was to be let in; None for everybody."""
+    """Who may be admitted; None if there is no restriction."""
 
     principals: tuple[str, ...] | None = None
     authorities: tuple[str, ...] | None = None
@@ -117,7 +117,7 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collecti
 
 
 def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Collection[str]) -> str:
-    """Line and reason of the first thing that should not be; empty when there is none."""
+    """Line and reason of the first violation; empty if there is none."""
     has_read = False
     for event in _of_sockets(events):
         fields = event.fields

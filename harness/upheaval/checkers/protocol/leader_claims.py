@@ -1,4 +1,4 @@
-"""The claims to have led a term that a run folder holds: in traces, and in what logs announce."""
+"""The claims to leadership of a term in a run folder, from traces and logs."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ from upheaval.records import Manifest, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
 ROLE_LEADER = "LEADER"
-# What only a leader sends to the other members, with its own member id in it.
+# Messages that only a leader sends to other members, with its own member id.
 LEADER_MESSAGES = ("NewLeadershipTerm", "CommitPosition")
 
 
@@ -41,7 +41,9 @@ def _claims(run: RunFolder, manifest: Manifest, logs: ComparedLogs) -> Iterator[
 
 
 def traced_claims(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
-    """A member that says that it leads a term, whatever the event is, or a leader's message that names its sender."""
+    """Yield the claims in a trace line: a member's role of leader in a term, or the leader that an event or message
+    names.
+    """
     fields = event.fields
     term = fields.get("leadership_term_id")
     if type(term) is not int:

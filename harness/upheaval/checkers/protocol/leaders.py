@@ -1,4 +1,4 @@
-"""One leader a term: from what the members traced, and from what their logs announce.
+"""The promise of one leader per term, from what members traced and what their logs announce.
 
 This module knows nothing of files; it gets claims.
 """
@@ -12,7 +12,7 @@ from upheaval.checkers.verdict import Finding, Verdict
 
 @dataclass(frozen=True, slots=True)
 class LeaderClaim:
-    """A record that a member led a term. `source` says where the record is."""
+    """A record that a member led a term. `source` is its place."""
 
     leadership_term_id: int
     leader_member_id: int
@@ -20,7 +20,7 @@ class LeaderClaim:
 
 
 def one_leader_a_term(claims: Iterable[LeaderClaim]) -> Finding:
-    """No two claims name different leaders of one term; no claim at all is unknown."""
+    """Check that no two claims name different leaders of one term. Unknown without claims."""
     first: dict[int, LeaderClaim] = {}
     for claim in claims:
         known = first.setdefault(claim.leadership_term_id, claim)

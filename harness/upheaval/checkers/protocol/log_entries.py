@@ -1,6 +1,7 @@
-"""The promises about which entries a log has: of kinds that a cluster appends, and none of clients while suspended.
+"""The promises about log entries: all are of kinds that a cluster appends, and none is from clients during a
+suspension.
 
-From what the log itself says. This module knows nothing of files.
+Judged by the log itself. This module knows nothing of files.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +20,10 @@ from upheaval.records import OWN_SYSTEM
 def judge_kinds(
     events: LogEvents, unreadable: tuple[int, str] | None = None, calls: Sequence[CallEntry] = ()
 ) -> list[Result]:
-    """One result: invalid for a message of another stream, unknown for one of a template that this schema lacks.
+    """Judge the kinds of entries: a message of another stream is invalid, an unknown template unknown.
 
-    `unreadable` is where the first message ends that cannot be read, and why; `calls` are requests that no service of
-    the run can read.
+    `unreadable` is the end of the first unreadable message, and the reason. `calls` are requests that no service of the
+    run can read.
     """
     promise = Promise.ENTRIES_KNOWN
     for entry in sorted(events.strange, key=lambda each: each.name is None):
@@ -44,7 +45,7 @@ def judge_kinds(
 
 
 def judge_suspensions(events: LogEvents, kinds: Sequence[EntryKind]) -> list[Result]:
-    """One result: no entry of these kinds is between one that suspends the cluster and the one that resumes it."""
+    """Check that no entry of these kinds is between the suspension of the cluster and its resumption."""
     promise = Promise.SUSPENDED_TAKES_NOTHING
     if not events.suspensions:
         return [NotApplicable(promise, "the log does not suspend the cluster")]
@@ -62,13 +63,13 @@ def _check(evidence: Evidence) -> Iterable[Result]:
     if log is None:
         yield NotApplicable(Promise.ENTRIES_KNOWN, evidence.why_no_log)
     else:
-        # What other clients send to a service of a user's own, or by a library of his own, only their code can say.
+        # Only a user's own code can read what other clients or libraries send to the user's service.
         is_known = are_shipped(services_of(evidence.manifest)) and evidence.operations and not evidence.calls
         yield from judge_kinds(log.events, log.unreadable, log.calls if is_known else ())
     yield from _check_suspensions(evidence)
 
 
-# Of Aeron only what its clients send is known to wait.
+# In Aeron, only messages from clients are known to wait during a suspension.
 _check_suspensions: Final = of_whole_log(
     (Promise.SUSPENDED_TAKES_NOTHING,),
     lambda evidence, log: judge_suspensions(

@@ -1,7 +1,7 @@
-"""The promises about votes, terms and commit positions, judged from the traces and node states of a run folder.
+"""The promises about votes, terms and commit positions, judged by the traces and node states of a run folder.
 
-The rules are in `ballots` and `commits`; a simulation asks them while it runs. Of members that trace no messages what
-forwarders saw is judged, by the rules of `seen_protocol`. Knows no cluster.
+The rules are in `ballots` and `commits`; a simulation applies them while it runs. If members trace no messages, the
+messages that forwarders saw are judged by the rules of `seen_protocol`. Knows no cluster.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,11 +40,11 @@ _OF_MODULE: Final = (
     TraceKind.SEND,
     TraceKind.RECEIVE,
 )
-"""Events by one of which a trace tells of the consensus module at all."""
+"""A trace without any of these events shows nothing of the consensus module."""
 
 
 def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
-    """One result for each promise."""
+    """Judge both promises."""
     if manifest.system != OWN_SYSTEM:
         return _check_foreign(run, manifest)
     forgetful = losses_of(run, manifest).members
@@ -69,7 +69,7 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
 
 
 def _check_foreign(run: RunFolder, manifest: Manifest) -> list[Result]:
-    """Of a system whose members trace no messages."""
+    """Judge a system whose members trace no messages."""
     if manifest.members < 2:
         return [NotApplicable(promise, "a single member sends no messages to others") for promise in _PROMISES]
     if not run.has_consensus:
@@ -79,7 +79,7 @@ def _check_foreign(run: RunFolder, manifest: Manifest) -> list[Result]:
 
 
 def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """From what forwarders saw; what they did not see all of is no evidence that all is well."""
+    """Judge by the messages that forwarders saw. If they may have missed some, a kept promise is unknown."""
     forgetful = losses_of(run, manifest).members
     members = range(manifest.members)
     ballots = SeenBallots(manifest.members, forgetful)
@@ -111,7 +111,7 @@ def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
 
 
 def _why_not_whole(run: RunFolder, members: int) -> str:
-    """Why messages may have passed that are not in the file, empty when none have."""
+    """Why the file may lack messages; empty if it has all."""
     name = run.consensus_file.name
     try:
         watches = watches_of(run.read_consensus())
@@ -142,27 +142,27 @@ def _starts(folder: MemberFolder) -> Iterator[TraceEvent]:
 
 
 def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
-    """A line of a member's trace as rules see it."""
+    """Convert a trace line to an event for rules."""
     return MemberEvent(Place(member_id, event.line), event.ns, event.event, event.fields)
 
 
 @dataclass(slots=True)
 class _Hearing:
-    """Tells rules what members did, and keeps the worst of what they say. A promise that is broken hears no more."""
+    """Feeds events to rules and keeps their worst findings. A rule whose promise is broken gets no more events."""
 
     rules: Sequence[Rules]
     worst: dict[AnyPromise, Finding] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
-    """Members that lost lines of their trace or other files, and what shows it: untraced events may have happened."""
+    """Members with lost trace lines or other files, and the reason. Their traces may lack events."""
 
     def note(self, found: Finding) -> None:
-        """The first one of the worst stays."""
+        """Keep a finding if it is worse than the one so far."""
         known = self.worst.get(found.promise)
         if known is None or found.verdict > known.verdict:
             self.worst[found.promise] = found
 
     def tell(self, event: MemberEvent) -> None:
-        """The next event of a member."""
+        """Feed the next event of a member."""
         if LOST_EVENTS in event.fields:
             self.lost.setdefault(event.member_id, f"{event.place} tells of lost events")
         lost = self.lost.get(event.member_id, "")
@@ -180,7 +180,9 @@ class _Hearing:
                 self.lost.setdefault(event.member_id, detail)
 
     def conclude(self, *, is_sealed: bool) -> None:
-        """All traces were read: of a run that goes on not up to one moment."""
+        """Judge what needs all traces. The traces of a running cluster may end at different moments, which excuses
+        findings.
+        """
         goes_on = "" if is_sealed else "the run is not sealed: traces may have been read up to different moments"
         for each in self._unbroken():
             for member_id, found in each.at_end():
@@ -198,7 +200,7 @@ def _excused(finding: Finding, why: str) -> Finding:
 def _compare_node_states(
     ballots: BallotRules | SeenBallots, folders: Sequence[MemberFolder], forgetful: Collection[int]
 ) -> Iterator[Finding]:
-    """A member that would forget its last vote could vote again."""
+    """Check that each node state covers the last vote: a member that forgot it could vote again."""
     for folder in folders:
         shown = f"member-{folder.member_id}/{layout.NODE_STATE}"
         ballot = ballots.last_ballot(folder.member_id)
@@ -210,7 +212,7 @@ def _compare_node_states(
 
 
 def _stored_term(folder: MemberFolder, shown: str) -> int:
-    """Raises `Broken`, unknown, for a file that is not there or says nothing."""
+    """The candidate term in a node state. Raises `Broken` (unknown) if the file is unreadable or has none."""
     try:
         term = candidate_term(folder.path / layout.NODE_STATE)
     except OSError:

@@ -1,9 +1,9 @@
-"""Votes and commit positions of members that trace no messages, from what forwarders saw between them.
+"""Votes and commit positions of members that trace no messages, from the messages that forwarders saw between them.
 
-`send` is what a member said, in its order to each of the others alone; `receive` is what may have reached it: no record
-says whether it was read. So nothing here rests on what a member heard, only on what it cannot have heard, and on no
-times. Of what a member did with a message its trace has only the commit position that its elections begin and end with.
-Knows nothing of files.
+`send` is a message that a member sent; the order holds only for each receiver. `receive` is a message that may have
+arrived; no record says whether it was read. So the rules use no times and never assume that a member received a
+message, only that it cannot have received one. The trace of a member adds only its commit position at the start and end
+of elections. Knows nothing of files.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -30,7 +30,7 @@ COMMITS_NOT_SEEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """How far a log reaches; ordered as votes compare logs."""
+    """The end of a log. Ordered as votes compare logs."""
 
     term_id: int
     position: int
@@ -49,19 +49,19 @@ def _log_of(event: MemberEvent) -> _Log:
 @dataclass(slots=True)
 class _Voter:
     ballots: dict[int, Ballot] = field(default_factory=dict)
-    """By term: the first vote, that for itself too."""
+    """The first vote in each term, including votes for itself."""
     last: Ballot | None = None
     """The vote in the highest term."""
     said: dict[int, Ballot] = field(default_factory=dict)
-    """By member: the last vote or request for one that was sent to it."""
+    """The last vote or vote request that was sent to each member."""
     asked: dict[tuple[int, int], tuple[_Log, Ballot | None]] = field(default_factory=dict)
-    """By term and candidate: the log of the candidate, and `last` when the request may have come."""
+    """By term and candidate: the candidate's log, and the value of `last` when the request may have arrived."""
     granted_by: dict[int, set[int]] = field(default_factory=dict)
-    """By term, whose votes it may have."""
+    """The members whose vote may have reached it, by term."""
 
 
 class SeenBallots:
-    """Implements `Rules`. Members in `forgetful` may have lost what they had written before a start."""
+    """Implements `Rules`. Members in `forgetful` may have lost files that they wrote before a start."""
 
     promise = Promise.VOTES_KEPT
 
@@ -72,7 +72,7 @@ class SeenBallots:
         self._leaders: dict[int, MemberEvent] = {}
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next message that was seen."""
+        """Check the next message."""
         voter = self._voters[event.member_id]
         match event.kind, event.fields.get("message"):
             case TraceKind.SEND, "RequestVote":
@@ -95,11 +95,11 @@ class SeenBallots:
         return self._voters[member_id].last
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
-        """Nothing is known only then."""
+        """Nothing: no rule needs the end of the messages."""
         return iter(())
 
     def said(self) -> str:
-        """What the promise rests on, when nothing broke it."""
+        """Summarise what the promise rests on if it was kept."""
         votes = sum(len(voter.ballots) for voter in self._voters)
         return f"{votes} votes of {self._members} members, {len(self._leaders)} terms led by a quorum's votes"
 
@@ -117,7 +117,7 @@ class SeenBallots:
         self._cast(voter, event, Ballot(term, candidate, 0, event.place), before)
 
     def _cast(self, voter: _Voter, event: MemberEvent, ballot: Ballot, before: Ballot | None) -> None:
-        """`before` is a vote that was given before this one was asked for."""
+        """Record a vote. `before` is a vote that was given before this one was requested."""
         to = event.integer("to")
         known, said = voter.ballots.setdefault(ballot.term_id, ballot), voter.said.get(to)
         if event.fields.get(LATE) is not True:
@@ -160,7 +160,7 @@ class SeenBallots:
             )
 
     def _raise(self, detail: str, event: MemberEvent) -> None:
-        """What contradicts what a member said before it lost its files says nothing about the protocol."""
+        """Raise a contradiction. It proves nothing if the member has lost its files."""
         is_excused = event.member_id in self._forgetful
         verdict = Verdict.UNKNOWN if is_excused else Verdict.INVALID
         text = f"{detail}; its files were lost" if is_excused else detail
@@ -172,9 +172,9 @@ def _term_of(ballot: Ballot) -> int:
 
 
 class SeenCommits:
-    """Implements `Rules`. With `is_forgetful` some member may have lost what it had reported.
+    """Implements `Rules`. `is_forgetful`: some member may have lost what it had reported.
 
-    It receives elections, too, which members trace with the term of their log and their own commit position.
+    It also receives elections, which members trace with the term of their log and their own commit position.
     """
 
     promise = Promise.COMMITS_KEPT
@@ -190,7 +190,7 @@ class SeenCommits:
         """By term and candidate, the log with which it stood."""
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next message that was seen."""
+        """Check the next message or election."""
         match event.kind, event.fields.get("message"):
             case TraceKind.SEND, "RequestVote":
                 term = event.integer("candidate_term_id")
@@ -199,14 +199,14 @@ class SeenCommits:
             case TraceKind.SEND, "NewLeadershipTerm" if event.integer("leader_member_id") == event.member_id:
                 self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
             case TraceKind.SEND, "CommitPosition" if event.integer("leader_member_id") == event.member_id:
-                # Until it has opened its term, a leader of Aeron names that of its log.
+                # Until an Aeron leader has opened its term, it sends the term of its log.
                 term = max(event.integer("leadership_term_id"), self._stood[event.member_id])
                 self._on_commit(event, term, event.integer("log_position"))
             case TraceKind.RECEIVE, "AppendPosition":
                 term, position = event.integer("leadership_term_id"), event.integer("log_position")
                 self._on_report(event, term, position)
                 if event.integer("flags") == _CATCHUP_FLAG:
-                    # A follower that catches up reads the leader's log, and names the term that it has come to in it.
+                    # A follower that catches up reads the leader's log and reports the term that it has reached in it.
                     self._on_report(event, self._led_by(event.member_id), position)
             case TraceKind.ELECTION_STATE, _ if event.integer("leadership_term_id") != _NONE:
                 term, mark = event.integer("leadership_term_id"), Mark(event.integer("log_position"), event.place)
@@ -217,11 +217,11 @@ class SeenCommits:
                 self._on_report(event, log.term_id, log.position)
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
-        """Nothing is known only then."""
+        """Nothing: no rule needs the end of the messages."""
         return iter(())
 
     def said(self) -> str:
-        """What the promise rests on, when nothing broke it."""
+        """Summarise what the promise rests on if it was kept."""
         return self._terms.said()
 
     def _led_by(self, member_id: int) -> int:
@@ -240,7 +240,7 @@ class SeenCommits:
 
     def _require_covered(self, event: MemberEvent, term: int, position: int) -> None:
         if position <= max((mark.position for each, mark in self._terms.committed.items() if each <= term), default=0):
-            # It was committed by then.
+            # The position had been committed before.
             return
         reports = self._reports[event.member_id]
         having = [
@@ -251,7 +251,7 @@ class SeenCommits:
         needed = quorum_of(self._count)
         if 1 + len(having) < needed:
             names = ", ".join(map(str, sorted((event.member_id, *having))))
-            # With those that reach as far in an earlier term, and so in another log.
+            # Also count members that reached the position in an earlier term, and therefore in another log.
             reaching = [each for each, terms in reports.items() if max(terms.values(), default=_NONE) >= position]
             rule = Rule.EARLIER_TERM_COUNTED if 1 + len(reaching) >= needed else Rule.NO_QUORUM
             raise event.invalid(
@@ -262,9 +262,8 @@ class SeenCommits:
             )
 
     def _reaches(self, reports: Mapping[int, int], led: tuple[int, int], position: int) -> bool:
-        """Whether a follower has that much of the leader's log; past where another term began, its log is another.
-
-        `led` is the term, and who leads it.
+        """Whether a follower has the leader's log up to `position`. Past the start of another term, its log is a
+        different one. `led` is the term and its leader.
         """
         return any(
             position <= reached and (reported == led[0] or position <= self._end_of(reported, led))
@@ -273,7 +272,9 @@ class SeenCommits:
         )
 
     def _end_of(self, reported: int, led: tuple[int, int]) -> int:
-        """Up to where a log that ends in a term is one with that of a later leader, as far as is known."""
+        """The position up to which a log that ends in the term `reported` is known to equal the log of the leader of
+        `led`.
+        """
         terms, log = {led[0]}, self._logs.get(led)
         if log is not None and reported != log.term_id:
             terms.add(max(reported, log.term_id))

@@ -1,1 +1,1 @@
-"""The promises of the shipped services, and about what services raise and offer."""
+"""The promises of the shipped services, and those about exceptions and messages of services."""

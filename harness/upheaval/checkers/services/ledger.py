@@ -1,8 +1,8 @@
-"""The promise about money: every read of all balances, and the end of the log, have what there was at the beginning.
+"""The promise about money: the sum stays constant in every read of all balances and at the end of the log.
 
-Transfers take at their own entry and give at the message that the service puts into the log for it; what is in between
-is in flight. The requests and messages in log order, applied to a ledger in which nothing can go wrong, also say what
-each answer must be. This module knows nothing of files.
+A transfer debits at its own entry and credits at the message that the service puts into the log for it; in between the
+money is in flight. Requests and messages are applied in log order to an ideal ledger, which also gives each expected
+answer. This module knows nothing of files.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ def judge_ledger(
     messages: Iterable[ServiceMessage],
     time_unit: int = 0,
 ) -> list[Result]:
-    """One result. Requests and messages are in log order."""
+    """Judge the ledger. Requests and messages are in log order."""
     return judge_in_log_order(Promise.MONEY_CONSERVED, _Judge(operations), requests, messages, time_unit)
 
 
@@ -64,7 +64,7 @@ class _Judge:
             )
 
     def _transfer(self, entry: LogEntry) -> Json:
-        """What the service answers; None when it refuses."""
+        """Apply a transfer. Returns the expected answer; None for a refusal."""
         assert isinstance(entry.value, list)
         target, amount = entry.value
         if not isinstance(target, str) or not isinstance(amount, int) or not 0 < amount <= MAX_AMOUNT:

@@ -1,6 +1,6 @@
-"""The promise that services raised no errors, from the traces of members and of what runs beside them.
+"""The promise that services raised no errors, from the traces of members and companions.
 
-Nothing that is done to a cluster makes the code of a service raise: it is deterministic, and gets what is in the log.
+No fault makes the code of a service raise: it is deterministic, and its only input is the log.
 """
 
 import re
@@ -15,26 +15,28 @@ from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.records import MemberFolder, RunFolder, companion_folders
 
 SERVICE_ERROR: Final = re.compile(r"service-\d+-service")
-"""The kind of the error that a member reports with the first exception of a service."""
+"""The kind of the error that a member reports for the first exception of a service."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaisedBy:
-    """An exception, and the facts of the trace that has it."""
+    """An exception, and the trace facts that hold it."""
 
     facts: TraceFacts
     raised: RaisedException
 
 
 def raised_in(run: RunFolder, traces: Sequence[TraceFacts]) -> list[RaisedBy]:
-    """Of the members with these traces and of all companions: those of the first position of the log first."""
+    """The exceptions of these members and of all companions, lowest log position first."""
     beside = [facts_of(MemberFolder(path, -1, path.name)) for path in companion_folders(run.path)]
     found = [RaisedBy(facts, raised) for facts in (*traces, *beside) for raised in facts.raised]
     return sorted(found, key=lambda each: each.raised.position)
 
 
 def check_raised(run: RunFolder, traces: Sequence[TraceFacts]) -> Finding:
-    """Invalid, with the first one, who raised it, and how many places of the code others come from."""
+    """Invalid if a service raised: the detail has the first exception, who raised it, and the number of other code
+    places.
+    """
     promise = Promise.SERVICES_RAISED_NOTHING
     found = raised_in(run, traces)
     if found:

@@ -1,7 +1,7 @@
-"""How a promise is judged that ties the requests of clients to events that the service made of them.
+"""Judges promises that relate client requests to the events that a service makes of them.
 
-It has the walk through both in log order, what an answer must be, and the finding at the end. The promises are those of
-`timers` and `ledger`. This module knows neither of them, and no files.
+Walks both in log order, compares answers, and makes the finding. The promises are in `timers` and `ledger`. This module
+knows neither of them, and no files.
 """
 
 from collections.abc import Iterable
@@ -17,15 +17,15 @@ from upheaval.records import Json, Operation
 
 
 class Event(Protocol):
-    """Something in the log that no client asked for there and then."""
+    """A log entry other than a client request."""
 
     @property
     def position(self) -> int:
-        """Where its entry ends in the log."""
+        """The end of its entry in the log."""
 
     @property
     def timestamp(self) -> int:
-        """Cluster time of its entry."""
+        """The cluster time of its entry."""
 
 
 E = TypeVar("E", bound=Event)
@@ -33,25 +33,27 @@ E_contra = TypeVar("E_contra", bound=Event, contravariant=True)
 
 
 class Judge(Protocol[E_contra]):
-    """What follows the log for one promise. All but `shown` raise `Broken`."""
+    """Follows the log for one promise. All methods but `shown` raise `Broken`."""
 
     def request(self, entry: LogEntry) -> None:
-        """A request of a client, in its place of the log, with the answer that its client received."""
+        """Take the next client request in the log and check its answer."""
 
     def event(self, event: E_contra) -> None:
-        """An event, in its place of the log."""
+        """Take the next event in the log."""
 
     def require_none_lost(self, clock: Clock) -> None:
-        """The log has ended."""
+        """Check at the end of the log that no event is missing."""
 
     def shown(self) -> str:
-        """What the verdict rests on."""
+        """Summarise what the verdict rests on."""
 
 
 def judge_in_log_order(
     promise: Promise, judge: Judge[E], requests: Iterable[LogEntry], events: Iterable[E], time_unit: int
 ) -> list[Result]:
-    """One result. Both are in log order, their timestamps in `time_unit`; events without requests are judged, too."""
+    """Judge requests and events, both in log order with timestamps in `time_unit`. Judges events without
+    requests, too.
+    """
     moments: list[tuple[int, int]] = []
     both: list[Iterable[LogEntry | E]] = [requests, events]
     try:
@@ -70,7 +72,7 @@ def judge_in_log_order(
 
 
 def require_answer(operation: Operation, expected: Json, position: int) -> None:
-    """`expected` is what the log before `position` gives, None for a refusal. Raises `Broken`."""
+    """Compare an answer with `expected`, the result of the log before `position` (None: a refusal). Raises `Broken`."""
     is_refused = isinstance(operation.result, dict)
     if (is_refused and expected is not None) or (not is_refused and not same(operation.result, expected)):
         detail = f"{operation} at position {position}: the log before it gives {expected!r}"

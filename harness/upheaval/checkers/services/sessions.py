@@ -1,4 +1,4 @@
-"""The promises about client sessions and about messages of services, from what the log says of them.
+"""The promises about client sessions and about messages of services, judged by the log.
 
 This module knows nothing of files; it gets facts.
 """
@@ -20,7 +20,7 @@ _SERVICE_SHIFT: Final = 56
 
 
 def judge_sessions(sessions: Mapping[int, SessionFacts]) -> list[Result]:
-    """One result."""
+    """Judge the sessions of a log."""
     if not sessions:
         return [NotApplicable(Promise.SESSIONS_KEPT, "the log has no session")]
     for session_id in sorted(sessions):
@@ -36,7 +36,7 @@ def judge_sessions(sessions: Mapping[int, SessionFacts]) -> list[Result]:
 
 
 def _broken(facts: SessionFacts) -> tuple[int, str] | None:
-    """The position at which something is wrong with the session, and what."""
+    """The log position of the first violation in the session, and its description; None if there is none."""
     if not facts.opened:
         at = facts.first_message if facts.first_message >= 0 else facts.closed[0][0]
         return at, f"never opened, but is in the log at position {at}"
@@ -59,10 +59,10 @@ def _broken(facts: SessionFacts) -> tuple[int, str] | None:
 
 
 def judge_service_messages(messages: Iterable[ServiceMessage], services: Sequence[str] = ()) -> list[Result]:
-    """Each service's messages are numbered one after the other, none is missing and none is there again.
+    """Check that the messages of each service are numbered without gaps and duplicates.
 
-    `services` are the names of the run's services by their ids, none where they are not known. A shipped one offered
-    each of its messages.
+    `services` are the names of the run's services by id; empty if unknown. Of a shipped service, also check that it can
+    have offered each message.
     """
     last: dict[int, int] = {}
     count = 0
@@ -89,7 +89,7 @@ def judge_service_messages(messages: Iterable[ServiceMessage], services: Sequenc
 
 
 def _why_not_offered(message: ServiceMessage, service_id: int, number: int, services: Sequence[str]) -> str:
-    """Why the service that it names cannot have offered the message; empty when it may have."""
+    """Why the service cannot have offered the message; empty if it can."""
     if not services:
         return ""
     if service_id >= len(services):

@@ -1,12 +1,14 @@
 """The promise about timers: each fires once, not before its time, and not after it was cancelled.
 
-Judged by the log alone: what was scheduled and cancelled by requests to the service `timers`, what expired by the
-timer events. What the service answered is then compared with what these give. An expiry may be on its way into the log
-when the cancellation is applied: it does not count as fired, and breaks nothing. It is on its way no more when an entry
-precedes it that a client sent only after the cancellation had been answered. This module knows nothing of files.
+Judged by the log alone: requests to the service `timers` schedule and cancel timers, timer events are expiries. The
+answers of the service are then compared with what these give. An expiry may be on its way into the log when the
+cancellation is applied: then the timer does not count as fired, and the promise is kept. The expiry cannot be on its
+way any more once the log has an entry that a client sent after the answer to the cancellation. This module knows
+nothing of files.
 
-A new leader of Aeron Cluster sets its wheel of timers to the time of its election, past the ticks of what was due then
-(ConsensusModuleAgent.electionComplete, DeadlineTimerWheel.currentTickTime): that fires when the wheel comes round.
+A new leader of Aeron Cluster sets its timer wheel to the time of its election and skips the ticks of timers that were
+due by then (ConsensusModuleAgent.electionComplete, DeadlineTimerWheel.currentTickTime). Such a timer fires only when
+the wheel comes round.
 """
 
 from bisect import bisect_right
@@ -28,13 +30,13 @@ from upheaval.records import OWN_SYSTEM, TIMERS, Function, Json, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 
 CROSSING_MS: Final = 100
-"""How long a cancellation may take from a service to its consensus module after the client had its answer."""
+"""Milliseconds that a cancellation may take from service to consensus module after the client received the answer."""
 
 LATE_MS: Final = 500
-"""How long the log may go on after a timer's deadline before it fires."""
+"""Milliseconds that the log may go on after a timer's deadline before the timer fires."""
 
 WHEEL_MS: Final = 128 * 8
-"""A turn of Aeron's wheel of timers, by default (Aeron Cluster: ticksPerWheel, wheelTickResolution)."""
+"""Milliseconds of one turn of Aeron's timer wheel, by default (Aeron Cluster: ticksPerWheel, wheelTickResolution)."""
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ class _Timer:
     deadline: int
     group: str
     cancelled_by: int | None = None
-    """The operation that did it."""
+    """The id of the operation that cancelled the timer."""
     fired_at: int = -1
     fired_position: int = -1
 
@@ -55,9 +57,9 @@ def judge_timers(
     time_unit: int = 0,
     elections: Iterable[TermTimes] = (),
 ) -> list[Result]:
-    """One result. Requests and events are in log order.
+    """Judge the timers. Requests and events are in log order.
 
-    `elections` are the terms of a system whose new leaders let a turn of their wheel pass before what was due fires.
+    `elections` are the terms of a system whose new leaders delay due timers by a turn of the wheel.
     """
     judge = _Judge(operations, time_unit, sorted(times.earliest for times in elections))
     return judge_in_log_order(Promise.TIMERS_KEPT, judge, requests, fired, time_unit)
@@ -71,7 +73,7 @@ class _Judge:
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
-        # Of the answered entries so far: how late the latest was invoked, rising, and itself.
+        # For answered entries with ever later invocations: the invocation times, and the entries.
         self._invoked: list[int] = []
         self._entered: list[LogEntry] = []
         self._missed: list[Broken] = []
@@ -89,7 +91,7 @@ class _Judge:
         require_answer(operation, expected, entry.position)
 
     def _apply(self, entry: LogEntry) -> Json:
-        """What the service answers; None when it refuses."""
+        """Apply a request. Returns the expected answer; None for a refusal."""
         if entry.f is Function.FIRED:
             return [
                 [timer_id, timer.deadline, timer.fired_at, 1]
@@ -161,9 +163,9 @@ class _Judge:
         self._missed.append(Broken(Verdict.INVALID, detail, position=position, operation=timer_id, late_ms=late_ms))
 
     def _look_whether_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
-        """Pauses of the log count little: the cluster may have had no leader.
+        """Check that the timer fired in time, counted from when its request was certainly applied.
 
-        Nothing counts before the request was surely applied.
+        Pauses of the log count little: the cluster may have had no leader.
         """
         known = self._known_at(timer_id)
         ms = 0 if known is None else clock.ms_between(known.position - 1, timer.deadline, timer.fired_position)
@@ -175,7 +177,7 @@ class _Judge:
             self._miss(detail, timer.fired_position, timer_id, ms - LATE_MS - self._turn_ms(timer))
 
     def _turn_ms(self, timer: _Timer) -> int:
-        """What a turn of the wheel adds for each later leader that was elected when a timer was due."""
+        """The extra milliseconds allowed: one turn of the wheel for each leader elected while the timer was due."""
         due = timer.deadline - LATE_MS * self._clock.unit
         return WHEEL_MS * sum(
             time >= due and position > timer.position and (timer.fired_at < 0 or position < timer.fired_position)
@@ -194,7 +196,7 @@ class _Judge:
 
 
 def _broken(event: TimerFired, detail: str, late_ms: int = 0) -> Broken:
-    """A timer has the id of the operation that scheduled it."""
+    """Make a `Broken` about a timer, whose id is that of the operation that scheduled it."""
     return Broken(Verdict.INVALID, detail, position=event.position, operation=event.timer_id, late_ms=late_ms)
 
 
@@ -203,7 +205,7 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     elections = () if evidence.manifest.system == OWN_SYSTEM else events.times.values()
     fired: Sequence[TimerFired] = events.timers
     if not are_shipped(services_of(evidence.manifest)):
-        # Of all others a service of the user's own may have scheduled them.
+        # A user's service may have scheduled all other timers.
         scheduled = {entry.id for entry in log.entries.those((Function.SCHEDULE,))}
         fired = [each for each in fired if each.timer_id in scheduled]
     found = judge_timers(evidence.operations, log.entries.those(TIMERS), fired, events.time_unit, elections)

@@ -1,9 +1,10 @@
-"""The promise about backups: what was acknowledged before a backup's position is in it, and in what comes from it.
+"""The promise about backups: a backup, and what is restored from it, has every operation acknowledged before its
+position.
 
-A backup's recordings are read like a member's, compared byte by byte with the members' log, and looked through for the
-operations of the history. What it had at a time, by its own trace and by when it was ended, was committed then by the
-traces of the members. A restored run is judged by what its origin says that its members were given. This module needs
-neither the cluster nor, for a restored run, the backup.
+A backup's recordings are read like a member's, compared byte by byte with the members' log, and searched for the
+operations of the history. The positions that a backup had at a time, by its own trace or at its end, must have been
+committed by then, as the members' traces show. A restored run is judged by its origin, which records what its members
+were given. This module needs no cluster and, for a restored run, no backup.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -61,20 +62,20 @@ _START: Final = "start"
 _RETRIEVES: Final = "SNAPSHOT_RETRIEVE"
 _BEGINS_ANEW: Final = ("BACKUP_QUERY", "RESET_BACKUP")
 GRACE_NS: Final = 200 * MS
-"""A line has the time at which the turn of its process began, which takes that long, but for stalls."""
+"""A trace line has the time at which its process began the turn. Without stalls, a turn is no longer than this."""
 _POSITION_OF: Final[Mapping[str, str]] = {
     TraceKind.BACKUP_TERM: "term_base_log_position",
     TraceKind.STANDBY_REPLAY_ENDED: "log_position",
     TraceKind.SERVICE_ACK: "log_position",
 }
-"""Events of companions that name a position up to which they have the log."""
+"""The events of companions that name a position up to which they have the log, and the field of that position."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """What a backup is compared with. `commit_position` is -1, not known, if the run did not converge.
+    """What a backup is compared with. `commit_position` is -1 (unknown) if the run did not converge.
 
-    `witness_id` is the member with the longest log, -1 when there is no readable one.
+    `witness_id` is the member with the longest log; -1 if no log is readable.
     """
 
     run: RunFolder
@@ -82,7 +83,7 @@ class _Members:
     commit_position: int
     witness_id: int
     services: int
-    """How many a member has; 0 where a backup may have been ended between two of its snapshots."""
+    """The number of services of a member; 0 if a backup may have ended between two snapshots of a set."""
 
     def log(self, member_id: int) -> RecordedLog:
         return RecordedLog(self.run.member(member_id))
@@ -96,9 +97,9 @@ def check_backups(
     witness_id: int,
     controls: Sequence[ControlRecord] = (),
 ) -> list[Result]:
-    """One result on all backups of a run, standbys among them, and on what it was restored from.
+    """Judge all backups and standbys of a run, and the backup that it was restored from.
 
-    `witness_id` is the member with the longest log, -1 when there is no readable one.
+    `witness_id` is the member with the longest log; -1 if no log is readable.
     """
     commit_position = min((final.commit_position for final in finals), default=-1)
     services = 1 + len(manifest.more_services) if manifest.system == OWN_SYSTEM else 0
@@ -136,7 +137,7 @@ def _judged(judge: Callable[[], str]) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A backup's log as it was read: from where to where, and the positions of the operations in it."""
+    """A backup's log: its start and end, and the positions of its operations."""
 
     name: str
     files: MemberFolder
@@ -146,12 +147,12 @@ class _Copy:
 
     @property
     def log(self) -> RecordedLog:
-        """To be read once more."""
+        """The log, to be read again."""
         return RecordedLog(self.files)
 
 
 def _judge_backup(folder: Path, noted: int, members: _Members, operations: Iterable[Operation]) -> str:
-    """What is good about it, in one line; raises `Broken`. `noted`: the position that it reported, -1 without one."""
+    """Summarise a good backup in one line. `noted` is the position that it reported; -1 if none. Raises `Broken`."""
     copy = _read(MemberFolder(folder, -1, folder.name), noted)
     _require_operations(copy, operations)
     compared = _compare(copy, members)
@@ -165,7 +166,7 @@ def _judge_backup(folder: Path, noted: int, members: _Members, operations: Itera
 
 
 def _read(files: MemberFolder, noted: int) -> _Copy:
-    """The log, which reaches as far as the backup said."""
+    """Read the log. Raises `Broken` if it is missing, empty, or shorter than the backup reported."""
     held: dict[int | str, int] = {}
     try:
         log = RecordedLog(files)
@@ -190,7 +191,7 @@ def _read(files: MemberFolder, noted: int) -> _Copy:
 
 
 def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
-    """Each acknowledged one whose position the log reaches is in it, there."""
+    """Check that the log has each acknowledged operation at its position, if it reaches that far."""
     for operation in operations:
         position = operation.position
         if operation.outcome is not Outcome.OK or position is None or operation.f is Function.CALL:
@@ -204,7 +205,7 @@ def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
 
 
 def _compare(copy: _Copy, members: _Members) -> str:
-    """With the longest log of a member up to the commit position; a majority has what is past that."""
+    """Compare with the longest log of a member up to the commit position. A majority must have the log past it."""
     if members.witness_id < 0:
         raise Broken(Verdict.UNKNOWN, f"no readable log of a member to compare {copy.name} with")
     is_known = members.commit_position >= 0
@@ -230,7 +231,7 @@ def _compare(copy: _Copy, members: _Members) -> str:
 
 
 def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
-    """Past the commit position of the converge phase the log may have gone on; then a majority has it."""
+    """Check that a majority has the log past the commit position: the log may have grown after the converge phase."""
     having = 0
     for member_id in range(members.count):
         try:
@@ -248,7 +249,7 @@ def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
 
 
 def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
-    """Position and service of each snapshot that it names: whole, and as a member recorded it."""
+    """Check that each snapshot in the recording log is whole and equals a member's. Returns positions and services."""
     found = set()
     for recording_id, position, service_id in snapshot_entries(copy.files.recording_log):
         what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
@@ -267,7 +268,7 @@ def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
 
 
 def _same_of_members(members: _Members, position: int, service_id: int) -> Iterator[list[bytes]]:
-    """What the members recorded there, as far as it is still to be read."""
+    """The members' snapshots of that service at that position, as far as they are readable."""
     for member_id in range(members.count):
         folder = members.run.member(member_id)
         for recording_id, at, of_service in snapshot_entries(folder.recording_log):
@@ -289,7 +290,7 @@ def _marks(content: Iterable[bytes]) -> int:
 
 
 def _require_start(copy: _Copy, snapshots: set[tuple[int, int]]) -> None:
-    """A log that does not begin at its beginning goes on from a whole set of snapshots."""
+    """Check that a log that does not start at 0 has a set of snapshots to continue from."""
     if copy.start == 0:
         return
     modules = {position for position, service_id in snapshots if service_id == _MODULE_ID}
@@ -299,12 +300,12 @@ def _require_start(copy: _Copy, snapshots: set[tuple[int, int]]) -> None:
         raise Broken(Verdict.INVALID, detail, position=copy.start)
 
 
-# --- when it had what ---
+# --- positions over time ---
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A position of the log that a companion had at `ns`, by that line of evidence."""
+    """A log position that a companion had at `ns`, and the line that shows it."""
 
     ns: int
     position: int
@@ -312,7 +313,7 @@ class Held:
 
 
 def require_committed(name: str, held: Iterable[Held], committed: CommittedOverTime, grace_ns: int = GRACE_NS) -> int:
-    """What a companion had was committed by then; how many times that was looked at. Raises `Broken`."""
+    """Check that a companion only had committed positions. Returns how many were compared. Raises `Broken`."""
     count = 0
     for each in held:
         known = committed.by(each.ns + grace_ns)
@@ -327,7 +328,7 @@ def require_committed(name: str, held: Iterable[Held], committed: CommittedOverT
 
 
 def _started(controls: Iterable[ControlRecord]) -> set[str]:
-    """The companions that were seen to run."""
+    """The companions that were seen running."""
     found = set()
     for control in controls:
         companion = _companion_of(control)
@@ -337,7 +338,9 @@ def _started(controls: Iterable[ControlRecord]) -> set[str]:
 
 
 def _companion_of(control: ControlRecord) -> tuple[str, str] | None:
-    """Which companion a record of `controls.jsonl` is about, and what was done to it."""
+    """The companion that a record of `controls.jsonl` is about, and what was done to it. None if it is about no
+    companion.
+    """
     words = control.what.split()
     if len(words) < 2 or words[0] not in (BACKUP, STANDBY):
         return None
@@ -346,7 +349,7 @@ def _companion_of(control: ControlRecord) -> tuple[str, str] | None:
 
 
 def _judge_times(run: RunFolder, manifest: Manifest, name: str, controls: Sequence[ControlRecord]) -> str:
-    """Of a cluster whose members tell each other what is committed, and lost nothing. Empty: nothing to add."""
+    """Check that what a backup had was committed. Empty for a cluster that lost files or does not trace its commits."""
     losses = losses_of(run, manifest)
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     has_traces = all(folder.trace.exists() for folder in folders)
@@ -360,7 +363,7 @@ def _judge_times(run: RunFolder, manifest: Manifest, name: str, controls: Sequen
 
 
 def _held_by(files: MemberFolder, controls: Sequence[ControlRecord]) -> Iterator[Held]:
-    """What its trace names, and all of its log when it was ended for good."""
+    """Yield the positions that its trace names, and the end of its log if it was stopped for good."""
     events = list(files.read_trace()) if files.trace.exists() else []
     for event in events:
         field = _POSITION_OF.get(event.event)
@@ -382,7 +385,7 @@ def _held_by(files: MemberFolder, controls: Sequence[ControlRecord]) -> Iterator
 
 
 def _require_named(run: RunFolder, name: str, controls: Sequence[ControlRecord]) -> str:
-    """Its recording log has the terms and snapshots that its trace says it named. Nothing to add to the verdict."""
+    """Check that its recording log has the terms and snapshots that its trace names. Always returns an empty line."""
     files = MemberFolder(run.path / name, -1, name, at_rest=True)
     if not files.trace.exists():
         if name in _started(controls):
@@ -405,7 +408,7 @@ def _require_named(run: RunFolder, name: str, controls: Sequence[ControlRecord])
 
 
 def _require_listed(name: str, listed: Set[str]) -> str:
-    """Later commands find a companion by its entry."""
+    """Check that the companion has an entry, by which later commands find it."""
     if name not in listed:
         raise Broken(Verdict.UNKNOWN, f"{COMPANIONS_FILE} does not have {name}, which was there")
     return ""
@@ -420,7 +423,7 @@ def _unnamed(files: MemberFolder, event: TraceEvent, what: str, position: int | 
 
 
 def _judge_restored(origin: Origin, members: _Members) -> str:
-    """Each member has what it was given, byte for byte."""
+    """Check that each member has the log that it was restored with, byte for byte."""
     having = 0
     for member_id in range(members.count):
         try:
@@ -450,7 +453,7 @@ def _judge_restored(origin: Origin, members: _Members) -> str:
 
 
 def _require_snapshot(origin: Origin, folder: MemberFolder) -> None:
-    """What was before the beginning of the log is in one of the snapshots that came with it, or nowhere."""
+    """Check that the member has a restored snapshot, which alone holds what precedes the start of its log."""
     named = {position for _, position, service_id in snapshot_entries(folder.recording_log) if service_id == _MODULE_ID}
     if origin.start_position > 0 and not named & set(origin.snapshots):
         at = max(origin.snapshots, default=0)

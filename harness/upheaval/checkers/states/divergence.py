@@ -1,7 +1,8 @@
-"""Looks for the log entry at which the state of one member left that of the replay. Used only when two states differ.
+"""Finds the log entry at which the state of one member diverged from the replay. Used only if two states differ.
 
-First by trying: the state of a member that left one entry out, or applied one twice, is made and compared. Otherwise
-the entry is the first one after which a record that differs at the end never had the member's value again.
+First it tries each entry: it computes the state of a member that left the entry out or applied it twice, and compares.
+If that fails, it reports the first entry after which a record that differs at the end never again had the member's
+value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,9 @@ from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.protocol import session_header
 from upheaval_node.service.services.state import Record, read_state
 
-# Trying costs the square of the number of entries; more than this many are not tried.
+# Trying costs the square of the number of entries. With more than this many, none is tried.
 TRIED_MAX: Final = 1_500
-# The states after all entries are read for the records in them, up to so many records in all.
+# The records in the states after all entries are compared, unless there would be more than this many in all.
 RECORDS_READ_MAX: Final = 20_000_000
 
 _Key = tuple[int, str]
@@ -30,8 +31,11 @@ def first_divergence(
     wrong: Sequence[bytes],
     owner: str,
 ) -> str:
-    """One line. `before` is the last state that was equal, None for the beginning of the log; `right` is the replay's
-    state at the position where `wrong` is that of `owner`, a member or a standby."""
+    """Describe the first divergence in one line. `before` is the last state that was equal; None for the start of the
+    log.
+
+    `right` is the replay's state. At the same position `wrong` is the state of `owner`, a member or a standby.
+    """
     begin = -1 if before is None else before.position
     entries = [message for message in log if begin < message.position <= right.position]
     if len(entries) <= TRIED_MAX:
@@ -99,7 +103,7 @@ def _value(values: list[bytes] | None) -> str:
 
 
 def _shown(entry: LoggedMessage) -> str:
-    """An entry for people: one that changes a state, so that a schema explains it."""
+    """The entry in words. It must have changed a state, so that a schema explains it."""
     content = entry.content
     if is_session_message(content):
         payload = content[session_header.LENGTH :]

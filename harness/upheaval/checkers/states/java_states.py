@@ -1,4 +1,4 @@
-"""Judges `snapshot-is-replay` of a user's service in Java, from what its copies did and what members recorded."""
+"""Judges `snapshot-is-replay` for a user's Java service, by what its copies did and what members recorded."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +15,9 @@ _DIGITS: Final = 12
 
 
 def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Finding) -> Result:
-    """`finding` is what is valid without the state of the service: alone it says nothing about the promise."""
+    """Judge the service. `finding` is valid for all but the service's state, and on its own says nothing about the
+    promise.
+    """
     if replay.why_not:
         return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {replay.why_not}", is_gap=True)
     if replay.difference is not None:

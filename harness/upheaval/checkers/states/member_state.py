@@ -1,26 +1,26 @@
-"""A snapshot of a service as the judges of its state read it, whatever else was recorded with it."""
+"""A service snapshot as the judges of states read it, without the rest of the recording."""
 
 from typing import Protocol
 
 
 class MemberState(Protocol):
-    """A snapshot of a service, as a member recorded it."""
+    """A snapshot of a service that a member recorded."""
 
     @property
     def owner(self) -> str:
-        """The member, or the standby."""
+        """The name of the member or standby."""
 
     @property
     def member_id(self) -> int:
-        """-1 of a standby."""
+        """The member's id; -1 for a standby."""
 
     @property
     def position(self) -> int:
-        """Of the log."""
+        """The log position."""
 
     @property
     def service_id(self) -> int:
-        """Its number in the member."""
+        """The number of the service in its member."""
 
     @property
     def state(self) -> tuple[bytes, ...]:
@@ -28,4 +28,4 @@ class MemberState(Protocol):
 
     @property
     def hash(self) -> str:
-        """Of them."""
+        """The state hash."""

@@ -1,4 +1,4 @@
-"""Judges `snapshot-is-replay` of a user's service in Python, from what its copies did and what members recorded."""
+"""Judges `snapshot-is-replay` for a user's Python service, by what its copies did and what members recorded."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,16 +15,17 @@ _PROMISE: Final = Promise.SNAPSHOT_IS_REPLAY
 
 
 class Explained(Protocol):
-    """Adds to a finding why states differ at its position, or with `of_requests` what copies offer and schedule."""
+    """Explains a finding: why states differ at its position or, with `of_requests`, what copies offer and schedule."""
 
     def __call__(self, finding: Finding, *, of_requests: bool = False) -> Finding:
         """The finding with its explanation."""
 
 
 def judge_own(recorded: Iterable[MemberState], own: OwnReplay, finding: Finding, explained: Explained | None) -> Result:
-    """`finding` is what is valid without the state of the service: alone it says nothing about the promise.
+    """Judge the service. `finding` is valid for all but the service's state, and on its own says nothing about the
+    promise.
 
-    `explained` is None where another promise's finding has the explanation already.
+    `explained` is None if the finding on another promise already has the explanation.
     """
     if own.why_not:
         return NotApplicable(_PROMISE, f"states are not replayed: {own.why_not}", is_gap=True)
@@ -39,7 +40,7 @@ def judge_own(recorded: Iterable[MemberState], own: OwnReplay, finding: Finding,
 def _broken(
     recorded: Iterable[MemberState], own: OwnReplay, finding: Finding, explained: Explained | None
 ) -> Finding | None:
-    """The first of all kinds that shows: one kind makes those after it differ, too."""
+    """The first kind of difference that shows. Each kind causes the later ones, too."""
     explain: Explained = explained or _as_it_is
     as_is, changes = _as_is(own), ", ".join(each.changed for each in own.changed)
     broken = replace(finding, verdict=Verdict.INVALID)
@@ -83,7 +84,7 @@ def _why_nothing(own: OwnReplay) -> str:
 
 
 def _kept(own: OwnReplay) -> str:
-    """What was compared, and what was not."""
+    """Summarise what was compared and what was not."""
     tried = f"; copies that begin with a snapshot at {own.compared} places do what a replay does"
     if own.compared < own.chosen:
         tried += f", of {own.chosen} that were chosen: {own.why_cut}"

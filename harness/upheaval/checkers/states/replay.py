@@ -1,7 +1,7 @@
-"""Runs a service over a recorded log, outside of any cluster: what every member's state should be.
+"""Runs a service over a recorded log, without a cluster, to compute the state that every member should have.
 
-The service is the node's own code; everything around it (sessions, timers, messages to the log) is done here anew, from
-what the log says. This module knows nothing of files or of other members.
+The service is the node's own code. Its environment (sessions, timers, messages to the log) is implemented here a second
+time, from the log alone. This module knows nothing of files or of other members.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from upheaval_node.service.loader import SHORT_NAMES, load_service
 
 _LONGEST_MESSAGE: Final = 64 * 1024
 _OF_OTHER_SERVICES: Final = -(1 << 63) + (1 << 56)
-"""Below it are the numbers of messages that the first service of a member has put into the log."""
+"""The session ids of messages that a member's first service put into the log are below this number."""
 _FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
 _SNAPSHOT_FLAGS: Final = (0, NULL_INT32, 1)
-"""Of requests for a snapshot; 1 leaves it to standbys (Aeron Cluster: ClusterActionRequest)."""
+"""The flags of snapshot requests; 1 leaves the snapshot to standbys (Aeron Cluster: ClusterActionRequest)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedMessage:
-    """One message of the log; `position` is its end."""
+    """A message of the log; `position` is its end."""
 
     position: int
     content: bytes
@@ -39,7 +39,7 @@ class LoggedMessage:
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """What the snapshot of a cluster holds of an open session."""
+    """An open session, as the snapshot of a cluster holds it."""
 
     id: int
     response_stream_id: int = 0
@@ -49,9 +49,9 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedState:
-    """What a snapshot at a position must hold. `timers` are (id, deadline), `offered` counts the service's messages.
+    """The expected content of a snapshot at a position. `timers` are (id, deadline).
 
-    `pending` are those that the log does not have yet.
+    `offered` counts the messages that the service offered; `pending` are those that are not in the log yet.
     """
 
     position: int
@@ -61,31 +61,33 @@ class ExpectedState:
     offered: int
     pending: tuple[bytes, ...]
     time: int = 0
-    """Cluster time of the entry there."""
+    """The cluster time of the log entry at the position."""
     time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
     opened: tuple["OpenSession", ...] = ()
-    """What a snapshot holds of each of `sessions` beside its id; nothing of one that is not in it."""
+    """The details of `sessions`, as a snapshot holds them. May lack some sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The member that runs a service, as far as the service may know of it."""
+    """The member that runs a service, as far as the service can observe it."""
 
     member_id: int = -1
     role: ClusterRole = ClusterRole.FOLLOWER
     does_background_work: bool = False
     follows_terms: bool = False
-    """It leads in the terms of which the log says so, and follows in others; `role` is that before the first one."""
+    """Whether the log's terms set the role: leader in the member's own terms, otherwise follower. `role` holds before
+    them.
+    """
 
 
 _NOBODY: Final = Member()
 _OF_PROBES: Final = 1 << 48
-"""A bit of session ids that no cluster comes to."""
+"""A bit that no session id of a cluster ever has."""
 
 
 @dataclass(slots=True)
 class _Record:
-    """What a service did since the last entry began."""
+    """What a service did since the start of the last entry."""
 
     egress: list[tuple[int, bytes]] = field(default_factory=list)
     offers: list[bytes] = field(default_factory=list)
@@ -95,7 +97,7 @@ class _Record:
 
 @dataclass(slots=True)
 class _Session:
-    """Implements `api.ClientSession` for a client that is not there."""
+    """Implements `api.ClientSession` without a client."""
 
     id: int
     response_stream_id: int = 0
@@ -104,7 +106,7 @@ class _Session:
     is_closing: bool = False
     is_connected: bool = False
     heard: list[bytes] | None = None
-    """The answers that it received; None when the replay does not keep them."""
+    """The answers that it received; None if the replay does not keep them."""
     record: _Record | None = None
 
     def offer(self, *parts: Buffer) -> int:
@@ -182,23 +184,23 @@ class _Writer:
 
 
 class StateImage:
-    """Implements `api.SnapshotImage` for messages that are there already."""
+    """Implements `api.SnapshotImage` for messages in memory."""
 
     def __init__(self, messages: Sequence[bytes]) -> None:
         self._messages = iter(messages)
 
     def read(self) -> bytes | None:
-        """The next message, None after the last one."""
+        """The next message; None after the last."""
         return next(self._messages, None)
 
 
 def can_replay(service: str) -> bool:
-    """Only the shipped services: no user's code runs to judge what it left."""
+    """Whether the service is a shipped one. A user's code is not run to judge its state."""
     return service in SHORT_NAMES
 
 
 class _Failing(suppress):
-    """Suppresses what it was made for, and keeps the last one."""
+    """Suppresses the given exceptions and remembers the last one."""
 
     last: BaseException | None = None
 
@@ -212,7 +214,7 @@ class _Failing(suppress):
 
 
 class Replay:
-    """One service from the beginning of its log, or from a state that a snapshot holds."""
+    """Runs one service from the start of its log, or from the state in a snapshot."""
 
     def __init__(
         self,
@@ -223,7 +225,7 @@ class Replay:
         hears: bool = False,
         member: Member = _NOBODY,
     ) -> None:
-        """`is_own`: a user's service, which may raise whatever it likes. `hears`: answers are kept, for `heard`."""
+        """`is_own`: a user's service, which may raise any exception. `hears`: keep answers for `heard`."""
         self._cluster = _Cluster(member.member_id)
         self._hears = hears
         self._failing = _Failing(*((Exception,) if is_own else _FAILURES))
@@ -264,11 +266,11 @@ class Replay:
 
     @property
     def service(self) -> ClusteredService:
-        """The instance that reads the log."""
+        """The running instance."""
         return self._service
 
     def is_open(self, session_id: int) -> bool:
-        """Whether the log has opened that session, and not closed it."""
+        """Whether the session is open at this place of the log."""
         return session_id in self._cluster.sessions
 
     def heard(self, session_id: int) -> list[bytes]:
@@ -280,7 +282,7 @@ class Replay:
         return heard
 
     def state(self) -> ExpectedState:
-        """What a snapshot would hold at this place of the log."""
+        """The content of a snapshot at this place of the log."""
         writer = _Writer()
         self._service.on_take_snapshot(writer)
         cluster = self._cluster
@@ -301,7 +303,9 @@ class Replay:
         )
 
     def apply(self, message: LoggedMessage) -> bool:
-        """Whether the log asks for a snapshot here. What fails in the service counts as applied, as in a member."""
+        """Apply a message. Returns whether the log asks for a snapshot here. As in a member, a failed message counts as
+        applied.
+        """
         asks = self._apply(message)
         if self._does_background_work:
             with self._failing:
@@ -321,7 +325,7 @@ class Replay:
         if isinstance(decoded, cm.ClusterActionRequest):
             self._cluster.time = decoded.timestamp
             return is_snapshot(decoded)
-        # A failure of the service's own code: it leaves the state as it is, on every member alike.
+        # A failure in the service's code leaves the same state on every member.
         with self._failing:
             self._apply_event(decoded)
         return False
@@ -364,7 +368,7 @@ class Replay:
                 with suppress(ValueError):
                     cluster.time_unit = ClusterTimeUnit(event.time_unit)
                 if self._follows_terms:
-                    # A leader follows for a moment between two of its own terms, as members do in elections.
+                    # Between two of its own terms a leader is a follower for a moment, as in an election.
                     self._change_role(ClusterRole.FOLLOWER)
                     if event.leader_member_id == cluster.member_id:
                         self._change_role(ClusterRole.LEADER)
@@ -380,7 +384,7 @@ class Replay:
                 )
 
     def watch(self, message: LoggedMessage) -> tuple[tuple[bytes, ...], BaseException | None]:
-        """Apply it; what all clients heard, of one that `hears`, and what the service raised."""
+        """Apply a message. Returns the answers to all clients (with `hears`) and the exception of the service."""
         for session_id in self._cluster.sessions:
             self.heard(session_id)
         self._failing.last = None
@@ -389,7 +393,7 @@ class Replay:
         return heard, self._failing.last
 
     def follow(self, message: LoggedMessage) -> Effects:
-        """Apply it; what the service did there. Egress is there of one that `hears`."""
+        """Apply a message. Returns the effects of the service; egress only with `hears`."""
         self._failing.last = None
         self.apply(message)
         return self._effects()
@@ -405,7 +409,9 @@ class Replay:
         return effects
 
     def form(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
-        """What of a state is compared: the canonical form that the service names, or all of it where that raises."""
+        """The part of a state that is compared: the service's canonical form. The whole state if there is none or it
+        raises.
+        """
         if not self.has_form:
             return tuple(messages)
         try:
@@ -416,13 +422,13 @@ class Replay:
 
     @property
     def has_form(self) -> bool:
-        """Whether the service names a canonical form."""
+        """Whether the service defines a canonical form."""
         return getattr(type(self._service), "canonical", None) is not ClusteredService.canonical
 
     def probe(self, request: LoggedMessage) -> Effects:
-        """What the service does when a client sends a request of the log once more.
+        """The effects of the service if a client sent a request of the log once more.
 
-        Where its session is closed, it does so in another one, because a service knows only sessions that are open.
+        If the request's session is closed, it is sent in a new one, because a service knows only open sessions.
         """
         _, session_id, _ = session_header.unpack_session_header(request.content)
         cluster, self._failing.last = self._cluster, None
@@ -439,23 +445,23 @@ class Replay:
 
 
 def is_request(message: LoggedMessage) -> bool:
-    """Whether a client sent it."""
+    """Whether a client sent the message."""
     content = message.content
     return is_session_message(content) and session_header.unpack_session_header(content)[1] >= 0
 
 
 def is_own_message(session_id: int) -> bool:
-    """Whether the first service of a member put the message with that number into the log."""
+    """Whether that is the session id of a message from a member's first service."""
     return session_id < _OF_OTHER_SERVICES
 
 
 def is_snapshot(request: cm.ClusterActionRequest) -> bool:
-    """Whether services take a snapshot there."""
+    """Whether services take a snapshot at this request."""
     return request.action == cm.ClusterAction.SNAPSHOT and request.flags in _SNAPSHOT_FLAGS
 
 
 def state_hash(state: Sequence[bytes]) -> str:
-    """Of the messages that a service wrote, each with its length before it."""
+    """The SHA-256 of a service's messages, each preceded by its length."""
     whole = hashlib.sha256()
     for message in state:
         whole.update(len(message).to_bytes(8, "little") + message)
@@ -463,7 +469,7 @@ def state_hash(state: Sequence[bytes]) -> str:
 
 
 def expected_states(service: str, log: Sequence[LoggedMessage]) -> Iterator[ExpectedState]:
-    """The state at each snapshot that the log asks for."""
+    """Yield the state at each snapshot that the log asks for."""
     replay = Replay(service)
     for message in log:
         if replay.apply(message):

@@ -1,7 +1,7 @@
-"""What snapshots must hold field by field: what the log gives at their place, and the same on every member.
+"""The expected fields of snapshots: those that follow from the log, and those that must be equal on all members.
 
-Sessions, terms, numbers of messages and everything in the markers follow from the log alone. Timers and messages on
-their way are what the service asked for: of a shipped one its replay gives them, of others members are compared. This
+Sessions, terms, message numbers and markers follow from the log alone. Timers and pending messages are requests of the
+service: the replay of a shipped service gives them; for other services, members are compared with each other. This
 module knows the layout of snapshots (Aeron Cluster: streams 106 and 107); it knows no files.
 """
 
@@ -20,20 +20,22 @@ from upheaval_node.types import MAX_POSITION, NULL_VALUE, Position, TermId
 Kind = TypeVar("Kind", bound=Message)
 
 REPLAYED_SERVICE: Final = 0
-"""The service that a run's manifest names; others of a member are compared between members only."""
+"""The service that the manifest names first. All other services are only compared between members."""
 _MODULE_TYPE: Final = 1
 _SERVICE_TYPE: Final = 2
 _PENDING_CAPACITY: Final = 4096
 _RECORD_HEADER: Final = 8
-"""Of Agrona's ring buffer, whose records are aligned to 8 bytes."""
+"""Bytes of a record header of Agrona's ring buffer, which aligns records to 8 bytes."""
 _SERVICE_SHIFT: Final = 56
 _OF_LEADERS: Final = (cm.CloseReason.CLIENT_ACTION, cm.CloseReason.TIMEOUT)
-"""Why a leader decides to close a session; on the others the log closes it, and a snapshot does not have it."""
+"""The reasons for which a leader closes a session. Other members learn of it from the log; their snapshots have no
+reason.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage(Message):
-    """A message that a service has offered and the log does not have yet, with its header."""
+    """A message, with its header, that a service has offered and that is not in the log yet."""
 
     leadership_term_id: int
     cluster_session_id: int
@@ -42,12 +44,12 @@ class PendingMessage(Message):
 
 
 Content = Sequence[Message]
-"""Of a snapshot: of the module all of it, of a service what comes before its state."""
+"""The content of a snapshot: all messages of a module; of a service, those before its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The log at an entry that asks for a snapshot. `leaders` have led a term by then, `logged` is by service."""
+    """The log at a request for a snapshot. `leaders` are all members that have led a term by then."""
 
     position: int
     leadership_term_id: int
@@ -55,17 +57,17 @@ class Place:
     app_version: int
     next_session_id: int
     sessions: tuple[tuple[int, cm.SessionOpenEvent], ...]
-    """The open ones by id, each with where its event ends."""
+    """The open sessions by id, each with the end position of its event."""
     logged: Mapping[int, int]
-    """The number of the last message of each service."""
+    """The number of the last message in the log, by service."""
     leaders: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose snapshot it is, -1 of a standby, and whether that may have begun with what another one recorded.
+    """The owner of a snapshot (-1 for a standby), and whether it may have started from another owner's snapshot.
 
-    It has so many services, as far as their snapshots show.
+    `services` is its number of services, as far as its snapshots show.
     """
 
     member_id: int
@@ -77,7 +79,7 @@ class Origin:
 
 
 def places(log: Iterable[LoggedMessage]) -> Iterator[Place]:
-    """Every place at which the log asks for a snapshot."""
+    """Yield every place at which the log asks for a snapshot."""
     term = cm.NewLeadershipTermEvent()
     sessions: dict[int, tuple[int, cm.SessionOpenEvent]] = {}
     logged: dict[int, int] = {}
@@ -120,7 +122,7 @@ def _service_of(number: int) -> int:
 
 
 def _first_number(service_id: int) -> int:
-    """The number before that of a service's first message."""
+    """The number before a service's first message."""
     return -(1 << 63) + (service_id << _SERVICE_SHIFT)
 
 
@@ -128,7 +130,9 @@ def _first_number(service_id: int) -> int:
 
 
 def service_content(messages: Sequence[bytes]) -> tuple[Content, Sequence[bytes]]:
-    """Markers with the sessions between them in order, and the state after them. Raises `DecodeError` for no end."""
+    """Split a service snapshot into markers with sorted sessions, and the state. Raises `DecodeError` if it is
+    truncated.
+    """
     head: list[Message] = []
     marks = 0
     for index, message in enumerate(messages):
@@ -140,7 +144,7 @@ def service_content(messages: Sequence[bytes]) -> tuple[Content, Sequence[bytes]
 
 
 def module_content(messages: Iterable[bytes]) -> Content:
-    """All of it, timers and sessions in order. Raises `DecodeError` when it breaks off."""
+    """All messages, with timers and sessions sorted. Raises `DecodeError` if the snapshot is truncated."""
     content = [_decoded(message) for message in messages]
     if sum(isinstance(each, cm.SnapshotMarker) for each in content) < 2:
         raise DecodeError("the snapshot of the consensus module has no end")
@@ -148,7 +152,7 @@ def module_content(messages: Iterable[bytes]) -> Content:
 
 
 def _in_order(content: Content, kind: type[Kind], key: Callable[[Kind], Any]) -> Content:
-    """With the messages of a kind, which members keep in any order, sorted among themselves."""
+    """The content with the messages of one kind sorted, because members keep them in any order."""
     ordered = iter(sorted((each for each in content if isinstance(each, kind)), key=key))
     return [next(ordered) if isinstance(each, kind) else each for each in content]
 
@@ -174,7 +178,7 @@ def _expiry(timer: cm.Timer) -> tuple[int, int]:
 
 
 def service_difference(content: Content, place: Place) -> str:
-    """What the sessions and markers of a service say otherwise than the log; empty when nothing."""
+    """How sessions and markers of a service differ from the log; empty if they do not."""
     sessions = [
         cm.ClientSession(
             cluster_session_id=event.cluster_session_id,
@@ -189,7 +193,9 @@ def service_difference(content: Content, place: Place) -> str:
 
 
 def module_difference(content: Content, place: Place, expected: ExpectedState | None, origin: Origin) -> str:
-    """The same of a module. `expected` is what the replay of its service gives, None for one that is not replayed."""
+    """How a module differs from the log. `expected` is the replayed state of its service; None if that is not
+    replayed.
+    """
     trackers = [each for each in content if isinstance(each, cm.PendingMessageTracker)]
     services = max(len(trackers), origin.services)
     return (
@@ -201,19 +207,19 @@ def module_difference(content: Content, place: Place, expected: ExpectedState | 
 
 
 def members_difference(content: Content, others: Content, other: str) -> str:
-    """What the module of one member holds otherwise than that of another one at the same position, by its name."""
+    """How the module of a member differs from that of `other` at the same position; empty if it does not."""
     return _difference(_shared(content), _shared(others), f"{other} has")
 
 
 def differing_field(content: Content, others: Content) -> str:
-    """The first message and field, as `Kind.field`, in which modules of two members differ; without a field where one
-    has another message there.
+    """The first field, as `Kind.field`, in which two members' modules differ. Only `Kind` if the kinds of messages
+    differ.
     """
     return _field(_shared(content), _shared(others))
 
 
 def field_not_of_log(content: Content, place: Place, expected: ExpectedState | None, origin: Origin) -> str:
-    """The same of a module and the log, where `module_difference` says that they differ."""
+    """The first field in which a module differs from the log. Requires that `module_difference` found a difference."""
     trackers = [each for each in content if isinstance(each, cm.PendingMessageTracker)]
     if _missing_session(content, place):
         return cm.ClusterSession.__name__
@@ -236,13 +242,13 @@ def _field(content: Content, wanted: Content) -> str:
 
 
 def app_version(content: Content) -> int:
-    """Of the application that recorded it."""
+    """The application version of the member that recorded the content."""
     return next(each.app_version for each in content if isinstance(each, cm.SnapshotMarker))
 
 
 def _shared(content: Content) -> Content:
-    """Without what each member has of its own: how much of its buffer is used, the term that its service was in, the
-    minor version of its application, and that it decided to close a session when it led.
+    """The content without the values that members need not share: used buffer size, term of the service, minor version
+    of the application, and the close reason of a session that the member decided to close as leader.
     """
     found: list[Message] = []
     for each in content:
@@ -292,7 +298,7 @@ def _number_difference(trackers: Iterable[cm.PendingMessageTracker], expected: E
 def _module_content(
     content: Content, place: Place, services: int, expected: ExpectedState | None, origin: Origin
 ) -> Content:
-    """What the module has to hold. Where more than one thing may be right, it is what it holds."""
+    """The required content of the module. Where several values are right, it has the actual one."""
     held = {each.cluster_session_id: each.close_reason for each in content if isinstance(each, cm.ClusterSession)}
     allowed = _close_reasons(place, origin, is_replayed=expected is not None and services == 1)
     sessions = [
@@ -325,7 +331,7 @@ def _module_content(
 
 
 def _close_reasons(place: Place, origin: Origin, *, is_replayed: bool) -> Collection[int]:
-    """Shipped services close no sessions."""
+    """The allowed close reasons of open sessions. Shipped services close no sessions."""
     allowed = {NULL_INT32} if is_replayed else {NULL_INT32, cm.CloseReason.SERVICE_ACTION}
     return allowed.union(_OF_LEADERS) if origin.is_copied or origin.member_id in place.leaders else allowed
 
@@ -339,7 +345,7 @@ def _on_their_way(
     payloads: Sequence[bytes] = [each.payload for each in held]
     if expected is not None and service_id == REPLAYED_SERVICE:
         payloads = expected.pending
-    # Our members write no term, Aeron's the one in which the service offered the message.
+    # Our members write no term; Aeron's write the term in which the service offered the message.
     terms = [_term_of(each, place) for each in held]
     terms += [0] * (len(payloads) - len(terms))
     pending = [
@@ -355,7 +361,9 @@ def _term_of(message: PendingMessage, place: Place) -> int:
 
 
 def _capacity(content: Content, service_id: int, payloads: Sequence[bytes]) -> int:
-    """Our members write a constant; Aeron's how much of their buffer is used, where a record may be padding."""
+    """The allowed capacity. Our members write a constant; Aeron's write the used buffer size, which may include
+    padding.
+    """
     trackers = (each for each in content if isinstance(each, cm.PendingMessageTracker))
     held = next((each.pending_message_capacity for each in trackers if each.service_id == service_id), -1)
     used = sum(_RECORD_HEADER + session_header.LENGTH + len(each) + 7 & -8 for each in payloads)
@@ -364,7 +372,7 @@ def _capacity(content: Content, service_id: int, payloads: Sequence[bytes]) -> i
 
 
 def _markers(content: Content, place: Place, type_id: int) -> tuple[cm.SnapshotMarker, cm.SnapshotMarker]:
-    """Members may have different minor versions of the application; one member has one."""
+    """The two required markers. Members may have different minor versions of the application."""
     version = app_version(content)
     begin = cm.SnapshotMarker(
         type_id=type_id,
@@ -379,7 +387,7 @@ def _markers(content: Content, place: Place, type_id: int) -> tuple[cm.SnapshotM
 
 
 def _difference(held: Content, wanted: Content, who: str) -> str:
-    """The first message and field that is not what `who` wants."""
+    """The first message and field that differs from what `who` wants; empty if none does."""
     for one, other in zip(held, wanted, strict=False):
         if one == other:
             continue

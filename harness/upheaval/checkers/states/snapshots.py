@@ -1,9 +1,9 @@
-"""The promises about snapshots and about the state of services, from the snapshots that the members recorded.
+"""The promises about snapshots and service states, judged by the snapshots that members recorded.
 
-What a service writes in `on_take_snapshot` is its state at a known position of the log, on every member: the SHA-256 of
-these messages is its state hash. Equal logs must give equal hashes, whether a member replayed all of its log or began
-with an earlier snapshot. Of shipped services the state is also made again from the log alone. What a snapshot holds
-beside the state is judged by `snapshot_fields`. This module knows recordings; it needs no cluster.
+What a service writes in `on_take_snapshot` is its state at a known log position; the SHA-256 of these messages is the
+state hash. Equal logs must give equal hashes on every member, whether it replayed the whole log or started from an
+earlier snapshot. The state of shipped services is also computed again from the log alone. `snapshot_fields` judges the
+rest of a snapshot. This module knows recordings; it needs no cluster.
 """
 
 from collections import Counter
@@ -48,11 +48,11 @@ _NO_SNAPSHOT: Final = "no recording log names a snapshot"
 
 @dataclass(frozen=True, slots=True)
 class ServiceSnapshot:
-    """What one member, or one standby, recorded of one service; `owner` says which."""
+    """The snapshot of one service of a member or standby, `owner`."""
 
     owner: str
     member_id: int
-    """-1 of a standby."""
+    """-1 for a standby."""
     position: int
     service_id: int
     content: Content
@@ -60,13 +60,13 @@ class ServiceSnapshot:
 
     @property
     def hash(self) -> str:
-        """The state hash: SHA-256 of the messages of the state."""
+        """The state hash: the SHA-256 of the messages of the state."""
         return state_hash(self.state)
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleSnapshot:
-    """What one of them recorded of its module."""
+    """The snapshot of the consensus module of a member or standby, `owner`."""
 
     owner: str
     member_id: int
@@ -76,7 +76,7 @@ class ModuleSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """All that the members' recording logs name, and why one of them could not be read."""
+    """All snapshots in the recording logs, and why the first unreadable one could not be read."""
 
     services: tuple[ServiceSnapshot, ...]
     modules: tuple[ModuleSnapshot, ...]
@@ -84,10 +84,7 @@ class Snapshots:
 
 
 def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Result]:
-    """A result for each of the two promises.
-
-    `log_member` is whose log is the witness, up to `log_end`.
-    """
+    """Judge both promises. The log of `log_member`, up to `log_end`, is the witness."""
     found = read_snapshots(run, manifest)
     is_java = manifest.system != OWN_SYSTEM and not can_replay(manifest.service or "")
     can_run = can_replay(manifest.service or "")
@@ -118,7 +115,7 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
 
 @dataclass
 class _Own:
-    """A user's service, whose code runs only where it is asked for."""
+    """A user's service. Its code runs only when a result is needed."""
 
     run: RunFolder
     manifest: Manifest
@@ -128,12 +125,12 @@ class _Own:
 
     @cached_property
     def replay(self) -> OwnReplay:
-        """Of the whole log."""
+        """The replay of the whole log."""
         states = [each.state for each in self.services if each.service_id == REPLAYED_SERVICE]
         return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
 
     def explained(self, finding: Finding, *, of_requests: bool = False) -> Finding:
-        """With the reason why states differ at its position, or what replays offer and schedule."""
+        """The finding with the reason why states differ at its position, or what replays offer and schedule."""
         assert finding.position is not None
         if of_requests:
             return replace(finding, explanation=explain(self.replay, finding.position, compares_requests=True))
@@ -151,7 +148,7 @@ class _Own:
 
 
 def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
-    """The snapshots that the recording logs of members and standbys name, with what cannot be read."""
+    """Read the snapshots that the recording logs of members and standbys name."""
     services: list[ServiceSnapshot] = []
     modules: list[ModuleSnapshot] = []
     unreadable = ""
@@ -174,13 +171,13 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
 
 
 def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
-    """The folders of all that take snapshots: the members, and the standbys beside them."""
+    """The folders of members and standbys, which take snapshots."""
     standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
     return [run.member(each) for each in range(members)] + [MemberFolder(path, -1, path.name) for path in standbys]
 
 
 def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
-    """Whether a recording log names a snapshot at all."""
+    """Whether any recording log names a snapshot."""
     return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
 
 
@@ -232,7 +229,7 @@ def _states_agree(
 
 
 def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
-    """The finding on the first position at which two members' modules hold different things."""
+    """The finding on the first position at which the modules of two owners differ; None if none do."""
     first: dict[int, ModuleSnapshot] = {}
     for module in sorted(modules, key=lambda each: each.position):
         other = first.setdefault(module.position, module)
@@ -253,7 +250,7 @@ def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
 
 
 def _compared(group: Sequence[ServiceSnapshot], payloads: Payloads) -> str:
-    """Of one that most of them agree with, and of the first that does not."""
+    """Compare a snapshot of the majority with the first one that differs."""
     counts = Counter(each.hash for each in group)
     usual = max(group, key=lambda each: counts[each.hash])
     other = next(each for each in group if each.hash != usual.hash)
@@ -266,9 +263,9 @@ def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, .
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the log gives: where it asks for snapshots, the replayed states there, where it ends.
+    """What the log gives: the places where it asks for snapshots, the replayed states there, and its end.
 
-    `is_copied`: members may have begun with snapshots of others.
+    `is_copied`: members may have started from snapshots of others.
     """
 
     asked: Mapping[int, Place]
@@ -306,7 +303,7 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
 def _broken_at(
     position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
 ) -> tuple[str, tuple[int, ...], Signature | None] | None:
-    """What is wrong with the snapshots at one position, whose it is, and its signature."""
+    """The first violation at one position, its members, and its signature."""
     if position > given.log_end:
         return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", (), None
     if position not in given.asked:
@@ -342,7 +339,9 @@ def _where(snapshot: ServiceSnapshot | ModuleSnapshot) -> str:
 def _difference(
     snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
 ) -> str:
-    """What it holds otherwise than the log gives it; empty when nothing. `group` is all that its owner has there."""
+    """How a snapshot differs from the log; empty if it does not. `group` holds all snapshots of its owner at that
+    position.
+    """
     place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
     if isinstance(snapshot, ModuleSnapshot):
         origin = _origin(snapshot, group, given)

@@ -1,8 +1,8 @@
-"""The promise that members record the snapshots of standbys correctly: what a notice became is what the standby has.
+"""The promise that members record the snapshots of standbys correctly: each reference matches a standby's snapshot.
 
-A standby tells every member of a snapshot that the log asked standbys for; a member writes it into its recording log,
-as a reference. From these, the standbys' own recording logs, the traces and the commands of the run. What the snapshots
-hold is judged by `snapshots`.
+When the log asks standbys for a snapshot, the standby sends every member a notice, and the member writes a reference
+into its recording log. Judged by these, the standbys' own recording logs, the traces and the commands of the run.
+`snapshots` judges what the snapshots hold.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,12 +29,12 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
 NOTICE_NS: Final = 20 * S
-"""For so long a standby has to live after it took a snapshot, for its notice to reach some member for certain."""
+"""How long a standby must run after a snapshot before its notice must have reached some member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A line by which a member's trace says that it wrote down a notice."""
+    """A trace line of a member that recorded a notice."""
 
     line: int
     ns: int
@@ -43,24 +43,24 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Informed:
-    """A member, and which notices its trace tells of."""
+    """A member, and the notices in its trace."""
 
     holder: Holder
     noted: Sequence[Noted] = ()
 
     @property
     def records(self) -> list[SnapshotRecord]:
-        """What it knows of snapshots of standbys."""
+        """Its references to snapshots of standbys."""
         return [record for record in self.holder.records if record.is_of_standby]
 
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A standby: what it has, and until when it lived after it took each of its snapshots."""
+    """A standby, and how long it ran after each of its snapshots."""
 
     holder: Holder
     lived_ns: Mapping[int, int] = field(default_factory=dict)
-    """By position, for how long it took no other one."""
+    """Nanoseconds until its end or its next snapshot, by position of the snapshot."""
 
 
 def judge_notices(
@@ -71,7 +71,10 @@ def judge_notices(
     services: int,
     restored: int = -1,
 ) -> Result:
-    """`asked` are the positions at which the log asks standbys alone; what is up to `restored` came with the run."""
+    """Judge the references. `asked` are the positions at which the log asks only standbys for a snapshot.
+
+    References up to position `restored` came with a restored run.
+    """
     if not orders and not standbys and not any(member.records or member.noted for member in members):
         return NotApplicable(Promise.STANDBYS_KNOWN, "there was no standby")
     try:
@@ -89,7 +92,7 @@ def judge_notices(
 
 
 def _require_written(member: Informed, services: int) -> None:
-    """What a trace says was written down is there, of every service."""
+    """Check that the recording log has each notice in the trace, for every service."""
     who = member.holder
     places = {record.place for record in member.records}
     for noted in member.noted:
@@ -104,7 +107,7 @@ def _require_written(member: Informed, services: int) -> None:
 
 
 def _require_same(member: Informed, standbys: Iterable[Standby], restored: int) -> int:
-    """Each reference is a snapshot of a standby, in every field."""
+    """Check that each reference equals a snapshot of a standby in every field. Returns how many were compared."""
     own = [record for standby in standbys for record in standby.holder.records if not record.is_of_standby]
     by_id = {(record.recording_id, record.service_id): record for record in own}
     compared = 0
@@ -132,7 +135,9 @@ def _require_same(member: Informed, standbys: Iterable[Standby], restored: int) 
 
 
 def _require_announced(members: Sequence[Informed], standbys: Iterable[Standby], asked: Iterable[int]) -> int:
-    """A snapshot that standbys were asked for, and that one took and lived on with, is known to some member."""
+    """Check that some member knows each requested snapshot whose standby ran long enough afterwards. Returns their
+    number.
+    """
     asked = set(asked)
     known = {record.position for member in members for record in member.records}
     count = 0
@@ -163,7 +168,7 @@ def _informed(evidence: Evidence, holder: Holder) -> Informed:
 
 
 def _standby(folder: MemberFolder) -> Standby:
-    """For how long it lived on: to the last line of its process, or to the next snapshot."""
+    """Make a `Standby`. It ran until the last line of its process or its next snapshot."""
     events = {event.line: event for event in folder.read_trace()} if folder.trace.exists() else {}
     last_ns = {event.fields.get("pid"): event.ns for event in events.values()}
     taken = sorted((events[line].ns, position, line) for position, line in facts_of(folder).snapshots.items())

@@ -1,4 +1,4 @@
-"""Says in a few words where two states of a service differ: the first byte, and the JSON or text that it is part of.
+"""Describes briefly where two states of a service differ: the first byte, and the JSON or text around it.
 
 A state is the messages that a service wrote. This module knows nothing of members and logs.
 """
@@ -13,13 +13,13 @@ from upheaval_node.sbe.schema import message_type
 from upheaval_node.sbe.values import json_of
 
 JSON_MAX: Final = 4 << 20
-"""Longer states are not read as JSON."""
+"""Bytes. Longer states are not parsed as JSON."""
 VALUE_MAX: Final = 60
-"""Characters of a value that are shown."""
+"""The number of characters shown of a value."""
 TEXT_MAX: Final = 400
-"""Characters of a message of a schema that are shown."""
+"""The number of characters shown of a message with a schema."""
 _AROUND: Final = 16
-"""Bytes that are shown before the first one that differs."""
+"""The number of bytes shown before and after the first difference."""
 
 _Path = tuple[str | int, ...]
 
@@ -27,9 +27,9 @@ _Path = tuple[str | int, ...]
 def state_difference(
     one: Sequence[bytes], other: Sequence[bytes], names: tuple[str, str], payloads: Payloads = AS_TEXT
 ) -> str:
-    """Where `one` and `other`, the states of those two, differ. They must.
+    """Describe where the states `one` and `other` differ. They must differ.
 
-    Where `payloads` have a schema, its messages are compared by field.
+    If `payloads` have a schema, its messages are compared by field.
     """
     number = _common(one, other)
     if number in (len(one), len(other)):
@@ -51,13 +51,13 @@ def state_difference(
 
 
 def _common(one: Sequence[object], other: Sequence[object]) -> int:
-    """How much both begin with."""
+    """The length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _by_field(one: bytes, other: bytes, names: tuple[str, str], payloads: Payloads) -> str:
-    """Empty for what is no message of a schema."""
+    """Compare two messages by field; empty if they are no messages of a schema."""
     schema = payloads.schema
     if schema is None:
         return ""
@@ -79,7 +79,7 @@ def _by_field(one: bytes, other: bytes, names: tuple[str, str], payloads: Payloa
 
 
 def _by_json(one: bytes, other: bytes, names: tuple[str, str]) -> str:
-    """Empty for what is no JSON."""
+    """Compare as JSON; empty if it is no JSON."""
     if max(len(one), len(other)) > JSON_MAX:
         return ""
     try:
@@ -97,7 +97,7 @@ def _by_json(one: bytes, other: bytes, names: tuple[str, str]) -> str:
 
 
 def _first(one: Json, other: Json, path: _Path = ()) -> tuple[_Path, Json, Json] | None:
-    """The smallest part that differs, the first one of several."""
+    """The first of the smallest parts that differ; None if there is none."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in {**one, **other}:
             if key not in one or key not in other:

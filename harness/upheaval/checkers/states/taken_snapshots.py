@@ -1,7 +1,7 @@
-"""The promise that an ordered snapshot is taken by every member that runs, at one position, and of every service.
+"""The promise that every running member takes an ordered snapshot, at one position and of every service.
 
-From the commands of the run, the recording logs, and what the traces say of the members' processes. What a snapshot
-holds is judged by `snapshots`. This module needs no recording.
+Judged by the commands of the run, the recording logs, and the members' processes in the traces. `snapshots` judges what
+a snapshot holds. This module needs no recording.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _MODULE_ID: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class OrderedSnapshot:
-    """A command that holds: when it was given, and where the members were seen to have the snapshot."""
+    """A command with proof: when it was given, and at which positions the members had the snapshot."""
 
     line: int
     what: str
@@ -36,33 +36,33 @@ class OrderedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A member or a standby (then `member_id` is -1), its processes, and what its recording log names."""
+    """A member or a standby (`member_id` -1), its processes, and the snapshots in its recording log."""
 
     name: str
     member_id: int
     records: Sequence[SnapshotRecord]
     lives: Sequence[ProcessLife] = ()
     failed_ns: int | None = None
-    """When its trace says first that a snapshot failed."""
+    """The time of the first failed snapshot in its trace."""
 
     def ran_through(self, order: OrderedSnapshot) -> bool:
-        """Whether one process with its module has lines from before the command and from after it."""
+        """Whether one process with its consensus module ran from before the command to after it."""
         return any(
             life.component in OF_MODULE and life.begin_ns <= order.begin_ns and life.last_ns >= order.end_ns
             for life in self.lives
         )
 
     def has_failed(self, order: OrderedSnapshot) -> bool:
-        """A process says only the first time that a snapshot failed."""
+        """Whether a snapshot had failed by then. A process reports only its first failure."""
         return self.failed_ns is not None and self.failed_ns <= order.end_ns
 
     def has(self, position: int) -> bool:
-        """Whether it names a snapshot there, its own or that of a standby."""
+        """Whether its recording log names a snapshot at the position, its own or a standby's."""
         return any(record.position == position for record in self.records)
 
 
 def ordered_snapshots(controls: Iterable[ControlRecord], what: AdminCommand, field: str) -> list[OrderedSnapshot]:
-    """The commands of that kind that hold; `field` has the position that was seen of a member."""
+    """The proved commands of that kind. `field` is the field of a member's position in the record."""
     found = []
     for line, control in enumerate(controls, 1):
         if control.what != what or not control.proof.holds:
@@ -77,7 +77,7 @@ def ordered_snapshots(controls: Iterable[ControlRecord], what: AdminCommand, fie
 
 
 def require_by_all(order: OrderedSnapshot, members: Iterable[Holder]) -> None:
-    """Every member that ran while the command was carried out has it, or its trace says why not. Raises `Broken`."""
+    """Check that every member that ran throughout the command has the snapshot or traced a failure. Raises `Broken`."""
     which = f"the {order.what} of controls.jsonl:{order.line}"
     if not order.seen:
         raise Broken(Verdict.UNKNOWN, f"{which} holds, and says of no member where it was taken")
@@ -98,9 +98,10 @@ def require_by_all(order: OrderedSnapshot, members: Iterable[Holder]) -> None:
 
 
 def require_whole(name: str, member_id: int, records: Iterable[SnapshotRecord], services: int) -> int:
-    """Every snapshot of a module is there with those of all its services; how many there are. Raises `Broken`.
+    """Check that each module snapshot comes with those of all its services. Returns how many there are. Raises
+    `Broken`.
 
-    The module's is named last, so that no death between two leaves it without them.
+    The module's snapshot is recorded last. So if a process dies in between, its incomplete set has no module snapshot.
     """
     ids: dict[int, set[int]] = {}
     valid: set[int] = set()
@@ -122,7 +123,9 @@ def require_whole(name: str, member_id: int, records: Iterable[SnapshotRecord], 
 
 
 def judge_taken(orders: Sequence[OrderedSnapshot], holders: Sequence[Holder], services: int) -> Result:
-    """`services` is how many a member has; 0: their order in a recording log says nothing."""
+    """Judge the ordered snapshots. `services` is the number per member; 0 if their order in a recording log proves
+    nothing.
+    """
     if not orders and not any(holder.records for holder in holders):
         return NotApplicable(Promise.SNAPSHOTS_TAKEN, "no snapshot was ordered, and no recording log names one")
     members = [holder for holder in holders if holder.member_id >= 0]
@@ -139,7 +142,7 @@ def judge_taken(orders: Sequence[OrderedSnapshot], holders: Sequence[Holder], se
 
 
 def holder_of(folder: MemberFolder, facts: TraceFacts | None = None) -> Holder:
-    """From its recording log, and of a member from its trace."""
+    """Make a `Holder` from a recording log and, for a member, its trace."""
     records = snapshot_records(folder.recording_log)
     if facts is None:
         return Holder(folder.path.name, folder.member_id, records)
@@ -148,7 +151,7 @@ def holder_of(folder: MemberFolder, facts: TraceFacts | None = None) -> Holder:
 
 
 def members_of(evidence: Evidence) -> list[Holder]:
-    """The members, but for those that may have lost what they had."""
+    """The members, except those that may have lost files."""
     lossy = losses_of(evidence.run, evidence.manifest).members
     return [
         holder_of(evidence.run.member(facts.member_id), facts)
@@ -158,7 +161,7 @@ def members_of(evidence: Evidence) -> list[Holder]:
 
 
 def standbys_of(evidence: Evidence) -> list[Holder]:
-    """The standbys whose folders are there."""
+    """The standbys with a folder."""
     paths = [path for path in companion_folders(evidence.run.path) if path.name.startswith(STANDBY)]
     return [holder_of(MemberFolder(path, -1, path.name)) for path in paths]
 
@@ -166,7 +169,7 @@ def standbys_of(evidence: Evidence) -> list[Holder]:
 def _check(evidence: Evidence) -> Iterable[Result]:
     manifest = evidence.manifest
     orders = ordered_snapshots(evidence.controls, AdminCommand.SNAPSHOT, "snapshot_position")
-    # Aeron names the module's snapshot first.
+    # Aeron records the module's snapshot first.
     services = 1 + len(manifest.more_services) if manifest.system == OWN_SYSTEM else 0
     return [judge_taken(orders, [*members_of(evidence), *standbys_of(evidence)], services)]
 

@@ -1,1 +1,1 @@
-"""The docker runtime: one container a member."""
+"""The docker runtime: one container per member."""

@@ -1,7 +1,7 @@
-"""The docker runtime: a cluster of containers, one a member or one a component, as a live cluster.
+"""The docker runtime: a live cluster of containers, one per member or one per component.
 
-A handle can be opened on a running cluster from any process: the folder says which run it is, and everything of a run
-is named and labelled after it. How containers are made is in `containers`, what a member is in `under_test`.
+Any process can open a handle on a running cluster: the folder has the run's id, and everything of a run in the engine
+is named and labelled after it. `containers` makes the containers; `under_test` says what a member is.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ _KILLED: Final = 128 + signal.SIGKILL
 
 
 class DockerMember(LiveMember[DockerNode]):
-    """One member: a container, or one for each of its components."""
+    """One member: one container, or one container per component."""
 
     def __init__(self, cluster: "DockerCluster", member_id: int) -> None:
         components = COMPONENTS if cluster.config.components == SPLIT else (ALL,)
@@ -78,14 +78,14 @@ class DockerMember(LiveMember[DockerNode]):
 
     @property
     def ingress_address(self) -> str:
-        """Where this machine reaches the member's ingress."""
+        """The member's ingress address as seen from this machine."""
         port = ports.member_ports(self._cluster.config.base_port, self.member_id)[0]
         return f"{engine_host(self._cluster.client)}:{port}"
 
     # --- observer ---
 
     def status(self) -> MemberStatus:
-        """What the member says about itself. One that is down, paused or about to end says nothing."""
+        """What the member reports about itself. A member that is down, paused or about to end reports nothing."""
         system = self._cluster.system
         try:
             return system.parse_status(self.member_id, self._eye.ask(self.node.container()))
@@ -93,20 +93,20 @@ class DockerMember(LiveMember[DockerNode]):
             return MemberStatus(self.member_id, alive=False)
 
     def control_status(self) -> ControlStatus:
-        """As the member answers to a command inside its container."""
+        """The answer of a command inside the member's container."""
         return self._ask(None)[1]
 
     def exit_status(self, incarnation: str) -> int | None:
-        """As the engine tells it; None when it runs, or was made anew since."""
+        """The exit status that the engine reports; None while that incarnation runs, or after it was replaced."""
         return self.node.exit_status(incarnation)
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop observing the member."""
         self._eye.close()
 
     def _ask(self, command: str | None) -> tuple[str, ControlStatus]:
-        """Let the member take an admin command, or none, and say how it is; of one that is down its files say what they
-        can.
+        """Give the member an admin command, if any. Returns why it was refused (empty if it was not) and the member's
+        status, which comes from its files when it is down.
         """
         system = self._cluster.system
         try:
@@ -121,12 +121,14 @@ class DockerMember(LiveMember[DockerNode]):
     # --- injector ---
 
     def give(self, command: str) -> str:
-        """Set the member's control toggle by a command inside; why it was not taken, empty when it was."""
+        """Set the member's control toggle by a command in its container. Returns why it was refused, empty if it was
+        not.
+        """
         return self._ask(command)[0]
 
     def _bring_copies(self, container: Any) -> None:
-        """Certificates and credentials file as they are now; a member that was down when they changed has those of
-        before.
+        """Copy the current certificates and credentials file into the container: they may have changed while the member
+        was down.
         """
         cluster = self._cluster
         put_copies(
@@ -138,7 +140,7 @@ class DockerMember(LiveMember[DockerNode]):
         )
 
     def collect(self) -> None:
-        """Copy what the member has written and printed into the run folder."""
+        """Copy the member's files and output into the run folder."""
         container = self.node.container()
         if container is not None:
             collect.collect_folder(container, str(self._cluster.system.folder), self.folder)
@@ -151,7 +153,7 @@ class DockerMember(LiveMember[DockerNode]):
 
     @property
     def place(self) -> Place:
-        """Where the container is that holds its sockets, unless another one holds the network for it."""
+        """The place of the container that holds the member's sockets, unless another container holds its network."""
         cluster = self._cluster
         port = ports.member_ports(cluster.config.base_port, self.member_id)[0]
         return Place(
@@ -162,7 +164,7 @@ class DockerMember(LiveMember[DockerNode]):
         )
 
     def _make(self, component: str) -> None:
-        """Make and start the container of a component."""
+        """Create and start the container of a component."""
         cluster = self._cluster
         config, system, engine_run = cluster.config, cluster.system, cluster.engine_run
         hosts = member_hosts(config.members)
@@ -219,9 +221,11 @@ class DockerCluster(LiveCluster[DockerMember]):
             choose_cleaning(client, kept=kept),
         )
         self.names: dict[int, Mapping[str, str]] = {}
-        """Where a member dials for an endpoint of another one, by its id."""
+        """The addresses that a member dials for endpoints of other members, by the dialling member's id."""
         self.holders: dict[int, str] = {}
-        """The containers in whose networks members are, by their ids; others have a network name space of their own."""
+        """The containers whose networks members share, by member id; other members have a network name space of their
+        own.
+        """
         members.extend(DockerMember(self, member_id) for member_id in range(config.members))
 
     # --- making and opening ---
@@ -230,10 +234,10 @@ class DockerCluster(LiveCluster[DockerMember]):
     def create(
         cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
     ) -> "DockerCluster":
-        """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
+        """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: the cluster may outlive this process.
 
-        A custom service is copied in from its source, or is in the image already. What killed harnesses have left
-        in the engine is removed first. With a planted bug the members are a test build of the node. Raises
+        A custom service is copied from its source folder, or is part of the image. Containers that killed harnesses
+        left in the engine are removed first. With a planted bug, the members run a test build of the node. Raises
         `HarnessError` with one clear line.
         """
         path = Path(folder).absolute()
@@ -255,13 +259,15 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Besides, how leftovers of this cluster are cleaned."""
+        """Adds how leftovers of this cluster are cleaned up."""
         text = self.engine_run.cleaning.text
         return [*super().notes, *([f"containers: {text}"] if text else [])]
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "DockerCluster":
-        """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
+        """The cluster in a folder, running or not. Raises `UsageError` when the folder has no cluster, or one of
+        another version.
+        """
         path = Path(folder).absolute()
         spec = cluster_file.load(path)
         if cluster_file.runtime_of(path) != cls.runtime:
@@ -273,12 +279,14 @@ class DockerCluster(LiveCluster[DockerMember]):
     # --- handles ---
 
     def ingress_endpoints(self) -> dict[int, str]:
-        """The members' ingress under the names that they know each other by."""
+        """The members' ingress endpoints, with the host names that members use for each other."""
         hosts = member_hosts(self.config.members)
         return {member_id: f"{host}:{self.system.ports[0]}" for member_id, host in enumerate(hosts)}
 
     def resolver(self) -> StaticResolver:
-        """Published ports; the addresses of members that speak datagrams, which no engine's proxy is to pass on."""
+        """Resolves to published ports, or to the members' addresses when they use datagrams: the engine's proxy must
+        not relay those.
+        """
         endpoints = self.ingress_endpoints()
         if not self.system.has_streams:
             port = self.system.ports[0]
@@ -287,40 +295,42 @@ class DockerCluster(LiveCluster[DockerMember]):
         return StaticResolver({endpoints[member.member_id]: member.ingress_address for member in self.members})
 
     def member_addresses(self) -> Mapping[str, str]:
-        """Fixed ones by the members' names, in order. Raises `EnvironmentFault` before there is a network."""
+        """The members' fixed addresses by host name, in order. Their network must exist."""
         _, *addresses = self.engine_run.addresses()
         return dict(zip(member_hosts(self.config.members), addresses, strict=True))
 
     @property
     def client_host(self) -> str:
-        """The gateway of the members' network. Raises `EnvironmentFault` before there is one."""
+        """The address of this machine as members reach it: for members that use datagrams, the gateway of their
+        network, which must exist.
+        """
         return super().client_host if self.system.has_streams else self.engine_run.addresses()[0]
 
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:
-        """In force for containers that are made from now on."""
+        """Takes effect for containers that are created from now on."""
         self.names[source] = dict(names)
 
     def for_all(self, action: Callable[[DockerMember], Result]) -> list[Result]:
-        """Do it for all members at once; the engine takes its time for each."""
+        """Run the action for all members concurrently, since each call of the engine takes time."""
         with ThreadPoolExecutor(len(self.members)) as pool:
             return list(pool.map(action, self.members))
 
     # --- life ---
 
     def _prepare(self) -> None:
-        """The networks. After `down`, members get back what they had written."""
+        """Create the networks. After `down`, members get their old files back."""
         self.engine_run.make_networks()
 
     def companions(self) -> Sequence[DockerCompanion]:
-        """The handles of the containers and volumes beside the members, running or not."""
+        """The handles of the companions, running or not."""
         return [self.make_companion(config) for config in load_companions(self.folder)]
 
     def make_companion(self, config: CompanionConfig) -> DockerCompanion:
-        """The handle of a container in the members' network."""
+        """The handle of a companion in the members' network."""
         return DockerCompanion(self.run, self.config, config, self.engine_run, self.system)
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
-        """Of all members and companions, or of one member."""
+        """Checks all members and companions, or only the given member."""
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
             member.node.raise_if_ended(self.system.expected_exit_statuses)
@@ -328,7 +338,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             companion.node.raise_if_ended()
 
     def _stalls_since(self, begin_ns: int) -> list[Stall]:
-        """By copies of the traces; monotonic clocks of containers are those of the engine's machine."""
+        """Reads copies of the traces. Containers share the monotonic clock of the engine's machine."""
         with tempfile.TemporaryDirectory() as place:
             copies = RunFolder(place)
             for member in self.members:
@@ -339,18 +349,18 @@ class DockerCluster(LiveCluster[DockerMember]):
             return stalls_since(copies, len(self.members), begin_ns)
 
     def collect(self) -> None:
-        """Copy what members and companions have written into the run folder."""
+        """Copy the files of members and companions into the run folder."""
         self.for_all(DockerMember.collect)
         for companion in self.companions():
             companion.collect()
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End everything, collect what it wrote, and remove it from the engine.
+        """End everything, collect its files, and remove it from the engine.
 
-        When that cannot be collected, a cluster that was to be kept stays in the engine, so that nothing is lost.
+        If the files of a kept cluster cannot be collected, it stays in the engine, so that nothing is lost.
         """
         with contextlib.ExitStack() as stack:
-            # From the last to the first, and each whatever becomes of the others.
+            # Callbacks run from the last to the first, each even if another one fails.
             stack.callback(self.close)
             if not self._is_kept:
                 stack.callback(self._remove)
@@ -358,14 +368,14 @@ class DockerCluster(LiveCluster[DockerMember]):
                 companion.stop(timeout_s)
             self._stop_members(timeout_s)
             self.collect()
-            # What was seen of the links is a part of the run.
+            # What the links recorded is part of the run, so they are closed before the run is sealed.
             super().close()
             self.seal()
             if self._is_kept:
                 self._remove()
 
     def _stop_members(self, timeout_s: float) -> None:
-        """The engine kills what does not end in time; the run gets a word of that."""
+        """Stop all members. The engine kills a member that does not end in time, and the run records that."""
         begin_ns = self.now_ns()
         running = self.for_all(lambda member: member.incarnation())
         self.for_all(lambda member: member.node.stop(None, timeout_s))
@@ -377,7 +387,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         self.run.add_forced_end(killed, begin_ns, self.now_ns(), f"did not end within {timeout_s:g} s")
 
     def close(self) -> None:
-        """The connections to the engine."""
+        """Close the connections to the engine."""
         super().close()
         for member in self.members:
             member.close()
@@ -385,14 +395,14 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """On the way out of a failure, remove everything if nothing ran before; else end what was started inside."""
+        """On a failure, remove everything if nothing ran before; otherwise end only what was started inside."""
         of_members = self.for_all(lambda member: member.incarnation())
         before = frozenset[str]().union(*of_members, *(companion.incarnation() for companion in self.companions()))
         try:
             yield
         except BaseException:
             try:
-                # The error to report is what failed, not what this runs into.
+                # The caller has to see the original error, not a later one of this clean-up.
                 with contextlib.suppress(HarnessError):
                     self._kill_all_but(before)
                 with contextlib.suppress(HarnessError):
@@ -404,7 +414,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             raise
 
     def _kill_all_but(self, before: frozenset[str]) -> None:
-        """And a word of it in the run."""
+        """Kill all incarnations that are not in `before`, and record that in the run."""
         begin_ns = self.now_ns()
         victims = [member.member_id for member in self.members if member.incarnation() - before]
         try:
@@ -421,7 +431,7 @@ class DockerCluster(LiveCluster[DockerMember]):
 
 
 def _image_of(spec: ClusterSpec, system: SystemInContainers) -> str:
-    """The image of the members. A bug can only be planted in the test build: another image would go without it."""
+    """The image of the members. Only the test build can have a planted bug; any other image would run without it."""
     if spec.planted is None:
         return spec.image or system.image
     if spec.image:
@@ -430,7 +440,7 @@ def _image_of(spec: ClusterSpec, system: SystemInContainers) -> str:
 
 
 def require_image_of(system: SystemInContainers, client: Client, tag: str) -> None:
-    """Raises `HarnessError` for an image that is not there, or has no members of that system."""
+    """Raises `HarnessError` when the image is missing, or does not hold members of that system."""
     require_image(client, tag)
     labels = ((inspect(client, tag) or {}).get("Config") or {}).get("Labels") or {}
     for label, expected in system.image_labels.items():

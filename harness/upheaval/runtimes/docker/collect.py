@@ -1,6 +1,6 @@
-"""Copies what a member has written out of its container into the run folder, through the engine: no shared disk needed.
+"""Copies a member's files out of its container into the run folder, through the engine: no shared disk is needed.
 
-This module knows tar files and folders, nothing of clusters.
+This module knows tar files and folders, not clusters.
 """
 
 import os
@@ -15,13 +15,15 @@ from upheaval.runtimes.docker.engine import answers_closed, engine_errors
 from upheaval.system import DRIVER_IN_VOLUME, SOURCE_FOLDER
 
 _LEFT: Final = (SOURCE_FOLDER, DRIVER_IN_VOLUME)
-"""A service's code is where it came from, and buffers of a media driver are nothing without it."""
+"""Files that are not collected: a service's code is a copy, and buffers of a media driver are useless without the
+driver.
+"""
 
 
 def collect_folder(container: Any, source: str, target: Path) -> None:
-    """Copy a folder of a container, running or not, in place of the one in the run folder.
+    """Replace a folder of the run folder by a copy of a container's folder. The container may be running or not.
 
-    What is there already stays until the copy is complete. Raises `EnvironmentFault` when it cannot be made.
+    The old content stays until the copy is complete. Raises `EnvironmentFault` when the copy fails.
     """
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -45,7 +47,7 @@ def collect_folder(container: Any, source: str, target: Path) -> None:
 
 
 def read_file(container: Any, source: str) -> bytes:
-    """The bytes of one file of a container, running or not; none when it is not there."""
+    """The bytes of one file of a container, running or not; empty when the file does not exist."""
     import docker
 
     doing = f"reading {source} of {container.name}"
@@ -66,15 +68,15 @@ def read_file(container: Any, source: str) -> bytes:
 
 
 def collect_output(container: Any, target: Path) -> None:
-    """What the member's processes have printed."""
+    """Copy the output of the member's processes."""
     with engine_errors(f"reading the output of {container.name}"):
         target.write_bytes(container.logs())
 
 
 def _unpack(stream: Any, target: Path) -> None:
-    """Files and folders that say something of a run, none outside of the target, owned by the user that runs this.
+    """Unpack the files and folders that matter for a run, all inside the target and owned by the current user.
 
-    The filters of `tarfile` come with Python 3.11.4 only. Links are left out, so a name without `..` stays inside.
+    The filters of `tarfile` need Python 3.11.4. Links are left out, so a name without `..` stays inside.
     """
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=stream) as archive:

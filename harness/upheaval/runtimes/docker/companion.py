@@ -25,7 +25,7 @@ from upheaval.system import ClusterSpec, SystemInContainers, companions as compa
 
 
 class DockerCompanion(LiveCompanion[DockerNode]):
-    """A companion: one container."""
+    """A companion in one container."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
     # --- observer ---
 
     def status(self) -> CompanionStatus:
-        """As a command inside its container answers; one that is down says nothing."""
+        """The answer of a command inside the container; a companion that is down reports nothing."""
         command = [*self._system.companions.health_command, "--json", str(self._system.folder)]
         try:
             _, text = self.node.run_inside(command, stderr=False)
@@ -55,7 +55,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
     # --- injector ---
 
     def start(self) -> None:
-        """In the container that there is, if it was made with what it shall be now."""
+        """Start the companion, in its existing container if that has the wanted configuration."""
         container = self.node.container()
         if container is not None and is_running(container):
             return
@@ -72,7 +72,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
         put_copies(container, self._spec.tls, self.name, self.config.credentials, self._system.folder)
 
     def collect(self) -> None:
-        """Copy its folder and what it printed."""
+        """Copy the companion's folder and output into the run folder."""
         container = self.node.container()
         if container is not None:
             collect.collect_folder(container, str(self._system.folder), self.folder)
@@ -81,7 +81,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
     # --- what it is ---
 
     def _is_as_wanted(self, container: Any) -> bool:
-        """Whether it was made with what it shall be now: the configuration of a container cannot be changed."""
+        """Whether the container has the wanted configuration: that of an existing container cannot be changed."""
         wanted = [f"{name}={value}" for name, value in self._environment().items()]
         return set(wanted) <= set(container.attrs["Config"]["Env"])
 

@@ -1,4 +1,4 @@
-"""What the engine says of a container: whether it runs, which life of it this is, and how it ended."""
+"""The state of a container as the engine reports it: whether it runs, which incarnation it is, and how it ended."""
 
 import signal
 from collections.abc import Mapping, Sequence
@@ -8,22 +8,22 @@ from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import engine_errors
 from upheaval_chaos.programs import printed
 
-# Ended by us: asked to end, or killed.
+# Ended by the harness: asked to end, or killed.
 _OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 
 def incarnation_of(container: Any) -> str:
-    """A name of this life of it, which never comes back."""
+    """A name for the container's current incarnation, never used again."""
     return f"container {container.short_id} of {container.attrs['State']['StartedAt']}"
 
 
 def is_running(container: Any) -> bool:
-    """Frozen or not."""
+    """Whether the container runs, paused or not."""
     return bool(container.attrs["State"]["Running"])
 
 
 def own_fault(state: Mapping[str, Any], expected: Sequence[int]) -> str:
-    """How what is in this state of a container ended by its own fault; empty when it did not."""
+    """How a container in this state ended by its own fault; empty when it did not."""
     if state["Status"] != "exited":
         return ""
     if state.get("OOMKilled"):
@@ -33,7 +33,7 @@ def own_fault(state: Mapping[str, Any], expected: Sequence[int]) -> str:
 
 
 def raise_own_fault(container: Any, who: str, expected: Sequence[int]) -> None:
-    """Raises `EnvironmentFault` with the last thing that it said when it has ended by its own fault."""
+    """Raises `EnvironmentFault` with the last output of a container that ended by its own fault."""
     fault = own_fault(container.attrs["State"], expected)
     if not fault:
         return

@@ -1,7 +1,6 @@
-"""Makes what a run needs in the engine: its network, and for each member a volume and a container.
+"""Creates what a run needs in the engine: its network, and a volume and a container for each member.
 
-testcontainers creates containers and networks, the docker SDK what it lacks. What removes them is in `labels` and
-`reaper`.
+testcontainers creates containers and networks; the docker SDK does the rest. `labels` and `reaper` remove them.
 """
 
 import ipaddress
@@ -20,25 +19,28 @@ from upheaval.runtimes.ports import HOST
 from upheaval.security import policy as security
 from upheaval.system import SOURCE_FOLDER, SystemInContainers
 
-# Of 4096 small networks one is drawn: the engine's default pools run out after some thirty.
+# The network is one of 4096 small ones, drawn at random: the engine's default pools run out after about thirty.
 _SUBNETS: Final = "10.213.0.0/16"
 _PREFIX_LENGTH: Final = 28
 _ATTEMPTS: Final = 50
 _PIDS_LIMIT: Final = 256
 NO_HEALTH_CHECK: Final[Mapping[str, Sequence[str]]] = {"test": ["NONE"]}
-"""The harness does not read the engine's checks of these containers, and each costs a process beside the members."""
+"""Switches off the engine's health checks: the harness does not read them, and each costs a process beside the
+members.
+"""
 ALL: Final = "all"
 """The component of a container that holds a whole member."""
 MEMBER_USER: Final = 10001
-"""Whom the files of a volume belong to: the user of the node image."""
+"""The owner of a volume's files: the user id of the node image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the network a container is. `network` None: nowhere, its member's sockets are another container's.
+    """The place of a container in the network. `network` None: none, since another container holds the member's
+    sockets.
 
-    `ingress_host_port` None: the member's ingress is not published. `addresses` are those of all hosts, itself among
-    them, where they have fixed ones; else the engine gives it one, and tells names.
+    `ingress_host_port` None: the member's ingress is not published. `addresses` are the fixed addresses of all hosts,
+    including this one; empty when the engine chooses addresses and resolves names.
     """
 
     host: str
@@ -49,12 +51,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """One container of a member, or of a companion; `who` it is for people, `own_labels` beside those of the run.
+    """One container of a member or a companion. `who` names it for people; `own_labels` go on top of the run's labels.
 
-    `place` is the name of another container where it shares the network of that.
+    `place` is the name of another container when this one shares its network.
 
-    `volume_labels` are those that testcontainers gives to containers and networks by itself.
-    Into a new volume go the folder `source` (a user's own service) and all of `restore` (what the member wrote before).
+    `volume_labels` are the labels that testcontainers itself puts on containers and networks. A new volume gets the
+    folder `source` (a user's own service) and all of `restore` (the member's earlier files).
     """
 
     who: str
@@ -69,20 +71,20 @@ class ContainerPlan:
     volume_labels: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     ignored: Sequence[str] = ()
-    """What is left out of `source`, see `own_source`."""
+    """Patterns of files to leave out of `source`, see `own_source`."""
     restore: Path | None = None
 
 
 def network_name(run_id: str) -> str:
-    """Of the run's network, and the beginning of every other name of the run."""
+    """The name of the run's network, and the prefix of all other names of the run."""
     return f"upheaval-{run_id[:12]}"
 
 
 def free_subnets(client: Client, within: str, count: int) -> list[str]:
-    """Small subnets of a large one that no network of the engine has, drawn so that others rarely draw the same.
+    """Small subnets of `within` that no network of the engine uses, drawn at random so that processes rarely collide.
 
-    Another process may still take one before it is used, and the engine refuses what the host itself uses.
-    Raises `EnvironmentFault` when there are not so many.
+    Another process may still take one before its use, and the engine refuses subnets of the host. Raises
+    `EnvironmentFault` when fewer than `count` are free.
     """
     with engine_errors("looking for free subnets"):
         networks = client.api.networks()
@@ -98,7 +100,7 @@ def free_subnets(client: Client, within: str, count: int) -> list[str]:
 
 
 def create_network(client: Client, name: str, labels: Mapping[str, str]) -> str:
-    """A bridge network in a subnet that no other network has; returns its name."""
+    """Create a bridge network in a subnet of its own. Returns its name."""
     import docker
 
     for attempt in range(_ATTEMPTS):
@@ -127,7 +129,7 @@ def _testcontainers_network(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def start_container(client: Client, plan: ContainerPlan, system: SystemInContainers) -> None:
-    """Make a container, with its volume if there is none yet, and start it."""
+    """Create and start a container, and its volume if that does not exist yet."""
     from testcontainers.core.container import DockerContainer
 
     labels = {**plan.labels, **plan.own_labels}
@@ -152,7 +154,9 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemInContain
 
 
 def _require_volume(client: Client, plan: ContainerPlan, system: SystemInContainers, labels: Mapping[str, str]) -> None:
-    """The volume of the member. A new one is filled through a container that never runs: no disk is shared with us."""
+    """The member's volume. A new one is filled through a container that never runs, since no disk is shared with the
+    engine.
+    """
     import docker
 
     try:
@@ -174,7 +178,7 @@ def _require_volume(client: Client, plan: ContainerPlan, system: SystemInContain
 
 
 def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:
-    """What a new volume shall hold, as a tar file, read from its beginning."""
+    """The content of a new volume as a tar file, positioned at its beginning."""
     with tarfile.open(fileobj=packed, mode="w") as archive:
         if plan.source:
             try:
@@ -209,7 +213,7 @@ def _owned_by_the_member(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _limits(system: SystemInContainers) -> dict[str, Any]:
-    """No rights beyond those of a plain process, nothing written outside of volume and tmpfs."""
+    """Limits to the rights of a plain process: it can write only to its volume and tmpfs."""
     return {
         "init": True,
         "read_only": True,
@@ -221,7 +225,7 @@ def _limits(system: SystemInContainers) -> dict[str, Any]:
 
 
 def place_settings(client: Client, place: Place | str, system: SystemInContainers) -> dict[str, Any]:
-    """Arguments that put a container into its place."""
+    """The arguments that put a container into its place."""
     if isinstance(place, str):
         return {"network_mode": f"container:{place}"}
     settings = {"hostname": place.host, **network_of(place.network, place.host, place.addresses.get(place.host))}
@@ -234,7 +238,7 @@ def place_settings(client: Client, place: Place | str, system: SystemInContainer
 
 
 def network_of(network: str | None, alias: str, address: str | None = None) -> dict[str, Any]:
-    """Arguments that put a container into a network, under a name of its own and at a fixed address where wanted."""
+    """The arguments that connect a container to a network, with a name and, where wanted, a fixed address."""
     import docker
 
     if network is None:
@@ -246,5 +250,5 @@ def network_of(network: str | None, alias: str, address: str | None = None) -> d
 
 
 def member_hosts(members: int) -> Sequence[str]:
-    """The names by which members know each other inside of their network."""
+    """The host names that members use for each other inside their network."""
     return [f"member-{member_id}" for member_id in range(members)]

@@ -1,6 +1,6 @@
-"""The Docker engine: reaching it, or saying in one line why it cannot be used.
+"""The Docker engine: connects to it, or says in one line why it cannot be used.
 
-The only module that turns errors of the docker SDK into those of the harness. It knows nothing of clusters.
+Only this module turns errors of the docker SDK into errors of the harness. It knows nothing of clusters.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
 
 OLDEST_API: Final = (1, 41)
-"""That of engine 20.10."""
+"""The API version of engine 20.10."""
 
 DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 
@@ -29,9 +29,8 @@ Client = Any
 
 
 def connect() -> Client:
-    """A client of an engine that answers and is new enough, for the caller to close.
-
-    Raises `EnvironmentFault` with one line.
+    """A client of an engine that answers and is new enough. The caller closes it. Raises `EnvironmentFault` with one
+    line.
     """
     problem = context_problem()
     if problem is not None:
@@ -63,9 +62,9 @@ def connect() -> Client:
 
 
 def _keep_off_proxies() -> None:
-    """A proxy of the caller serves the way to the internet: an engine at tcp:// is reached directly.
+    """Bypass the user's proxy for an engine at tcp://, since that proxy is for the internet.
 
-    The variables are those of the process, because testcontainers makes clients of its own.
+    Sets the variables of this process, because testcontainers creates clients of its own.
     """
     host = urlsplit(os.environ.get("DOCKER_HOST", "")).hostname
     if host is None:
@@ -76,9 +75,9 @@ def _keep_off_proxies() -> None:
 
 
 def context_problem() -> str | None:
-    """Why DOCKER_CONTEXT cannot be used: it names another engine than DOCKER_HOST or the default; None where it can.
+    """Why DOCKER_CONTEXT is unusable: it names another engine than DOCKER_HOST or the default. None when it is usable.
 
-    The `docker` command follows that variable and the Python packages do not: half of a run would be on each engine.
+    The `docker` command follows that variable and the Python packages do not, so half of a run would be on each engine.
     """
     name = os.environ.get("DOCKER_CONTEXT", "")
     if name in ("", "default"):
@@ -98,7 +97,7 @@ def context_problem() -> str | None:
 
 @contextlib.contextmanager
 def connected() -> Iterator[Client]:
-    """The same, closed at the end."""
+    """A context manager around `connect` that closes the client."""
     client = connect()
     try:
         yield client
@@ -108,7 +107,7 @@ def connected() -> Iterator[Client]:
 
 @contextlib.contextmanager
 def closed_on_failure(client: Client) -> Iterator[None]:
-    """For code that makes the owner of the client: when that fails, nothing else will close the client."""
+    """Close the client if the code inside fails: the owner that it should create would have closed it."""
     try:
         yield
     except BaseException:
@@ -118,9 +117,9 @@ def closed_on_failure(client: Client) -> Iterator[None]:
 
 @contextlib.contextmanager
 def answers_closed(client: Client) -> Iterator[None]:
-    """What the engine answers to this thread inside is closed at the end, even if it was read half.
+    """Close every answer that this thread receives from the engine inside, even one that was read in part.
 
-    The SDK hands out streams without their connection, so no other code can close one that was given up.
+    The SDK hands out streams without their connection, so no other code can close an abandoned stream.
     """
     answers: list[Any] = []
     thread = threading.get_ident()
@@ -140,7 +139,7 @@ def answers_closed(client: Client) -> Iterator[None]:
 
 
 def engine_host(client: Client) -> str:
-    """Where ports that the engine publishes are reached from here: loopback, or the host of a remote engine."""
+    """The host that publishes the engine's ports for this machine: loopback, or the host of a remote engine."""
     url = urlsplit(client.api.base_url)
     is_local = url.scheme in ("http+unix", "http+docker", "npipe") or url.hostname in (None, "localhost")
     return LOOPBACK if is_local else str(url.hostname)
@@ -148,7 +147,7 @@ def engine_host(client: Client) -> str:
 
 @contextlib.contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
-    """Whatever the engine refuses becomes one line that says during what."""
+    """Turn every error of the engine into an `EnvironmentFault` with one line that names the action."""
     import docker
     import requests
 
@@ -163,7 +162,7 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 
 def require_image(client: Client, tag: str) -> str:
-    """The id of an image that is there; nothing is ever pulled. Raises `EnvironmentFault`."""
+    """The id of a local image; images are never pulled. Raises `EnvironmentFault` when the image is missing."""
     import docker
 
     try:
@@ -175,7 +174,7 @@ def require_image(client: Client, tag: str) -> str:
 
 
 def inspect(client: Client, tag: str) -> dict[str, Any] | None:
-    """The engine's description of an image; None when it has none of that name."""
+    """The engine's description of an image; None when no image has that name."""
     import docker
 
     with engine_errors(f"inspecting {tag}"):
@@ -187,7 +186,7 @@ def inspect(client: Client, tag: str) -> dict[str, Any] | None:
 
 
 def _build_command(tag: str) -> str:
-    """What makes an image: one of ours, of which that of Aeron is of the version in its tag, or a user's own."""
+    """The command that builds an image: one of ours (for Aeron, with the version in the tag) or a user's own."""
     if not tag.startswith("upheaval/"):
         return f"docker build -t {tag}"
     name, _, _ = tag.removeprefix("upheaval/").partition(":")

@@ -1,4 +1,4 @@
-"""What one run has in the engine beside its nodes: its names, labels and networks, and who removes all of it."""
+"""The resources of one run in the engine, apart from its nodes: names, labels and networks, and who removes them."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,15 @@ from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.docker.reaper import Cleaning
 
 _THIS_MACHINE: Final = 1
-"""Of a network's addresses, that of its gateway."""
+"""The offset of the gateway's address in a network; the gateway is this machine."""
 _FIRST_MEMBER: Final = 4
-"""The engine gives the lowest ones to those who ask for none."""
+"""The offset of the first member's address. The engine gives the lowest addresses to containers without a fixed one."""
 
 
 @dataclass(slots=True)
 class EngineRun:
-    """`is_apart`: from the next start on, each member has a network of its own and publishes nothing, because proxies
-    lead to it.
+    """The names, labels and networks of one run. `is_apart`: from the next start on, each member has a network of its
+    own and publishes no port, because proxies lead to it.
     """
 
     client: Client
@@ -29,17 +29,17 @@ class EngineRun:
     is_apart: bool = False
 
     def container_name(self, name: str, component: str = ALL) -> str:
-        """Of a node's component; without one, also of its volume."""
+        """The name of a component's container; without a component, also of the node's volume."""
         suffix = "" if component == ALL else f"-{component}"
         return f"{network_name(self.run_id)}-{name}{suffix}"
 
     def member_network(self, member_id: int) -> str:
-        """The network that a member is in."""
+        """The name of the member's network."""
         name = network_name(self.run_id)
         return f"{name}-{member_id}" if self.is_apart else name
 
     def addresses(self) -> Sequence[str]:
-        """This machine's in the members' network, then one for each member. Raises `EnvironmentFault` without it."""
+        """The address of this machine in the members' network, then one address per member. The network must exist."""
         with engine_errors("looking into the network"):
             (network,) = self.client.networks.list(names=[network_name(self.run_id)])
         subnet = ipaddress.IPv4Network(network.attrs["IPAM"]["Config"][0]["Subnet"])
@@ -49,7 +49,7 @@ class EngineRun:
         ]
 
     def make_networks(self) -> None:
-        """Those that are not there yet."""
+        """Create the networks that do not exist yet."""
         self.cleaning.begin()
         wanted = dict.fromkeys(map(self.member_network, range(self.members)))
         with engine_errors("looking for the network"):

@@ -1,7 +1,7 @@
-"""A process inside a container that says one line whenever it is asked: looking then costs no start of a process, which
-would take the processor from whom it looks at.
+"""A process inside a container that prints one line per request. Starting a process for each look would take processor
+time from the member under observation.
 
-It reads its standard input and ends with that. This module knows no members.
+The process reads its standard input and ends when that ends. This module knows no members.
 """
 
 import contextlib
@@ -17,15 +17,15 @@ from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, ended_erro
 from upheaval_chaos.programs import printed
 
 _SLICE_S: Final = 2.0
-"""After so long without an answer the container is looked at: it may have been paused."""
+"""The seconds without an answer after which the container's state is checked: it may have been paused."""
 _SLICES: Final = 10
 _QUESTION: Final = b"\n"
 _FRAME: Final = struct.Struct(">B3xI")
-"""Stream and length, before each piece of what a process in a container says."""
+"""The header of each piece of output of a process in a container: stream and length."""
 
 
 class Eye:
-    """What is asked of one container; for several threads."""
+    """Asks a process in one container. Thread-safe."""
 
     def __init__(self, command: Sequence[str], doing: str) -> None:
         self._command = command
@@ -34,10 +34,10 @@ class Eye:
         self._looking: _Looking | None = None
 
     def ask(self, container: Any) -> str:
-        """The answer of the process in this life of the container, which is begun when there is none.
+        """The answer of the process in this incarnation of the container. Starts the process if there is none.
 
-        Raises `ContainerEnded` when the container does not run or not go on, `UnknownOutcome` when the process says
-        nothing or ends each time, and `EnvironmentFault` when the engine cannot be used.
+        Raises `ContainerEnded` when the container does not run or stops running, `UnknownOutcome` when the process
+        stays silent or ends on each attempt, and `EnvironmentFault` when the engine cannot be used.
         """
         with self._lock:
             for _ in range(ATTEMPTS):
@@ -57,7 +57,9 @@ class Eye:
             self._close()
 
     def _answer(self, container: Any) -> str:
-        """From the process that there is. One that has not answered is asked nothing more: it might answer then."""
+        """The answer of the current process. A process that did not answer is closed, since a late answer would pass
+        for the next.
+        """
         try:
             if self._looking is None or self._looking.incarnation != incarnation_of(container):
                 self._close()
@@ -86,17 +88,17 @@ class Eye:
 
 
 class _Silent(Exception):
-    """The process has ended, or says nothing."""
+    """The process has ended, or does not answer."""
 
 
 class _Looking:
-    """The process in one life of a container: its standard input and output."""
+    """The process in one incarnation of a container: its standard input and output."""
 
     def __init__(self, container: Any, command: Sequence[str]) -> None:
         self.incarnation = incarnation_of(container)
         api = container.client.api
         made = api.exec_create(container.id, list(command), stdin=True, stderr=False)
-        # A socket, or a file that has one: which it is depends on the engine's address.
+        # The engine's address decides whether this is a socket, or a file that wraps one.
         self._stream = api.exec_start(made["Id"], socket=True)
         self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
         self._socket.settimeout(_SLICE_S)
@@ -104,7 +106,7 @@ class _Looking:
         self._said = bytearray()
 
     def send(self, question: bytes) -> None:
-        """Raises `EOFError` for a process that has said something without being asked, or has ended."""
+        """Send a request. Raises `EOFError` when the process has ended, or printed something without a request."""
         self._socket.setblocking(False)
         try:
             self._socket.recv(1)
@@ -117,8 +119,8 @@ class _Looking:
         self._socket.sendall(question)
 
     def line(self) -> str:
-        """The answer. Raises `EOFError` at the end or for more than a line, and `TimeoutError`, after which it can be
-        asked for again.
+        """The next line. Raises `EOFError` at the end of the output or for more than one line, and `TimeoutError`,
+        after which the caller may try again.
         """
         while b"\n" not in self._said:
             piece = self._socket.recv(65536)
@@ -144,7 +146,7 @@ class _Looking:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        # Of an engine at https the answer holds the socket open.
+        # With an engine at https, the response keeps the socket open.
         answer = getattr(self._stream, "_response", None)
         if answer is not None:
             answer.close()

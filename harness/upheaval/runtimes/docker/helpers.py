@@ -1,8 +1,10 @@
-"""Helpers of a cluster of containers: each holds the network that a member is in, and may filter packets there.
+"""Helper containers of a cluster of containers: each holds the network of one member and may filter packets there.
 
-The members have no such right. A helper is there before its member and stays when that ends, so what it does to packets
-holds for every life of the member. It counts, too: what comes in for the member behind everything that breaks a link is
-what has come through. What goes to clients is counted where it leaves, because this machine's network is not ours.
+Members have no such right. A helper starts before its member and outlives it, so its filters apply to every incarnation
+of the member.
+
+A helper also counts the traffic that reaches the member after all filters: that is what was delivered. Traffic to
+clients is counted where it leaves, because the harness does not control this machine's network.
 """
 
 import json
@@ -27,16 +29,16 @@ from upheaval_node import __version__
 
 IMAGE: Final = f"upheaval/netfault:{__version__}"
 _COUNT: Final = "UPHEAVAL-COUNT"
-# A reset that a filter sends to one end passes the filter of the other, and is no traffic of theirs.
+# A reset that a filter sends to one end passes the filter of the other end, but is no traffic between them.
 _TCP: Final = "tcp ! --tcp-flags RST RST"
 _COUNTED: Final = re.compile(r"^ *\d+ +(\d+) .*/\* (.+) \*/", re.MULTILINE)
 
 
 class Helpers:
-    """Observes links, as `live.Links` wants it. To be made before the members are; they go with the run."""
+    """Observes links, as `live.Links` requires. Create it before the members; it is removed with the run."""
 
     def __init__(self, cluster: DockerCluster, ends: Sequence[int], command: Sequence[str] = ()) -> None:
-        """Of the links between these ends; `command` is what each of them runs, by default nothing."""
+        """Observe the links between `ends`. `command` runs in each helper; by default none does."""
         require_image(cluster.client, IMAGE)
         self._cluster = cluster
         self._command = command
@@ -56,19 +58,19 @@ class Helpers:
         cluster.holders.update((member_id, helper.name) for member_id, helper in self._helpers.items())
 
     def close(self) -> None:
-        """They go when the run goes."""
+        """Does nothing: the helpers are removed with the run."""
 
     # --- observer ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        """Bytes of packets, with their headers."""
+        """The delivered bytes of each stream, including packet headers."""
         self.require_ends([link])
         listed = self._ask(_counted_at(link), ["iptables", "-w", "-n", "-v", "-x", "-L", _COUNT])
         counts = {name: int(count) for count, name in _COUNTED.findall(listed)}
         return {str(stream): counts[str(stream)] for stream in streams_of(link, self.legs)}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
-        """From the source's network; a connection that is refused counts as reset."""
+        """Pings from the source's network. A refused connection counts as reset."""
         self.require_ends([link])
         if link.target == CLIENTS:
             raise UsageError(f"no connection uses {link}")
@@ -83,33 +85,33 @@ class Helpers:
             arguments = [host, port, text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex(), timeout_s]
             module = connections.__name__
         answer, took_ns = self.ask(link.source, module, "ping", *arguments)
-        # A new connection that is reset has been refused, for him who dials.
+        # To the dialling end, a reset of a new connection looks like a refusal.
         return Ping(Answer.RESET if answer == Answer.REFUSED else Answer(answer), took_ns)
 
-    # --- for what breaks links ---
+    # --- for link faults ---
 
     def ask(self, member_id: int, module: str, *arguments: object) -> Any:
-        """What a program says in the member's network."""
+        """Run a Python module in the member's network. Returns the JSON that it printed."""
         return json.loads(self._ask(member_id, ["python3", "-m", module, *map(str, arguments)]))
 
     def require_ends(self, links: Sequence[Link]) -> None:
-        """Raises `UsageError` for links with another end."""
+        """Raises `UsageError` when a link has an end that is not observed."""
         if any(end not in self._ends for link in links for end in (link.source, link.target)):
             raise UsageError("filters of packets lie between members: leave out by=packets for clients")
 
     def address(self, end: int) -> str:
-        """That of a member, or this machine's as members know it."""
+        """The address of a member, or of this machine as members see it."""
         if end == CLIENTS:
             return self._cluster.client_host
         network = self._cluster.engine_run.member_network(end)
         return str(self._helpers[end].attrs["NetworkSettings"]["Networks"][network]["IPAddress"])
 
     def endpoint(self, place: ProxyPlace) -> str:
-        """What is dialled through a place."""
+        """The endpoint that the place's source dials."""
         return f"{self.address(place.target)}:{self._port(place)}"
 
     def match(self, stream: Stream) -> str:
-        """What rules about the packets of a stream have in common."""
+        """The common part of all filter rules for the packets of a stream."""
         place, port = stream.proxy, self._port(stream.proxy)
         source, target = self.address(place.source), self.address(place.target)
         if stream.direction == UPSTREAM:
@@ -117,7 +119,7 @@ class Helpers:
         return f"-s {target} -d {source} -p {self._protocol} --sport {port}"
 
     def filter(self, member_id: int, rules: Sequence[str]) -> None:
-        """Do all of it in the member's network. Raises `EnvironmentFault` for what it does not take."""
+        """Apply all rules in the member's network at once. Raises `EnvironmentFault` when they are refused."""
         command = ["sh", "-ec", "; ".join(f"iptables -w {rule}" for rule in rules)]
         _required(member_id, *run_silent(self._helpers[member_id], command, _doing(member_id)))
 
@@ -162,7 +164,7 @@ class Helpers:
         self.filter(member_id, rules)
 
     def _ask(self, member_id: int, command: Sequence[str]) -> str:
-        """What a command says in the member's network."""
+        """The output of a command in the member's network."""
         return _required(member_id, *run_inside(self._helpers[member_id], command, _doing(member_id)))
 
 
@@ -175,7 +177,7 @@ def _doing(member_id: int) -> str:
 
 
 def _required(member_id: int, status: int, text: str) -> str:
-    """What was said. Raises `EnvironmentFault` when the command failed."""
+    """The output of a command. Raises `EnvironmentFault` when the command failed."""
     if status:
         last_line = text.rpartition("\n")[2]
         raise EnvironmentFault(f"packets of member {member_id} cannot be filtered: {last_line}")

@@ -1,6 +1,6 @@
-"""What an operator does to the hosts of a cluster of containers: another image, a new container with an empty volume.
+"""An operator's work on the hosts of a cluster of containers: another image, or a new container with an empty volume.
 
-A new container gets whatever address the engine gives it; the others find it by its name. Implements
+The engine chooses the address of a new container; other members find it by name. Implements
 `upheaval.operations.maintenance.Hosts`.
 """
 
@@ -21,9 +21,9 @@ class DockerHosts:
         self._cluster = cluster
 
     def prepare(self, renewal: Renewal) -> Renewal:
-        """Have every container that is made from now on, by later commands too, made of the image.
+        """Use the image for every container created from now on, also by later commands.
 
-        Raises `HarnessError` for an image that is not there or has members of another system.
+        Raises `HarnessError` when the image is missing or holds members of another system.
         """
         if renewal.app_version is not None:
             raise UsageError("--app-version is for members in processes: containers get theirs with an --image")
@@ -40,16 +40,16 @@ class DockerHosts:
         return renewal
 
     def renew(self, member_id: int, renewal: Renewal) -> None:  # noqa: ARG002 - all containers have one image
-        """The next start makes new containers on the volume that is there."""
+        """Remove the containers; the next start creates new ones on the existing volume."""
         self._remove_containers(member_id)
 
     def fetch(self, member_id: int) -> None:
-        """Copy what the member has written into the run folder."""
+        """Copy the member's files into the run folder."""
         if self._cluster.member(member_id).node.container() is not None:
             self._cluster.member(member_id).collect()
 
     def discard(self, member_id: int) -> None:
-        """Remove containers and volume; the run folder's files go into the next volume."""
+        """Remove the containers and the volume. The next volume gets the run folder's files."""
         import docker
 
         self._remove_containers(member_id)
@@ -61,7 +61,7 @@ class DockerHosts:
                 return
 
     def _remove_containers(self, member_id: int) -> None:
-        """A new one is made by this process then, which has to know who cleans up."""
+        """Remove the member's containers. This process creates the new ones, so the clean-up has to begin first."""
         self._cluster.engine_run.cleaning.begin()
         member = self._cluster.member(member_id)
         for component in member.node.containers:

@@ -1,7 +1,7 @@
-"""Runs a command in a container that runs, and gets what it printed, although the engine may lose that.
+"""Runs a command in a running container and returns its output, although the engine may lose that.
 
-The engine loses the output of a short command now and then: nothing has come, and yet the command succeeded. A caller
-whose command always prints something runs it again. This module knows no members.
+The engine sometimes loses the output of a short command: it is empty although the command succeeded. If a command
+always prints something, the caller retries it. This module knows no members.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ class ContainerEnded(UnknownOutcome):
 def run_inside(
     container: Any, command: Sequence[str], doing: str, *, attempts: int = ATTEMPTS, stderr: bool = True
 ) -> tuple[int, str]:
-    """Exit status and output of a command that prints something when it succeeds.
+    """The exit status and output of a command that prints something when it succeeds.
 
-    `attempts` 1 is for what must not be done twice. Raises `ContainerEnded`, `UnknownOutcome` when the output got
-    lost each time, and `EnvironmentFault` when the engine cannot be used.
+    Pass `attempts=1` for a command that is not idempotent. Raises `ContainerEnded`, `UnknownOutcome` when the output
+    was lost on each attempt, and `EnvironmentFault` when the engine cannot be used.
     """
     for _ in range(attempts):
         status, text = run_silent(container, command, doing, stderr=stderr)
@@ -35,7 +35,7 @@ def run_inside(
 
 
 def run_silent(container: Any, command: Sequence[str], doing: str, *, stderr: bool = True) -> tuple[int, str]:
-    """The same, once, for a command that prints nothing when it succeeds."""
+    """The exit status and output of a command that may print nothing when it succeeds. Runs it once."""
     if container is None or container.status != "running":
         raise ContainerEnded(f"{doing}: it does not run")
     with ended_errors(doing):
@@ -45,8 +45,8 @@ def run_silent(container: Any, command: Sequence[str], doing: str, *, stderr: bo
 
 @contextlib.contextmanager
 def ended_errors(doing: str) -> Iterator[None]:
-    """What the engine refuses because the container has ended or been paused since it was looked at becomes
-    `ContainerEnded`, anything else `EnvironmentFault`.
+    """Raise `ContainerEnded` when the engine refuses an action, because the container has ended or been paused
+    meanwhile. Any other error becomes `EnvironmentFault`.
     """
     import docker
 

@@ -1,7 +1,8 @@
-"""Who owns what in an engine: labels on containers, networks and volumes, and the removal of what has no owner left.
+"""Ownership in an engine: labels on containers, networks and volumes, and the removal of everything without a live
+owner.
 
-A harness that was killed removes nothing. Its labels say which process it was, so that the next start removes what is
-left of it, and nothing of a harness that lives (see `owner`). This module knows nothing of members.
+A killed harness removes nothing. Its labels identify its process, so that the next start removes its leftovers but
+nothing of a live harness (see `owner`). This module knows nothing of members.
 """
 
 import contextlib
@@ -23,38 +24,38 @@ _KEPT: Final = "upheaval.kept"
 
 
 def labels_of_run(run_id: str, *, kept: bool) -> dict[str, str]:
-    """The labels of everything that this process makes for a run. `kept`: it shall outlive this process."""
+    """The labels of everything that this process creates for a run. `kept`: it may outlive this process."""
     me = Owner.me()
     labels = {RUN_ID: run_id, _PID: me.pid, _START: me.start, _PLACE: me.place}
     return labels | ({_KEPT: "true"} if kept else {})
 
 
 def is_abandoned(labels: Mapping[str, str]) -> bool:
-    """Whether the harness that made something is certainly gone, and wanted it gone with itself."""
+    """Whether the harness that created this is certainly gone, and did not mark it as kept."""
     if RUN_ID not in labels or _KEPT in labels:
         return False
     return Owner(labels.get(_PID, ""), labels.get(_START, ""), labels.get(_PLACE, "")).is_gone
 
 
 def abandoned(client: Client) -> list[str]:
-    """What killed harnesses left: kind and name of each."""
+    """The leftovers of killed harnesses: kind and name of each."""
     with engine_errors("looking for what killed harnesses left in the engine"):
         return [f"{thing.kind} {thing.name}" for thing in _things(client, RUN_ID) if is_abandoned(thing.labels)]
 
 
 def is_there(client: Client, run_id: str) -> bool:
-    """Whether the engine has anything of a run, whether it lives or not."""
+    """Whether the engine has anything of a run, running or not."""
     with engine_errors("looking for what a run has in the engine"):
         return any(True for _ in _things(client, f"{RUN_ID}={run_id}"))
 
 
 def remove_abandoned(client: Client) -> int:
-    """Remove what killed harnesses left; how much that was."""
+    """Remove the leftovers of killed harnesses. Returns how many things were removed."""
     return _remove(client, RUN_ID, is_wanted=is_abandoned)
 
 
 def remove_run(client: Client, run_id: str) -> int:
-    """Remove everything of one run, whichever process made it; how much that was."""
+    """Remove everything of one run, whichever process created it. Returns how many things were removed."""
     return _remove(client, f"{RUN_ID}={run_id}", is_wanted=lambda _: True)
 
 
@@ -67,7 +68,7 @@ class _Thing:
 
 
 def _things(client: Client, label: str) -> Iterator[_Thing]:
-    """Containers first: networks and volumes that are in use cannot be removed."""
+    """Everything with the label, containers first: networks and volumes in use cannot be removed."""
     api, filters = client.api, {"label": label}
     for container in api.containers(all=True, filters=filters):
         name = (container["Names"] or [container["Id"]])[0].removeprefix("/")
@@ -93,7 +94,7 @@ def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str
 
 @contextlib.contextmanager
 def _gone_is_fine() -> Iterator[None]:
-    """Another process may remove the same thing at the same time."""
+    """Ignore that another process removed the same thing, or is removing it."""
     import docker
 
     try:

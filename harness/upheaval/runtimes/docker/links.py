@@ -1,10 +1,10 @@
-"""Proxied links of a cluster of containers: each end has a Toxiproxy of its own, through which it dials all members.
+"""Proxied links of a cluster of containers: each end has its own Toxiproxy, through which it dials all members.
 
-Each member is alone with the Toxiproxies in a network of its own, so every connection to it goes through one of them.
-Clients come in through the Toxiproxy of the clients, whose ports are published in the place of the members'.
+Each member shares a network with the Toxiproxies only, so every connection to it goes through one of them. Clients
+connect to the clients' Toxiproxy, whose ports are published instead of the members' ports.
 
-One Toxiproxy for each end, because then the kernel of a receiver can tell by the address who a connection is from: it
-counts the bytes of every connection that lives, where a Toxiproxy counts a connection when it has ended.
+With one Toxiproxy per end, the kernel of a receiver knows the source of a connection by its address. The kernel counts
+the bytes of live connections, whereas a Toxiproxy counts a connection only when it has ended.
 """
 
 import contextlib
@@ -44,14 +44,14 @@ _INSIDE: Final = Path(connections.__file__).read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class _Toxiproxy:
-    """One that runs: its API, and its address in each member's network."""
+    """A running Toxiproxy: its API, and its address in each member's network."""
 
     api: PythonToxiproxy
     addresses: Mapping[int, str]
 
 
 class DockerLinks(ToxicInjector):
-    """Implements `live.Links`. Its containers go with the run."""
+    """Implements `live.Links`. Its containers are removed with the run."""
 
     def __init__(self, cluster: DockerCluster) -> None:
         require_image(cluster.client, IMAGE)
@@ -73,17 +73,19 @@ class DockerLinks(ToxicInjector):
             cluster.dial_through(member_id, self._names(member_id))
 
     def close(self) -> None:
-        """They go when the run goes."""
+        """Does nothing: the containers are removed with the run."""
 
     # --- observer ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        """Bytes that the receiver's kernel has counted, on connections that live and that have ended."""
+        """The bytes that the receiver's kernel counted, on live and ended connections."""
         self._look(link.target)
         return {str(stream): self._delivered[stream] for stream in streams_of(link)}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
-        """Dials inside the source's network, through its Toxiproxy; what no member has heard counts as refused."""
+        """Pings from the source's network through its Toxiproxy. If no member received the ping, it counts as
+        refused.
+        """
         if link.target == CLIENTS:
             raise UsageError(f"no connection uses {link}")
         channel, text = self._cluster.system.ping(link.channels, extra_length)
@@ -96,7 +98,8 @@ class DockerLinks(ToxicInjector):
         if answer == Answer.ENDED and not self._has_sent_more(place, sent_before):
             answer = Answer.REFUSED
         if answer == Answer.ANSWERED:
-            # What was said came out at one end, what was answered at the other, of a connection that is gone.
+            # The connection has ended, so no kernel counts its bytes any more: the question upstream, the answer
+            # downstream.
             self._delivered[Stream(place, UPSTREAM)] += len(text.hello)
             back = next(stream for stream in streams_of(Link(link.target, link.source)) if stream.proxy == place)
             self._delivered[back] += len(text.hello)
@@ -107,14 +110,14 @@ class DockerLinks(ToxicInjector):
         return counts.get((place.name, UPSTREAM), 0)
 
     def _has_sent_more(self, place: ProxyPlace, before: int) -> bool:
-        """Whether what was said on a connection that has ended came out: a Toxiproxy counts it a moment later."""
+        """Whether a request on an ended connection reached the target: a Toxiproxy counts its bytes a moment later."""
         with contextlib.suppress(UnknownOutcome):
             wait_until(lambda: self._sent(place) > before, timeout_s=_COUNTED_S, describe=lambda: "nothing came out")
             return True
         return False
 
     def _look(self, receiver: int) -> None:
-        """Add what has come since the last look to the streams that end at a receiver."""
+        """Add the bytes received since the last look to the streams that end at the receiver."""
         if receiver == CLIENTS:
             heard = connections.received()
         else:
@@ -128,7 +131,9 @@ class DockerLinks(ToxicInjector):
                     self._delivered[streams[key]] += arrival.length - before.get(arrival.cookie, 0)
 
     def _streams_into(self, receiver: int) -> dict[tuple[int, str, int], Stream]:
-        """By own port and peer for connections that were accepted, by peer and its port for those that were dialled."""
+        """The streams into a receiver: by own port and peer for accepted connections, by peer and its port for dialled
+        ones.
+        """
         streams = {}
         client = self._cluster.client
         for place in all_proxies(len(self._members)):
@@ -145,7 +150,7 @@ class DockerLinks(ToxicInjector):
         return streams
 
     def _inside(self, member_id: int, arguments: Sequence[str]) -> Any:
-        """What the script says in a member's network. Raises `UnknownOutcome` when the member does not run."""
+        """The answer of the script in a member's network. Raises `UnknownOutcome` when the script fails."""
         status, text = self._cluster.member(member_id).node.run_inside(["python3", "-c", _INSIDE, *arguments])
         if status:
             last_line = text.rpartition("\n")[2]
@@ -162,7 +167,7 @@ class DockerLinks(ToxicInjector):
     # --- set-up ---
 
     def _start(self, end: int) -> _Toxiproxy:
-        """A Toxiproxy in all networks, with the proxies of one end."""
+        """Start a Toxiproxy in all networks, with the proxies of one end."""
         from testcontainers.core.container import DockerContainer
 
         cluster = self._cluster
@@ -213,7 +218,7 @@ class DockerLinks(ToxicInjector):
         api.populate({place.name: (f"0.0.0.0:{_port(place)}", self._endpoint(place)) for place in places})
 
     def _names(self, source: int) -> dict[str, str]:
-        """Where a member dials for the endpoints of the others."""
+        """The addresses that a member dials for the endpoints of the others."""
         places = [place for place in all_proxies(len(self._members)) if place.source == source]
         return {self._endpoint(place): f"{_alias(source)}:{_port(place)}" for place in places}
 
@@ -227,5 +232,5 @@ def _alias(end: int) -> str:
 
 
 def _port(place: ProxyPlace) -> int:
-    """Where a proxy listens in the Toxiproxy of its source."""
+    """The port of a proxy in the Toxiproxy of its source."""
     return _FIRST_PORT + place.target * _PORTS_A_MEMBER + (INGRESS, *CHANNELS).index(place.channel)

@@ -1,4 +1,4 @@
-"""The containers of one node of a run, found by their names in the engine."""
+"""The containers of one node of a run, found by name in the engine."""
 
 import contextlib
 import signal
@@ -12,14 +12,14 @@ from upheaval.runtimes.docker.inside import ATTEMPTS, run_inside
 from upheaval.runtimes.node import STOP_TIMEOUT_S, wait_until_whole_or_gone
 
 POLL_INTERVAL_S: Final = 0.05
-"""How often containers are looked at: the engine is asked about each."""
+"""The time between two looks at a container, in seconds: each look is a request to the engine."""
 _PAUSE_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class DockerNode:
-    """Implements `node.Node`. `make` makes and starts the container of a component, `bring_copies` gives a container
-    the certificates and the credentials file as they are now.
+    """Implements `node.Node`. `make` creates and starts the container of a component. `bring_copies` copies the current
+    certificates and credentials file into a container.
     """
 
     name: str
@@ -30,7 +30,9 @@ class DockerNode:
     bring_copies: Callable[[Any], None]
 
     def container(self, component: str | None = None) -> Any | None:
-        """A container, running or not, by default the one that holds the node's sockets; None without one."""
+        """The container of a component, running or not; by default the container that holds the node's sockets. None if
+        it does not exist.
+        """
         import docker
 
         with engine_errors(f"looking for {self.name}"):
@@ -40,29 +42,29 @@ class DockerNode:
                 return None
 
     def there(self, component: str | None = None) -> list[Any]:
-        """The containers that there are, running or not."""
+        """The existing containers, running or not."""
         wanted = self.containers if component is None else (component,)
         return [container for component in wanted if (container := self.container(component)) is not None]
 
     def running(self, component: str | None = None) -> list[Any]:
-        """Those that run, paused or not."""
+        """The running containers, paused or not."""
         return [container for container in self.there(component) if is_running(container)]
 
     # --- observer ---
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """One name for each life of a container."""
+        """The current incarnations, one name per running container."""
         return frozenset(incarnation_of(container) for container in self.running(component))
 
     def turns(self, component: str | None = None) -> int:
-        """Nanoseconds of processor time."""
+        """The processor time used so far, in nanoseconds."""
         containers = self.running(component)
         with engine_errors(f"measuring {self.name}"):
             usages = [self.client.api.stats(container.id, stream=False, one_shot=True) for container in containers]
         return sum(usage["cpu_stats"]["cpu_usage"]["total_usage"] for usage in usages)
 
     def exit_status(self, incarnation: str) -> int | None:
-        """The status that the life of that name ended with; None while it runs, or when that is unknown."""
+        """The exit status of an incarnation; None while it runs, or when the status is unknown."""
         for container in self.there():
             if incarnation_of(container) == incarnation:
                 state = container.attrs["State"]
@@ -70,18 +72,18 @@ class DockerNode:
         return None
 
     def run_inside(self, command: Sequence[str], *, attempts: int = ATTEMPTS, stderr: bool = True) -> tuple[int, str]:
-        """Exit status and output of a command in the container that holds the node's sockets; see `inside`."""
+        """The exit status and output of a command in the container that holds the node's sockets; see `inside`."""
         return run_inside(self.container(), command, f"asking {self.name}", attempts=attempts, stderr=stderr)
 
     def raise_if_ended(self, expected: Sequence[int] = ()) -> None:
-        """Raises `EnvironmentFault` when it has ended by its own fault, and not with one of the expected statuses."""
+        """Raises `EnvironmentFault` when a container ended by its own fault, with a status that is not expected."""
         for container in self.there():
             raise_own_fault(container, self.name, expected)
 
     # --- injector ---
 
     def start(self) -> None:
-        """Each container anew, or a first one. A member that has lost a component is left to end first."""
+        """Start each container, creating those that do not exist. A member that lost a component may end first."""
         wait_until_whole_or_gone(self.name, len(self.containers), lambda: len(self.running()), POLL_INTERVAL_S)
         for component in self.containers:
             container = self.container(component)
@@ -93,23 +95,23 @@ class DockerNode:
                     container.start()
 
     def kill(self, component: str | None = None) -> None:
-        """SIGKILL."""
+        """Send SIGKILL and wait for the end."""
         self._kill_and_wait(self.running(component))
 
     def kill_all_but(self, incarnations: frozenset[str]) -> None:
-        """SIGKILL to what runs now and is none of these."""
+        """Send SIGKILL to all running incarnations except these, and wait for their end."""
         self._kill_and_wait(
             [container for container in self.running() if incarnation_of(container) not in incarnations]
         )
 
     def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """SIGTERM, and SIGKILL when it takes too long."""
+        """Send SIGTERM, then SIGKILL after the time-out."""
         import docker
 
         self.resume(component)
         with engine_errors(f"stopping {self.name}"):
             running = self.running(component)
-            # All at once: a component that waits for the end of another one shall not wait in vain.
+            # Signal all of them first: a component that waits for another one to end must not wait in vain.
             for container in running:
                 with contextlib.suppress(docker.errors.APIError):
                     container.kill(signal=signal.SIGTERM.name)
@@ -117,23 +119,23 @@ class DockerNode:
                 container.stop(timeout=round(timeout_s))
 
     def pause(self, component: str | None = None) -> None:
-        """The engine's pause, which freezes the container's processes."""
+        """Freeze the containers' processes by the engine's pause."""
         with engine_errors(f"pausing {self.name}"):
             for container in self.running(component):
                 _pause(container)
 
     def resume(self, component: str | None = None) -> None:
-        """Only what is paused."""
+        """Resume the containers that are paused."""
         with engine_errors(f"resuming {self.name}"):
             for container in self.running(component):
                 if container.status == "paused":
                     container.unpause()
 
     def reload(self) -> None:
-        """SIGHUP; its copies are replaced first."""
+        """Replace the copies of certificates and credentials file, then send SIGHUP."""
         if self.running():
             self.bring_copies(self.container())
-        # To its processes, through the init of the container.
+        # The container's init passes the signal on to its processes.
         with engine_errors(f"signalling {self.name}"):
             for container in self.running():
                 container.kill(signal=signal.SIGHUP.name)
@@ -147,7 +149,9 @@ class DockerNode:
 
 
 def _pause(container: Any) -> None:
-    """Freeze a container. That fails now and then while processes come and go in it, such as a command from outside."""
+    """Freeze a container. The engine sometimes fails to while processes start or end in it, such as a command from
+    outside.
+    """
     import docker
 
     for attempt in range(_PAUSE_ATTEMPTS):

@@ -1,6 +1,6 @@
-"""Which files of the folder with a custom service go into containers.
+"""Selects the files of a custom service's folder that go into containers.
 
-Never runs, environments, caches, packages and what begins with a dot, nor what the user wants left out.
+Runs, environments, caches, packages and hidden files never do, nor does what the user excludes.
 
 This module knows files and tar entries.
 """
@@ -15,17 +15,19 @@ from upheaval.runtimes.cluster_file import CLUSTER_FILE
 from upheaval.system import SOURCE_FOLDER
 
 NEVER: Final = (".*", "__pycache__", "node_modules", "*.whl", "*.egg-info", "*.pyc")
-"""Names that are left out wherever they are."""
+"""Patterns of names to leave out in every folder."""
 NEVER_ON_TOP: Final = ("runs",)
-"""Names that are left out of the folder itself only."""
+"""Names to leave out of the top folder only."""
 MARKS: Final = ("pyvenv.cfg", CLUSTER_FILE, "seal.json")
-"""A folder that has one of these is an environment, or a run."""
+"""Files that mark a folder as an environment or a run."""
 
 Filter = Callable[[tarfile.TarInfo], tarfile.TarInfo | None]
 
 
 def own_source_filter(source: Path, ignored: Sequence[str]) -> Filter:
-    """For `TarFile.add` of `source` as `SOURCE_FOLDER`. `ignored` has patterns of names, and of paths below it."""
+    """A filter for `TarFile.add` of `source` as `SOURCE_FOLDER`. `ignored` has patterns of names, and of paths below
+    `source`.
+    """
 
     def filtered(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if not (entry.isreg() or entry.isdir()):
@@ -33,7 +35,7 @@ def own_source_filter(source: Path, ignored: Sequence[str]) -> Filter:
         path = Path(entry.name).relative_to(SOURCE_FOLDER)
         if path.parts and _is_left_out(source, path, ignored):
             return None
-        # Readable for the member's user.
+        # The member's user has to read the files.
         entry.mode = 0o755 if entry.isdir() else 0o644
         return entry
 

@@ -1,6 +1,6 @@
-"""Links of a cluster of containers broken by packet filters.
+"""Link faults of a cluster of containers, made by packet filters.
 
-What A sends to B is dropped, or answered with a reset, where it arrives at B. Nothing here goes through proxies.
+A filter at the receiver drops the packets of a link, or answers them with a reset. No proxies are involved.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ class PacketLinks(Helpers):
 
     @property
     def datagrams(self) -> None:
-        """There are none."""
+        """None: filters cannot change datagrams."""
 
     # --- injector ---
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Each fault has rules of its own. Raises `UsageError` for effects that are no filters."""
+        """Add the rules of one fault. Raises `UsageError` for effects that filters cannot make."""
         self._change("-I", links, effect)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Take away the rules of one fault. What could not be imposed is not there to be deleted."""
+        """Delete the rules of one fault, ignoring rules that could not be imposed."""
         self._change("-D", links, effect, " || :")
 
     def _change(self, how: str, links: Sequence[Link], effect: LinkEffect, unless: str = "") -> None:
-        """Everything in one network at once."""
+        """Add or delete the rules, all rules of one network at once."""
         self.require_ends(links)
         if effect.means is not Means.PACKETS or effect.kind not in _VERDICTS:
             raise UsageError(f"filters of packets do no {effect.kind}: the links of this cluster have no proxies")

@@ -1,9 +1,9 @@
-"""Links of a cluster of containers whose members speak datagrams, broken where the kernel hands these over.
+"""Link faults for members that use datagrams in containers, made where the kernel hands the datagrams over.
 
-The helper of each member runs an agent, with a proxy for whatever is dialled at the member and for each place where the
-member dials clients. Members keep their addresses, and nothing is configured in them. The injector sets toxics over
-Toxiproxy's API; what is seen of links is seen by filters that count, and by datagrams. Agents also keep what passes
-between consensus modules, for callers that ask.
+The helper of each member runs an agent. The agent has a proxy for each endpoint of the member and for each place where
+the member dials clients. Members keep their addresses and their configuration. The injector sets toxics over
+Toxiproxy's API; links are observed by counting filters, and by datagrams. On request, agents also keep the traffic
+between consensus modules.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,12 +27,12 @@ _START_TIMEOUT_S: Final = 20.0
 
 
 class QueueAgents:
-    """One in the network of each member, with the proxies in some places. They go when the run goes."""
+    """One agent in the network of each member, with the proxies of the given places. They are removed with the run."""
 
     def __init__(
         self, cluster: DockerCluster, seed: int, places: Collection[ProxyPlace], ends: Sequence[int] = ()
     ) -> None:
-        """`ends` are those between which what arrives is counted, too. Raises `EnvironmentFault`."""
+        """Start the agents. The traffic between `ends` is also counted. Raises `EnvironmentFault`."""
         members = range(cluster.config.members)
         agent = ["python3", "-m", queue_agent.__name__, "0.0.0.0", str(_API_PORT), str(seed)]
         self.helpers = Helpers(cluster, ends, agent)
@@ -46,7 +46,7 @@ class QueueAgents:
             raise
 
     def api_of(self, place: ProxyPlace) -> StandardToxiproxy:
-        """That of the agent which has the proxy."""
+        """The API of the agent that has the proxy."""
         return self.apis[_here(place)]
 
     def _make_proxies(self, member_id: int) -> None:
@@ -77,10 +77,10 @@ class QueueLinks(ToxicInjector):
         cluster.egress_endpoints = [self._helpers.endpoint(ProxyPlace(0, CLIENTS, leg)) for leg in EGRESS]
 
     def close(self) -> None:
-        """The agents go when the run goes."""
+        """Does nothing: the agents are removed with the run."""
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Raises `UsageError` for what ends connections."""
+        """Raises `UsageError` for faults that end connections."""
         require_meaning(self._system, effect.kind)
         super().impose(links, effect)
 
@@ -98,7 +98,7 @@ class QueueLinks(ToxicInjector):
         return self
 
     def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
-        """To every place that the source dials along the link, all at once."""
+        """Sends datagrams to every place that the source dials along the link, concurrently."""
         places = [stream.proxy for stream in streams_of(link, DATAGRAM_LEGS) if stream.direction == UPSTREAM]
         arguments = datagrams.volley_of(count, effect)
 
@@ -114,7 +114,7 @@ class QueueLinks(ToxicInjector):
 
 
 def _here(place: ProxyPlace) -> int:
-    """In whose network a proxy is."""
+    """The member whose network has the proxy."""
     return place.source if place.target == CLIENTS else place.target
 
 

@@ -1,7 +1,8 @@
-"""Who removes what a killed harness leaves: Ryuk at once where its image is, otherwise the next start, by label.
+"""Who removes the leftovers of a killed harness: Ryuk, at once, if its image is present; otherwise the next start, by
+label.
 
-Ryuk is testcontainers' own clean-up container. It is used for clusters that belong to one process; those that `up`
-made shall outlive theirs. Labels are always set, so that the next start cleans in either case.
+Ryuk is the clean-up container of testcontainers. It serves clusters that belong to one process; those of `up` outlive
+theirs. Labels are always set, so that the next start cleans up in either case.
 """
 
 import os
@@ -13,7 +14,7 @@ from upheaval.runtimes.docker.engine import Client, engine_errors
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """How a cluster is cleaned: a sentence for people, and the labels that Ryuk looks for (none without it)."""
+    """How a cluster is cleaned up: a sentence for people, and the labels that Ryuk looks for (empty without Ryuk)."""
 
     text: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -24,7 +25,7 @@ class Cleaning:
         return bool(self.labels)
 
     def begin(self) -> None:
-        """Start Ryuk, once for a process, before anything that it shall remove is made."""
+        """Start Ryuk, once per process, before anything that it has to remove is created."""
         from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import Reaper
 
@@ -35,7 +36,7 @@ class Cleaning:
 
 
 def choose_cleaning(client: Client, *, kept: bool) -> Cleaning:
-    """Ryuk if its image is there, if it is not switched off, and if the cluster is not to be kept."""
+    """Choose Ryuk if its image is present, it is not switched off, and the cluster is not kept."""
     import docker
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID

@@ -1,7 +1,7 @@
-"""`upheaval tool` on a node of a cluster of containers: carried out inside its container, by the node's own program.
+"""`upheaval tool` on a node of a cluster of containers, run inside its container by the node's own program.
 
-A node that is down has its files in the engine: they are looked at in a copy, and changed only after `upheaval down`
-has brought them into the run folder.
+The files of a node that is down are in the engine. The tool reads a copy of them, and changes them only after `upheaval
+down` has brought them into the run folder.
 """
 
 import tempfile
@@ -28,12 +28,12 @@ _HEAD: Final = ("command", "exit_status", "text")
 
 
 def run_tool(run: Path, name: str, options: Options) -> Answer:
-    """The answer of the node `name` of a run folder. Raises `HarnessError` and `NodeError` with one line."""
+    """The answer for the node `name` of a run folder. Raises `HarnessError` and `NodeError` with one line."""
     with DockerCluster.open(run) as cluster:
         container = _container(cluster, name)
         system = cluster.system
         if container is None:
-            # Nothing of it is in the engine: what there is, is in the run folder.
+            # The engine has nothing of this node, so all its files are in the run folder.
             return execute(options)
         if is_running(container):
             return _inside(container, name, system, options)

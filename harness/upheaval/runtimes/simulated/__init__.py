@@ -1,4 +1,4 @@
-"""The simulated runtime: virtual clock, network and disk under the unchanged core, one seed for one execution."""
+"""The simulated runtime: virtual clock, network and disk under the unchanged core. One seed gives one execution."""
 
-# Before any module that may be compiled: this puts the finder of compiled modules in place.
+# Comes before any module that may be compiled, because it installs the finder of compiled modules.
 import upheaval_node as upheaval_node

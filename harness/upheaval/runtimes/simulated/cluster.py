@@ -1,8 +1,8 @@
-"""A cluster in a simulated world: hosts with disks, a process for each member, clients, and what can be done to them.
+"""A cluster in a simulated world: hosts with disks, one process per member, clients, and the faults that affect them.
 
-The members are the node's own agents, wired by `upheaval_node.member` to virtual clock, network and disk; everything
-that is known about them is read from their counters and files. All time-outs are of virtual time, and virtual time only
-passes inside the calls that wait.
+The members are the node's own agents. `upheaval_node.member` wires them to virtual clock, network and disk; all
+knowledge about them comes from their counters and files. All time-outs are in virtual time, which passes only inside
+the calls that wait.
 """
 
 import json
@@ -89,13 +89,13 @@ from upheaval_node.types import MS, MemberId, Now, S
 INGRESS_PORT: Final = 9000
 WAIT_S: Final = 30.0
 BYE_GRACE_NS: Final = 2 * S
-"""How long a consensus module may go on past the time-out of a termination."""
+"""How long a consensus module may run past the time-out of a termination."""
 LAST_WORDS_NS: Final = S // 10
-"""How long a member whose consensus module has ended goes on, so that what it said is sent."""
+"""How long a member runs after its consensus module has ended, so that its last messages are sent."""
 
 
 def member_settings(spec: ClusterSpec) -> MemberSettings:
-    """What the members of such a cluster are configured with."""
+    """The members' settings for this specification."""
     settings = profile_settings("test", sync_level=spec.sync_level)
     timeouts = replace(settings.cluster.timeouts, leader_disconnect_ns=spec.leader_disconnect_ms * MS)
     sessions = spec.max_sessions or settings.cluster.max_sessions
@@ -103,7 +103,7 @@ def member_settings(spec: ClusterSpec) -> MemberSettings:
 
 
 def _own_timeouts(settings: MemberSettings) -> dict[str, int]:
-    """Those that are not the profile's."""
+    """The time-outs that differ from the profile's, by name."""
     of_profile = asdict(profile_settings(settings.profile).cluster.timeouts)
     return {name: ns for name, ns in asdict(settings.cluster.timeouts).items() if ns != of_profile[name]}
 
@@ -158,30 +158,30 @@ class SimulatedMember(Machine):
 
     @property
     def media_driver(self) -> MediaDriver:
-        """Of the process that runs, or ran last."""
+        """The media driver of the current process, or of the last one."""
         return next(agent for agent in self._agents if isinstance(agent, MediaDriver))
 
-    # --- as faults see it: components run together here, nothing can be done to one alone ---
+    # --- for faults: components run together here, so a fault cannot affect only one of them ---
 
     def turns(self, component: str | None = None) -> int:
-        """How many cycles its process has taken: a paused one takes none."""
+        """The number of cycles of its process: a paused process does not run any."""
         process = self._whole(component)
         return 0 if process is None else process.cycles
 
     def pause(self, component: str | None = None) -> None:
-        """Stop the process, if it has one."""
+        """Pause the process, if it has one."""
         process = self._whole(component)
         if process is not None:
             process.pause()
 
     def resume(self, component: str | None = None) -> None:
-        """Let the process go on, if it has one."""
+        """Resume the process, if it has one."""
         process = self._whole(component)
         if process is not None:
             process.resume()
 
     def _on_ended(self, process: SimulatedProcess, agent: Agent) -> None:
-        """As the process runtime does it: the member ends soon, or leaves its consensus module time to finish."""
+        """Close the member soon, or give its consensus module time to finish, as in the process runtime."""
         timeouts = self._cluster.settings.cluster.timeouts
         if ends_before_its_member(agent) and has_lost_service(self._agents):
             raise TerminationError("a service of this member has ended", expected=False)
@@ -202,10 +202,10 @@ class SimulatedMember(Machine):
             self._cluster.failures.append((process.name, process.failure))
 
     def status(self) -> MemberStatus:
-        """As its counters say; nothing but that it is down without a process."""
+        """The status from its counters; only that it is down when it has no process."""
         if not self.alive:
             return MemberStatus(self.member_id, alive=False)
-        # Conditions ask every half a millisecond of virtual time, in most of which nothing changes.
+        # Conditions ask every half a millisecond of virtual time, and the counters rarely change in between.
         recording_id = log_recording_id(self.recording_log())
         read = (self.counters, self.counters.changes, recording_id)
         if read != self._last_read:
@@ -214,28 +214,28 @@ class SimulatedMember(Machine):
         return self._last_status
 
     def control_status(self) -> ControlStatus:
-        """What its consensus module says, or what its files say when it is down."""
+        """What the consensus module reports, or its files when the member is down."""
         return read_control(self.counters if self.alive else None, self.recording_log())
 
     def give(self, command: str) -> str:
-        """Set the member's control toggle; why it was not taken, empty when it was."""
+        """Set the member's control toggle. Returns why it was refused, empty if it was not."""
         process = self.process
         if process is None or not process.alive:
             return "the member is not running"
-        # No input: setting the toggle wakes no process, the next turn finds it.
+        # Setting the toggle is no input and wakes no process; the next turn finds it.
         return give_command(self.counters, command)
 
 
 class Beside(Companion, Protocol):
-    """A node beside the members."""
+    """A companion of a simulated cluster."""
 
     def write(self, run: Path) -> None:
-        """Put its folder and its entry into a run folder, as things stand."""
+        """Write its current folder and its entry to a run folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run is to do, as its manifest has it, and the text of its scenario, if the folder is to have that."""
+    """The plan of a run as in its manifest, and the text of its scenario, if the folder should contain it."""
 
     faults: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -245,7 +245,7 @@ class Plan:
 
 
 class SimulatedCluster:
-    """Members `0..members-1` on hosts of their own, in one world."""
+    """The members `0..members-1`, each on its own host, in one world."""
 
     def __init__(
         self,
@@ -264,11 +264,9 @@ class SimulatedCluster:
         planted: str | None = None,
         traces_protocol: bool = False,
     ) -> None:
-        """With a `gate` only those connect whom it names.
-
-        With `planted` the members of this cluster, and of no other one, have the bug of that name.
-
-        With `traces_protocol` every message and state change of the members is kept, see `protocol`.
+        """Create the cluster. With a `gate`, only clients that it names may connect. With `planted`, the members of
+        this cluster, but of no other cluster, have the bug of that name. With `traces_protocol`, every message and
+        state change of the members is kept, see `protocol`.
         """
         self.world = world
         self.protocol: ProtocolTraces | None = ProtocolTraces() if traces_protocol else None
@@ -315,7 +313,7 @@ class SimulatedCluster:
         self._workload: dict[str, Json] = {}
         self._client_hosts: list[str] = []
 
-    # --- what it is ------------------------------------------------------------------------------------------------
+    # --- set-up ----------------------------------------------------------------------------------------------------
 
     @property
     def run(self) -> RunFolder:
@@ -326,7 +324,7 @@ class SimulatedCluster:
 
     @property
     def member_ids(self) -> list[int]:
-        """The ids of all members, whether they run or not."""
+        """The ids of all members, running or not."""
         return [member.member_id for member in self.members]
 
     @property
@@ -339,24 +337,24 @@ class SimulatedCluster:
 
     @property
     def ingress_endpoints(self) -> dict[int, str]:
-        """Where the members take clients, by their ids."""
+        """The members' ingress endpoints, by member id."""
         return {member.member_id: f"{member.host}:{INGRESS_PORT}" for member in self.members}
 
     @property
     def consensus_endpoints(self) -> list[str]:
-        """Where the members take each other's messages, in the order of their ids."""
+        """The members' consensus endpoints, in order of member ids."""
         return [f"{member.host}:{INGRESS_PORT + 1}" for member in self.members]
 
     def status(self) -> list[MemberStatus]:
-        """What each member says of itself, and who leads."""
+        """What each member reports about itself, and who leads."""
         return with_leaders(member.status() for member in self.members)
 
     def leader(self) -> int | None:
-        """The leader that serves; of two that both believe so the one of the later term."""
+        """The serving leader; if two members believe that they lead, the one of the later term."""
         return serving_leader(self.status())
 
     def observer(self, member_id: int, incarnation: int, process: SimulatedProcess) -> Observer | None:
-        """What sees the messages of one incarnation of a member, if the protocol is traced."""
+        """The observer of one incarnation's messages, if the protocol is traced."""
         if self.protocol is None:
             return None
         consensus = {f"{member.host}:{INGRESS_PORT + 1}": member.member_id for member in self.members}
@@ -365,8 +363,8 @@ class SimulatedCluster:
     # --- waiting ---------------------------------------------------------------------------------------------------
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Let time pass until `condition` holds. Raises `UnknownOutcome` when it does not in time, and
-        `ProcessFailed` when a process ended by a defect.
+        """Let time pass until `condition` holds. Raises `UnknownOutcome` when it does not hold in time, and
+        `ProcessFailed` when a defect ended a process.
         """
         self.world.run_until(lambda: bool(self.failures) or condition(), int(timeout_s * S))
         self.require_no_failure()
@@ -374,14 +372,14 @@ class SimulatedCluster:
             raise UnknownOutcome(f"seed {self.world.seed}: no {what} within {timeout_s:g} s\n{self.describe()}")
 
     def wait_until_leader(self, timeout_s: float = WAIT_S) -> int:
-        """Let time pass until a member leads and serves. Raises `UnknownOutcome` when none does in time."""
+        """Let time pass until a serving leader exists. Raises `UnknownOutcome` when none does in time."""
         self.wait_until(lambda: self.leader() is not None, timeout_s, "leader")
         leader = self.leader()
         assert leader is not None
         return leader
 
     def converge(self, timeout_s: float = WAIT_S) -> Converge:
-        """Wait until all members stand at one position in one term. There must be no load."""
+        """Wait until all members have one position in one term. There must be no load."""
         reached = self.world.run_until(lambda: bool(self.failures) or self._is_converged(), int(timeout_s * S))
         self.require_no_failure()
         seen = self.status()
@@ -401,13 +399,13 @@ class SimulatedCluster:
         return is_settled and len(positions) == 1 and append == commit and append > 0 and leaders == 1
 
     def require_no_failure(self) -> None:
-        """Raise `ProcessFailed` when a process ended by a defect."""
+        """Raise `ProcessFailed` when a defect ended a process."""
         if self.failures:
             name, failure = self.failures[0]
             raise ProcessFailed(f"seed {self.world.seed}: process {name} failed: {failure!r}") from failure
 
     def describe(self) -> str:
-        """The members' status, a line each, for messages to people."""
+        """The members' status for messages, one line per member."""
         return "\n".join(str(status) for status in self.status())
 
     # --- members ---------------------------------------------------------------------------------------------------
@@ -418,7 +416,7 @@ class SimulatedCluster:
             member.start()
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
-        """Set the wall clock of a member's host so much ahead, or back."""
+        """Move the wall clock of a member's host forward, or back."""
         member = self.members[member_id]
         member.clock_skew_ms += milliseconds
         if member.process is not None:
@@ -427,7 +425,7 @@ class SimulatedCluster:
     # --- clients ---------------------------------------------------------------------------------------------------
 
     def start_load(self, settings: WorkloadSettings, make: LoadMaker = Load) -> ClientLoad:
-        """A client host of its own that runs a load from now on; operations go to `history` when they are settled."""
+        """Start a load on a client host of its own. Settled operations go to `history`."""
         self._workload = settings.to_json()
         host = f"client-{len(self._client_hosts) + 1}"
         self._client_hosts.append(host)
@@ -463,7 +461,7 @@ class SimulatedCluster:
             self.on_operation(operation)
 
     def start_stranger(self) -> None:
-        """Start a host of its own from which a client with wrong credentials tries to connect."""
+        """Start a host from which a client with wrong credentials tries to connect."""
         host = "stranger-1"
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
         random = self.world.stream(host)
@@ -479,13 +477,13 @@ class SimulatedCluster:
         process.start((driver, stranger))
 
     def has_refused_strangers(self) -> bool:
-        """Whether wrong credentials of every kind were refused."""
+        """Whether the cluster refused wrong credentials of every kind."""
         return {attempt.shown for attempt in self.attempts if attempt.answer is ConnectAnswer.REFUSED} == set(
             WrongCredentials
         )
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
-        """A client on a host of its own that does what is posted to its process, and nothing by itself."""
+        """Start a client on a host of its own. It only does what is posted to its process."""
         host = f"client-{len(self._client_hosts) + 1}"
         self._client_hosts.append(host)
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
@@ -510,7 +508,7 @@ class SimulatedCluster:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def down(self) -> None:
-        """Stop all members, and write the run folder if there is one."""
+        """Stop all members, and write the run folder if the cluster has one."""
         for companion in self.companions.values():
             companion.stop()
         for member in self.members:
@@ -519,14 +517,14 @@ class SimulatedCluster:
             self.write()
 
     def _run_id(self) -> str:
-        """One execution is one run, however often it is made again."""
+        """The run id. Every repetition of one execution has the same id."""
         digest = self.journal.digest()
         for operation in self.history:
             digest.update(operation.to_json().encode())
         return f"simulated-{self.world.seed}-{digest.hexdigest()[:12]}"
 
     def write(self) -> None:
-        """Write the run folder as things stand: manifest, history, faults, the members' traces and files."""
+        """Write the current state to the run folder: manifest, history, faults, the members' traces and files."""
         folder = self.run
         for name in RECORD_FILES:
             (folder.path / name).unlink(missing_ok=True)

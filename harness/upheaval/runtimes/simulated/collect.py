@@ -1,6 +1,6 @@
-"""Turns the end of a simulated run into what a real one leaves: files in a run folder, and one digest over all of it.
+"""Turns the end of a simulated run into the result of a real one: files in a run folder, and one digest over all of it.
 
-This module knows nothing of what is in the files.
+This module does not interpret the files.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _ZEROS: Final = bytes(1 << 14)
 
 
 def _without_zeros(data: bytes | bytearray) -> bytes:
-    """What comes before the zeros at the end, of which files have many."""
+    """The content without the zeros at its end, which many files have."""
     end = len(data)
     while end and data[max(end - len(_ZEROS), 0) : end] == _ZEROS[: min(end, len(_ZEROS))]:
         end = max(end - len(_ZEROS), 0)
@@ -23,7 +23,7 @@ def _without_zeros(data: bytes | bytearray) -> bytes:
 
 
 def write_files(disk: Disk, target: Path) -> None:
-    """Write all visible files of a disk below `target`, sparse where they are."""
+    """Write all visible files of a disk to `target`, as sparse files."""
     for path in disk.paths:
         inode = disk.find(path)
         destination = target / path
@@ -38,20 +38,20 @@ def write_files(disk: Disk, target: Path) -> None:
 
 
 def write_trace(journal: Journal, member_id: int, target: Path) -> None:
-    """The member's trace as the process runtime writes it."""
+    """Write the member's trace in the format of the process runtime."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("".join(line + "\n" for line in journal.lines.get(member_id, [])), encoding="utf-8")
 
 
 def write_protocol(traces: ProtocolTraces, member_id: int, folder: Path) -> None:
-    """The member's protocol trace as the process runtime writes it."""
+    """Write the member's protocol trace in the format of the process runtime."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / FILE_NAME).open("w", encoding="utf-8") as stream:
         stream.writelines(line + "\n" for line in traces.lines(member_id))
 
 
 def digest(journal: Journal, history: list[str], disks: dict[str, Disk]) -> str:
-    """SHA-256 over the ordered trace, the history's lines and every file on every disk."""
+    """The SHA-256 over the ordered trace, the history's lines and every file on every disk."""
     whole = journal.digest()
     for line in history:
         whole.update(line.encode())
@@ -59,7 +59,7 @@ def digest(journal: Journal, history: list[str], disks: dict[str, Disk]) -> str:
     for name in sorted(disks):
         for path in disks[name].paths:
             inode = disks[name].find(path)
-            # A file's digest of its own keeps its end apart from the next one's beginning.
+            # A digest per file separates its end from the beginning of the next file.
             content = hashlib.sha256(_without_zeros(inode.data)).hexdigest()
             whole.update(f"{name}/{path} {inode.size} {content}\n".encode())
     return whole.hexdigest()

@@ -1,7 +1,7 @@
-"""Nodes beside the members of a simulated cluster: a host of its own for each, with a disk and a process.
+"""Companions of a simulated cluster, each on a host of its own with a disk and a process.
 
-Made of the node's own agents, as members are. What is known of one is read from its counters and files. Nothing here
-knows what a backup or a standby does.
+A companion runs the node's own agents, as members do. All knowledge about it comes from its counters and files. This
+module does not know what a backup or a standby does.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,28 +30,28 @@ ARCHIVE_PORT: Final = 9004
 
 
 class ClosableAgent(Protocol):
-    """What `ports.Agent` is, with an orderly end."""
+    """A `ports.Agent` that can be closed in an orderly way."""
 
     def do_work(self, now: Now) -> int:
-        """One duty cycle; how much was done."""
+        """Run one duty cycle. Returns the amount of work done."""
 
     def next_deadline_ns(self) -> int:
-        """When it must have a turn without input."""
+        """When it needs a turn even without input."""
 
     def close(self) -> None:
-        """End in good order, without waiting."""
+        """Close in an orderly way, without waiting."""
 
 
 Build = Callable[["SimulatedCompanion", MemberPorts], Sequence[ClosableAgent]]
-"""How the agents of one incarnation are made: mark files first, media driver second."""
+"""Creates the agents of one incarnation: mark files first, media driver second."""
 
 
 class SimulatedCompanion(Machine):
-    """One node beside the members: its disk, and its process while it has one."""
+    """One companion: its disk, and its process while it has one."""
 
     def __init__(self, cluster: SimulatedCluster, config: CompanionConfig, build: Build) -> None:
         self.name = companion_name(config.name)
-        # Members have the ids from 0 on in the journal.
+        # The members have the ids from 0 on in the journal.
         number = -1 - len(cluster.companions)
         super().__init__(cluster.world, cluster.fabric, cluster.journal, self.name, number, self.name)
         self.config = config
@@ -64,7 +64,7 @@ class SimulatedCompanion(Machine):
     # --- observer ---
 
     def status(self) -> CompanionStatus:
-        """What its counters say, or that it is down."""
+        """The status from its counters, or that it is down."""
         status = companion_from_counters(self.name, self.counters, self.incarnations, self.recording_log())
         if not self.alive:
             return CompanionStatus(self.name, alive=False, snapshot_position=status.snapshot_position)
@@ -73,23 +73,23 @@ class SimulatedCompanion(Machine):
 
     @property
     def error_texts(self) -> list[str]:
-        """All errors of all incarnations, each with its time in front."""
+        """All errors of all incarnations, each preceded by its time."""
         return [text for log in self.errors for text in log.texts]
 
     # --- injector ---
 
     def end(self, *, power_cut: bool) -> None:
-        """How far it has come is known afterwards."""
+        """Its log position is still known afterwards."""
         self.status()
         super().end(power_cut=power_cut)
 
     def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """How far it has come is known afterwards."""
+        """Its log position is still known afterwards."""
         self.status()
         super().stop(component, timeout_s)
 
     def write(self, run: Path) -> None:
-        """Put its folder and its entry into a run folder, as things stand."""
+        """Write its current folder and its entry to a run folder."""
         self.status()
         write_files(self.disk, run / self.name)
         write_trace(self._cluster.journal, self._number, run / self.name / "trace.jsonl")
@@ -117,7 +117,9 @@ class SimulatedCompanion(Machine):
 
 
 def companion_settings(cluster: SimulatedCluster) -> BackupNodeSettings:
-    """Sync level and checksums are those of the members: what it recorded, they can go on from."""
+    """The settings of a companion. Sync level and checksums are the members', so that members can restart from its
+    recordings.
+    """
     archive = cluster.settings.archive
     profile = backup_profile_settings("test", sync_level=cluster.settings.cluster.file_sync_level)
     checked = replace(profile.archive, record_checksum=archive.record_checksum, replay_checksum=archive.replay_checksum)
@@ -125,7 +127,7 @@ def companion_settings(cluster: SimulatedCluster) -> BackupNodeSettings:
 
 
 def companion_endpoints(host: str) -> BackupEndpoints:
-    """Where a companion listens on its host."""
+    """A companion's endpoints on its host."""
     return BackupEndpoints(f"{host}:{CONSENSUS_PORT}", f"{host}:{CATCHUP_PORT}", f"{host}:{ARCHIVE_PORT}")
 
 
@@ -139,7 +141,7 @@ def start_backup(
     endpoints: BackupEndpoints | None = None,
     credentials: CredentialsSupplier | None = None,
 ) -> SimulatedCompanion:
-    """Start the backup of that name: a new one, or the one that was started before, as it was configured then."""
+    """Start the backup of that name: a new backup, or a known one with its earlier configuration."""
     companion = make_backup(
         cluster,
         CompanionConfig(name, source, replay_start),
@@ -159,7 +161,7 @@ def make_backup(
     endpoints: BackupEndpoints | None = None,
     credentials: CredentialsSupplier | None = None,
 ) -> SimulatedCompanion:
-    """The backup of that name, not started if it is a new one."""
+    """The backup of that name. A new one is not started."""
     name = wanted.name
     known = cluster.companions.get(name)
     if isinstance(known, SimulatedCompanion):

@@ -1,17 +1,18 @@
-"""A member's disk: what the processes see, and what of it would survive a power cut.
+"""A member's disk: what processes see, and what survives a power cut.
 
 The model is the page cache of a journalling file system. A write is visible at once and survives the process. It
-survives a power cut when a `sync` that began after it has completed, or when the kernel has written it back
-(`Disk.write_back`). On a power cut every dirty page falls back to one of the versions it had since the last completed
-sync, or to a mix of two of them by sectors (a torn write); the file's length likewise.
+survives a power cut if a `sync` that began after the write has completed, or if the kernel has written it back
+(`Disk.write_back`). On a power cut, every dirty page falls back to one of its versions since the last completed sync,
+or to a mix of two versions by sectors (a torn write). The file's length falls back likewise.
 
 Names: a new file's name becomes durable with the first completed sync of that file (as on ext4 and xfs) or with
-`sync_directory` of its folder; a rename or removal with `sync_directory`, else a drawn prefix of them survives.
+`sync_directory` of its folder. A rename or removal becomes durable with `sync_directory`; otherwise a random prefix of
+these changes survives.
 
-A disk can be full (what needs room fails), slow (syncs take longer), hold other bytes than were written, or end its
-process at a coming change of files, in the middle of a write if it is one.
+A disk can be full (a change that needs space fails), slow (syncs take longer), hold other bytes than were written, or
+end its process at a coming file change, even in the middle of a write.
 
-This module knows nothing of members; it knows the owner of a handle only to deliver completions in that loop.
+This module knows nothing of members. It knows the owner of a handle only to deliver completions in its loop.
 """
 
 from collections import deque
@@ -28,7 +29,9 @@ from upheaval_node.types import MS, US, S
 PAGE: Final = 4096
 SECTOR: Final = 512
 HOLE: Final = 16 * PAGE
-"""A gap longer than this, and than what is before it, gets new memory, whose zeros cost nothing."""
+"""The gap, in bytes, beyond which (and beyond the present content) a write allocates new memory, whose zeros cost
+nothing.
+"""
 WORD_LENGTH: Final = 8
 SYNC_LATENCY_MIN_NS: Final = 100 * US
 SYNC_LATENCY_SPREAD_NS: Final = 2 * MS
@@ -38,18 +41,18 @@ SYNCS_KEPT: Final = 64
 
 
 class Owner(Protocol):
-    """The process that holds handles: completions run in its loop while it lives."""
+    """The process that owns handles: completions run in its loop while it lives."""
 
     @property
     def alive(self) -> bool:
-        """Whether the process lives: completions for a dead one are dropped."""
+        """Whether the process lives: completions for a dead process are dropped."""
 
     def post(self, action: Action) -> None:
         """Run a completion in the loop of the process."""
 
 
 class _Generation:
-    """What the dirty pages and the length were when this span between two syncs first changed them."""
+    """The old content of pages, and the old length, from before their first change in one span between two syncs."""
 
     __slots__ = ("pages", "size")
 
@@ -59,7 +62,7 @@ class _Generation:
 
 
 class Inode:
-    """One file: visible content, and the older versions that a power cut may bring back."""
+    """One file: its visible content, and the older versions that a power cut may bring back."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -76,7 +79,7 @@ class Inode:
         return block if len(block) == end - offset else block.ljust(end - offset, b"\0")
 
     def write(self, offset: int, block: Buffer) -> None:
-        """Visible at once; what was there is kept until a sync, as a power cut may bring it back."""
+        """Write, visible at once. The old content is kept until a sync, since a power cut may bring it back."""
         end = offset + len(block)
         if end == offset:
             return
@@ -89,10 +92,10 @@ class Inode:
         self.size = max(self.size, end)
 
     def _reach(self, offset: int, end: int) -> None:
-        """Fill up with zeros to the length `end`, for what is to be written at `offset`."""
+        """Fill up with zeros to the length `end`, before a write at `offset`."""
         held = len(self.data)
         if offset - held > max(HOLE, held):
-            # New memory is zeros that nothing has touched.
+            # The zeros of new memory are never touched.
             reaching = bytearray(end)
             reaching[:held] = self.data
             self.data = reaching
@@ -100,10 +103,10 @@ class Inode:
             self.data += bytes(end - held)
 
     def truncate(self, length: int) -> None:
-        """Visible at once; what was there is kept until a sync."""
+        """Truncate, visible at once. The old content is kept until a sync."""
         if length < self.size:
             self._save(length, self.size)
-            # One page after a cut must read as zeros when the file grows again.
+            # A page after the cut must read as zeros when the file grows again.
             del self.data[length:]
         elif self.generations[-1].size is None:
             self.generations[-1].size = self.size
@@ -126,30 +129,30 @@ class Inode:
         return any(generation.size is not None for generation in self.generations)
 
     def begin_sync(self) -> _Generation:
-        """Close the present span; `end_sync` of it makes everything up to here durable."""
+        """Close the current span. `end_sync` of it makes everything up to now durable."""
         closed = self.generations[-1]
         self.generations.append(_Generation())
         return closed
 
     def end_sync(self, closed: _Generation) -> None:
-        """What was written before `begin_sync` of this span is durable."""
+        """Make everything durable that was written before `begin_sync` of this span."""
         if closed in self.generations:
             del self.generations[: self.generations.index(closed) + 1]
 
     def power_cut(self, random: Random) -> None:
-        """Fall back, page by page, to some version since the last completed sync."""
+        """Fall back, page by page, to a version since the last completed sync."""
         sizes = [generation.size for generation in self.generations if generation.size is not None]
         size = random.choice([*sizes, self.size])
         for index in sorted({index for generation in self.generations for index in generation.pages}):
             versions = [g.pages[index] for g in self.generations if index in g.pages]
-            # A cut that did not happen took no page: past the present end there is only what was there before.
+            # If a truncation did not become durable, it took no page: past the current end only the old versions count.
             if index * PAGE < self.size:
                 versions.append(bytes(self.data[index * PAGE : (index + 1) * PAGE]))
             self._put_page(index, _survivor(versions, random))
         del self.data[size:]
         self.size = size
         self.generations = [_Generation()]
-        # It is unknown when what is left was written.
+        # The write time of the remaining content is unknown.
         self.written_ns = 0
 
     def _put_page(self, index: int, content: bytes) -> None:
@@ -171,14 +174,14 @@ def _survivor(versions: list[bytes], random: Random) -> bytes:
 
 
 class Disk:
-    """The files of one host. Outlives the processes; `power_cut` is the only thing that takes something away."""
+    """The files of one host. The disk outlives its processes; only `power_cut` loses data."""
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world
         self._name = name
         self._visible: dict[str, Inode] = {}
         self._durable: dict[str, Inode] = {}
-        # Changes of names that are not durable yet, in order: (path, inode or None when the name goes away).
+        # Name changes that are not durable yet, in order: (path, inode or None for a removed name).
         self._journal: list[tuple[str, Inode | None]] = []
         self.is_full = False
         self.extra_latency_ns = 0
@@ -210,39 +213,37 @@ class Disk:
         return sorted(self._visible)
 
     def read(self, path: str) -> bytes:
-        """The whole visible content of a file, for collectors of a run's outcome."""
+        """The whole visible content of a file, for those who collect the results of a run."""
         inode = self.find(path)
         return inode.read(0, inode.size)
 
     def find(self, path: str) -> Inode:
-        """The visible file of that name. Raises `StorageError` where there is none."""
+        """The visible file of that name. Raises `StorageError` if there is none."""
         inode = self._visible.get(_clean(path))
         if inode is None:
             raise StorageError(f"no such file: {path}")
         return inode
 
     def has(self, path: str) -> bool:
-        """Whether a file or a folder of this name is visible."""
+        """Whether a file or folder of this name is visible."""
         path = _clean(path)
         return path in self._visible or any(name.startswith(path + "/") for name in self._visible)
 
     def create(self, path: str) -> Inode:
-        """A new empty file in the place of whatever has the name."""
+        """Create an empty file, in place of any file of that name."""
         inode = Inode()
         self._change(path, inode)
         return inode
 
     def change_bytes(self, path: str, offset: int, wrong: bytes) -> None:
-        """Have other bytes there from now on, without anybody having written them; `restore_bytes` knows the right
-        ones.
-        """
+        """Replace bytes without a write of any process. `restore_bytes` knows the right ones."""
         inode = self.find(path)
         right = inode.read(offset, len(wrong))
         inode.data[offset : offset + len(wrong)] = wrong
         self._changed.append((inode, offset, right, wrong))
 
     def restore_bytes(self) -> None:
-        """Put back what was changed, where no write has replaced it since."""
+        """Put the right bytes back, except where a write has replaced them since."""
         for inode, offset, right, wrong in self._changed:
             if inode.read(offset, len(wrong)) == wrong:
                 inode.data[offset : offset + len(right)] = right
@@ -250,24 +251,24 @@ class Disk:
 
     @property
     def has_wrong_bytes(self) -> bool:
-        """Whether bytes were changed and not put back."""
+        """Whether bytes were changed and not restored."""
         return bool(self._changed)
 
     def put(self, path: str, content: bytes) -> None:
-        """A file that has been there for long: no power cut takes anything of it away."""
+        """Add a file as if it had existed for long: it is durable."""
         inode = Inode()
         inode.data += content
         inode.size = len(content)
         self._visible[_clean(path)] = self._durable[_clean(path)] = inode
 
     def rename(self, path: str, new_path: str) -> None:
-        """Visible at once. Raises `StorageError` where there is no such file."""
+        """Rename, visible at once. Raises `StorageError` when the file does not exist."""
         inode = self.find(path)
         self._change(new_path, inode)
         self._change(path, None)
 
     def remove(self, path: str) -> None:
-        """Visible at once. Raises `StorageError` where there is no such file."""
+        """Remove, visible at once. Raises `StorageError` when the file does not exist."""
         self.find(path)
         self._change(path, None)
 
@@ -285,17 +286,19 @@ class Disk:
         self._journal.append((path, inode))
 
     def end_process_at(self, change: int, end: Callable[[], None]) -> None:
-        """Call `end` in the middle of a coming change of files, the next one at 0: the process dies in it."""
+        """Call `end` in the middle of a coming file change, 0 for the next one: the process dies in it."""
         self._changes_left = change
         self._end_process = end
 
     def disarm(self) -> bool:
-        """Take that back; whether it was still to come."""
+        """Cancel `end_process_at`. Returns whether the end was still to come."""
         is_armed, self._changes_left = self._changes_left >= 0, -1
         return is_armed
 
     def begin_change(self, owner: Owner) -> bool:
-        """Whether this change of files is the one in which its process dies. Raises `ProcessDied` in a dead one."""
+        """Count a file change. Returns whether the process dies in it. Raises `ProcessDied` if the process is dead
+        already.
+        """
         if not owner.alive:
             raise ProcessDied
         self.changes += 1
@@ -305,19 +308,21 @@ class Disk:
         return self._changes_left < 0
 
     def die(self) -> NoReturn:
-        """The process that changes files now dies."""
+        """End the process in the current file change."""
         self.unfinished += 1
         end, self._end_process = self._end_process, _nothing
         end()
         raise ProcessDied
 
     def torn_length(self, length: int) -> int:
-        """How much of a write is done when its process dies in it. No word is torn: kernels copy it in one piece."""
+        """How many bytes of a write are done when its process dies in it. A word is never torn: kernels copy it in one
+        piece.
+        """
         torn = self._world.stream(f"torn-write/{self._name}").randint(0, length)
         return torn if length > WORD_LENGTH or torn == length else 0
 
     def require_room(self) -> None:
-        """Raise `StorageError` while the disk is full, and count that."""
+        """Raise `StorageError` while the disk is full, and count the refusal."""
         if self.is_full:
             self.refused += 1
             raise StorageError("no space left on device")
@@ -325,7 +330,7 @@ class Disk:
     def commit_names(self, belongs: Callable[[str, Inode | None], bool]) -> None:
         """Make the name changes for which `belongs(path, inode)` holds durable, in order.
 
-        What was done to the same name before is over with that: it never comes after it.
+        Earlier changes of the same name are dropped, so that they are never applied after it.
         """
         if not self._journal:
             return
@@ -345,12 +350,12 @@ class Disk:
             self._durable[path] = inode
 
     def sync_latency_ns(self, path: str) -> int:
-        """How long a sync of this file that begins now takes; a drawn time, longer on a slow disk."""
+        """The duration of a sync of this file that begins now: drawn at random, longer on a slow disk."""
         drawn = self._world.stream(f"sync/{self._name}/{path}").random()
         return SYNC_LATENCY_MIN_NS + int(drawn * SYNC_LATENCY_SPREAD_NS) + self.extra_latency_ns
 
     def write_back(self) -> None:
-        """What the kernel does every few seconds: make all that is dirty durable."""
+        """Make everything dirty durable, as the kernel does every few seconds."""
         for inode in self._visible.values():
             if inode.dirty:
                 inode.end_sync(inode.begin_sync())
@@ -361,7 +366,7 @@ class Disk:
         self._world.after(WRITE_BACK_INTERVAL_NS, self._write_back_periodically)
 
     def power_cut(self) -> None:
-        """Keep what is durable, plus a drawn part of what is not."""
+        """Keep the durable content, plus a random part of the rest."""
         named = self._world.stream(f"power-cut/{self._name}").randint(0, len(self._journal))
         for path, inode in self._journal[:named]:
             self._apply(path, inode)
@@ -374,13 +379,13 @@ class Disk:
 
     @property
     def _is_durable(self) -> bool:
-        """Whether a power cut would change nothing."""
+        """Whether a power cut would not change anything."""
         is_clean = not any(inode.dirty for inode in self._visible.values())
         return is_clean and not self._journal and self._visible == self._durable
 
 
 def _nothing() -> None:
-    """No change of files ends the process."""
+    """The default end: a file change that ends no process."""
 
 
 def _clean(path: str) -> str:
@@ -402,7 +407,7 @@ class SimulatedFile:
         return self._inode.read(offset, length)
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
-        """What makes the file longer fails on a full disk; of the write in which its process dies a part is done."""
+        """Write. Growing the file fails on a full disk. A write in which its process dies is done in part."""
         if self._disk.begin_change(self._owner):
             whole = b"".join(parts)
             self._inode.write(offset, whole[: self._disk.torn_length(len(whole))])
@@ -417,11 +422,11 @@ class SimulatedFile:
         self._disk.grown += len(inode.data) - length
 
     def size(self) -> int:
-        """As it is visible."""
+        """The visible size."""
         return self._inode.size
 
     def truncate(self, length: int) -> None:
-        """Never fails for want of room."""
+        """Never fails for lack of space."""
         self._may_die()
         self._inode.truncate(length)
 
@@ -436,7 +441,7 @@ class SimulatedFile:
             self._complete(self._inode.begin_sync())
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
-        """Takes the disk's latency; a process that has died in between hears nothing."""
+        """Completes after the disk's latency, unless the process has died meanwhile."""
         self._may_die()
         if level == 0:
             self._owner.post(lambda: done(None))
@@ -456,7 +461,7 @@ class SimulatedFile:
         self._disk.commit_names(lambda _path, inode: inode is self._inode)
 
     def close(self) -> None:
-        """Nothing to give back: closing makes nothing durable."""
+        """Does nothing: closing makes nothing durable."""
 
 
 class SimulatedStorage:
@@ -468,7 +473,9 @@ class SimulatedStorage:
         self._owner = owner
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
-        """A new file needs room. Raises `StorageError` for a missing one without `create`."""
+        """Open a file. A new file needs space. Raises `StorageError` when the file is missing and `create` is
+        not set.
+        """
         if create and not self._disk.has(path):
             self._may_die()
             self._disk.require_room()
@@ -476,7 +483,7 @@ class SimulatedStorage:
         return SimulatedFile(self._disk, self._world, self._owner, _clean(path), self._disk.find(path))
 
     def exists(self, path: str) -> bool:
-        """Whether a file or a folder of this name is visible."""
+        """Whether a file or folder of this name is visible."""
         return self._disk.has(path)
 
     def names(self, directory: str) -> list[str]:
@@ -488,17 +495,17 @@ class SimulatedStorage:
             self._disk.die()
 
     def remove(self, path: str) -> None:
-        """Raises `StorageError` where there is no such file."""
+        """Raises `StorageError` when the file does not exist."""
         self._may_die()
         self._disk.remove(path)
 
     def rename(self, path: str, new_path: str) -> None:
-        """Raises `StorageError` where there is no such file."""
+        """Raises `StorageError` when the file does not exist."""
         self._may_die()
         self._disk.rename(path, new_path)
 
     def sync_directory(self, directory: str) -> None:
-        """The name changes in this folder, and not those below it, are durable."""
+        """Make the name changes directly in this folder durable, but not those in its subfolders."""
         self._may_die()
         folder = _clean(directory)
         self._disk.commit_names(lambda path, _inode: path.rpartition("/")[0] == folder)

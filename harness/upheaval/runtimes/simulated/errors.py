@@ -1,4 +1,4 @@
-"""Errors of the simulated runtime itself; what the simulated node raises keeps its own classes."""
+"""Errors of the simulated runtime itself. Errors of the simulated node keep their own classes."""
 
 from typing import ClassVar
 
@@ -10,15 +10,15 @@ from upheaval_chaos.exit_status import CommandStatus
 
 
 class SimulationError(HarnessError):
-    """The simulation cannot go on: an event storm at one instant, or a handle used against its state."""
+    """The simulation cannot continue: an event storm at one instant, or wrong use of a handle."""
 
 
 class ProcessDied(BaseException):
-    """Unwinds a process that was killed in the middle of a call; nothing of the node may catch it."""
+    """Unwinds a process that was killed in the middle of a call. The node must not catch it."""
 
 
 class PromiseBroken(SimulationError):
-    """What must hold after every step does not, at a moment of the world; the signature says which rule."""
+    """An invariant that must hold after every step is violated. The signature names the rule."""
 
     def __init__(self, text: str, signature: Signature, member_id: int | None, ns: int) -> None:
         super().__init__(text)
@@ -28,7 +28,7 @@ class PromiseBroken(SimulationError):
 
     @property
     def failure(self) -> Failure:
-        """As the manifest of the run says it."""
+        """The failure in the form of the run's manifest."""
         signature = self.signature
         broken = RuleBroken(signature.rule, signature.role, signature.state, self.member_id, self.ns)
         return Failure(Promise.INVARIANTS, " ".join(str(self).split()), broken)
@@ -37,6 +37,8 @@ class PromiseBroken(SimulationError):
 
 
 class ProcessFailed(SimulationError):
-    """A process ended by itself where it should have gone on: a defect, or a member that saw what must not be."""
+    """A process ended on its own although it should have continued: a defect, or a member that saw a forbidden
+    state.
+    """
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.UNKNOWN

@@ -1,6 +1,6 @@
-"""Who may connect to a simulated cluster, with what its own clients show; and strangers, who show something wrong.
+"""Access control of a simulated cluster: its credentials, its own clients, and strangers with wrong credentials.
 
-A stranger writes down what the cluster answered.
+A stranger records the cluster's answers.
 """
 
 from collections.abc import Callable
@@ -24,30 +24,32 @@ from upheaval_node.credentials import (
 from upheaval_node.types import Now, S
 
 SOURCE: Final = "users"
-"""What the settings of a simulated member call its credentials file."""
+"""The name of the credentials file in a simulated member's settings."""
 CLIENT: Final = "client"
 COMPANION: Final = "companion"
 BACKUP_ROLE: Final = "backup"
 PAUSE_NS: Final = S
-"""Between two attempts of a stranger."""
+"""The time between two attempts of a stranger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The credentials file of a cluster, and the secrets that go with it: of clients, and of what is beside members."""
+    """The credentials file of a cluster, and the secrets that match it: of clients and of companions."""
 
     users: str
     client: CredentialsSupplier
     companion: CredentialsSupplier
 
     def policy(self) -> dict[str, Json]:
-        """As `security.json` has it."""
+        """The policy in the form of `security.json`."""
         principals = sorted(name.decode() for name in Credentials(self.users, SOURCE).principals)
         return {AUTHORITIES: None, PRINCIPALS: list(principals)}
 
 
 def make_gate(seed: int) -> Gate:
-    """One client and one companion. The least count of hashes: time is not what they are there for here."""
+    """A gate for one client and one companion. It uses the fewest hash rounds, since slow hashes serve no
+    purpose here.
+    """
     roles = {CLIENT: frozenset[str](), COMPANION: frozenset({BACKUP_ROLE})}
     lines = [
         f"{name}:{make_verifier(_secret(seed, name), name.encode().ljust(SALT_LENGTH), its, MIN_COUNT)}"
@@ -62,7 +64,7 @@ def _secret(seed: int, name: str) -> str:
 
 
 class Stranger:
-    """Tries to open a session again and again, with one wrong thing after the other. Implements `ports.Agent`."""
+    """Tries again and again to open a session, with one wrong credential after another. Implements `ports.Agent`."""
 
     def __init__(
         self, open_session: Callable[[CredentialsSupplier], ClusterClient], record: Callable[[ConnectAttempt], None]
@@ -77,7 +79,7 @@ class Stranger:
         self._retry_ns = 0
 
     def do_work(self, now: Now) -> int:
-        """One attempt at a time."""
+        """Makes one attempt at a time."""
         if self._session is None:
             if now.ns < self._retry_ns:
                 return 0
@@ -98,5 +100,5 @@ class Stranger:
         return work + 1
 
     def next_deadline_ns(self) -> int:
-        """That of the session, or of the next attempt."""
+        """The deadline of the session, or of the next attempt."""
         return self._retry_ns if self._session is None else self._session.next_deadline_ns()

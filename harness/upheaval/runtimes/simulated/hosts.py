@@ -1,7 +1,7 @@
-"""The machines under a simulated cluster, and the wires between them, as faults see them.
+"""The hosts of a simulated cluster, and the links between them, as faults see them.
 
-The observer looks at what machines did: their boots, what members wrote on their disks, what the disks took, what came
-out of links.
+The observer looks at the hosts: their boots, what members wrote to their disks, what the disks accepted, and what links
+delivered.
 """
 
 from typing import Final
@@ -20,20 +20,20 @@ from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
 from upheaval_node.types import FRAME_HEADER_LENGTH, MS, NULL_POSITION
 
-# The load is the one client.
+# The load is the only client.
 CLIENT_HOST: Final = "client-1"
 PORTS: Final = {channel: str(INGRESS_PORT + index) for index, channel in enumerate((INGRESS, *CHANNELS))}
 _WRONG_LENGTH: Final = 4
 _MARK: Final = layout.ARCHIVE_MARK
-"""A member writes the time into it about once a second."""
+"""The file into which a member writes the time, about once a second."""
 
 
 def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord]] | None:
-    """Of the segment of the log that is being written: its file, its base, and the blocks that are durable for sure and
-    have more than padding, of which the header alone is stored.
+    """The current segment of the log: its file, its base, and its blocks that are certainly durable and hold more than
+    padding, of which only the header is stored.
 
-    None where there are none, as at sync level 0, and where the archive knows the end of the log: then it does not look
-    at blocks when it starts.
+    None when there are no such blocks, as at sync level 0, or when the archive knows the end of the log: it does not
+    check blocks at its start then.
     """
     recording_id = log_recording_id(member.recording_log())
     keys = map(parse_segment_file_name, member.disk.names(layout.ARCHIVE_DIRECTORY))
@@ -71,36 +71,38 @@ class SimulatedHosts:
     # --- injector ---
 
     def cut_power(self, member_id: int) -> None:
-        """The member's process ends, and what its disk had not synced may be gone."""
+        """End the member's process. Data that its disk had not synced may be lost."""
         self._cluster.members[member_id].end(power_cut=True)
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
-        """Set the wall clock of the member's host so much ahead, or back."""
+        """Move the wall clock of the member's host forward, or back."""
         self._cluster.move_clock(member_id, milliseconds)
 
     def fill_disk(self, member_id: int) -> None:
-        """Changes that need room fail from now on."""
+        """Make every change fail that needs space."""
         self._disk(member_id).is_full = True
 
     def free_disk(self, member_id: int) -> None:
-        """Changes find room again."""
+        """Let changes that need space succeed again."""
         self._disk(member_id).is_full = False
 
     def slow_disk(self, member_id: int, latency_ms: int) -> None:
-        """Syncs that begin from now on take longer by so much."""
+        """Add this latency to every sync that begins from now on."""
         self._disk(member_id).extra_latency_ns = latency_ms * MS
 
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
-        """The member ends, alone or with its host's power, after so many more changes of files."""
+        """End the member, alone or with its host's power, after that many more file changes."""
         member = self._cluster.members[member_id]
         member.disk.end_process_at(changes, lambda: member.end(power_cut=loses_power))
 
     def end_in_no_change(self, member_id: int) -> None:
-        """Nothing happens when it has come already."""
+        """Cancel `end_in_change`, unless the end has already come."""
         self._disk(member_id).disarm()
 
     def change_bytes(self, member_id: int, percent: int) -> None:
-        """A few bytes of the stored block that is so far from the first durable one to the last."""
+        """Restart the member with a few bytes of one durable block changed, at `percent` of the way from the first to
+        the last.
+        """
         member = self._cluster.members[member_id]
         place = _durable_blocks(member)
         member.end(power_cut=False)
@@ -113,7 +115,7 @@ class SimulatedHosts:
         member.start()
 
     def restore_bytes(self, member_id: int) -> None:
-        """All that were changed on the member's disk. What has read them, and goes on without them, ends."""
+        """End the member, which may have read the wrong bytes, and restore all changed bytes on its disk."""
         self._cluster.members[member_id].end(power_cut=False)
         self._disk(member_id).restore_bytes()
 
@@ -122,19 +124,19 @@ class SimulatedHosts:
     is_exact = True
 
     def has_durable_log(self, member_id: int) -> bool:
-        """By the journal of the blocks that it wrote last."""
+        """Decided by the journal of the last blocks."""
         return _durable_blocks(self._cluster.members[member_id]) is not None
 
     def damage_reports(self, member_id: int) -> int:
-        """By the errors that its processes have reported."""
+        """Counted from the errors that its processes reported."""
         return sum(log.counts.get(DAMAGE, 0) for log in self._cluster.members[member_id].errors)
 
     def boot(self, member_id: int) -> str:
-        """As the network knows it, which power leaves with everything else."""
+        """The boot as the network knows it: a power cut ends the old one."""
         return self._cluster.fabric.boot_of(host_of(member_id))
 
     def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
-        """By the time stamp in the member's mark file and the true time at which it was written."""
+        """Compares the time stamp in the member's mark file with the true time of that write."""
         disk = self._disk(member_id)
         if not disk.has(_MARK):
             return None
@@ -146,16 +148,16 @@ class SimulatedHosts:
         return (written_ms, written_ms - true_ms) if written_ms > 0 else None
 
     def disk_work(self, member_id: int) -> DiskWork:
-        """As the disk has counted it."""
+        """The counts of the disk."""
         disk = self._disk(member_id)
         return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, tuple(disk.syncs), disk.power_losses)
 
     def has_room(self, member_id: int) -> bool:
-        """By the check that a write of the member meets."""
+        """Uses the check that the member's writes meet."""
         return not self._disk(member_id).is_full
 
     def watch(self, link: Link) -> LinkTraffic:
-        """On the whole link, or on one channel of it."""
+        """Watch the whole link, or one channel of it."""
         port = PORTS[link.channel] if link.channel else ""
         return self._cluster.fabric.watch(host_of_end(link.source), host_of_end(link.target), port)
 

@@ -1,4 +1,4 @@
-"""The links between the hosts of a simulation: how long bytes are under way, and what is wrong with a link.
+"""The links between the hosts of a simulation: their latency, and the faults that affect them.
 
 This module knows no connections.
 """
@@ -12,7 +12,7 @@ from upheaval_node.types import NEVER_NS, US, S
 
 LOCAL_LATENCY_NS: Final = 15 * US
 USED_NS: Final = S
-"""A link along which nothing came for longer is not in use."""
+"""The time without a delivery after which a link counts as unused."""
 
 
 class Breakable(Protocol):
@@ -24,7 +24,9 @@ class Breakable(Protocol):
 
 
 class LinkTraffic:
-    """What is sent along a link from now on, and what of that comes out. Implements `upheaval_chaos.target.Traffic`."""
+    """Observes the bytes sent along a link from now on, and their delivery. Implements
+    `upheaval_chaos.target.Traffic`.
+    """
 
     def __init__(self, link: "Link", now_ns: int, ends: Sequence[Breakable]) -> None:
         self.sent = self.came_out = 0
@@ -41,37 +43,37 @@ class LinkTraffic:
 
     @property
     def was_used(self) -> bool:
-        """Whether bytes came out just before, and no other watch of this link or a part of it has begun since: who
-        watches does something to it.
+        """Whether the link delivered bytes shortly before the watch, and no other watch overlaps with it on this link
+        or a part of it: a watch accompanies a fault.
         """
         return self._was_used and self._is_alone
 
     @property
     def connections(self) -> int:
-        """How many connections the link had when the watch began."""
+        """The number of connections of the link when the watch began."""
         return len(self._ends)
 
     @property
     def connections_left(self) -> int:
-        """How many of those still live."""
+        """The number of those connections that still live."""
         return sum(not end.is_broken for end in self._ends)
 
     def count(self, length: int, sent_ns: int, now_ns: int) -> None:
-        """Bytes have come out."""
+        """Count delivered bytes."""
         if sent_ns > self.began_ns:
             self.came_out += length
             took_ns = now_ns - sent_ns
             self.fastest_ns = took_ns if self.fastest_ns is None else min(self.fastest_ns, took_ns)
 
     def end(self) -> None:
-        """Watch no more."""
+        """End the watch."""
         self._link.watches.remove(self)
 
 
 class Link:
-    """One direction between two hosts, or one channel of it: what belongs to connections to one port.
+    """One direction between two hosts, or one channel of it: the connections to one port.
 
-    What holds for the whole link holds for each of its channels, too.
+    A fault of the whole link also affects each of its channels.
     """
 
     __slots__ = (
@@ -95,7 +97,7 @@ class Link:
 
     def __init__(self, world: World, name: str, latency_ns: int, jitter_ns: int, whole: "Link | None" = None) -> None:
         self.name = name
-        # How long bytes are under way, and how they are cut: the subjects of most draws of a run.
+        # Latencies and chunk sizes account for most draws of a run.
         self.draw_latency: Callable[[], float] = world.stream(f"latency/{name}").random
         self.draw_chunk: Callable[[], float] = world.stream(f"chunks/{name}").random
         self.latency_ns = latency_ns
@@ -108,18 +110,18 @@ class Link:
         self.extra_latency_ns = 0
         self.cut_since_ns: int | None = None
         self.free_at_ns = 0
-        # New connections are answered with a reset.
+        # Whether new connections are answered with a reset.
         self.refuses = False
-        # What is sent vanishes, and a connection ends after so long a silence.
+        # If set, bytes vanish, and a connection ends after that long a silence.
         self.silence_ns: int | None = None
-        # Bytes that have come out at the far end.
+        # Bytes delivered at the far end.
         self.delivered_bytes = 0
         self.delivered_ns = -NEVER_NS
         self.watches: list[LinkTraffic] = []
 
     @property
     def is_cut(self) -> bool:
-        """Whether it, or the whole link of which it is a channel, is a black hole."""
+        """Whether this link, or the whole link of this channel, is a black hole."""
         return self.cut_since_ns is not None or (self.whole is not None and self.whole.cut_since_ns is not None)
 
     @property
@@ -129,21 +131,21 @@ class Link:
 
     @property
     def timeout_ns(self) -> int | None:
-        """After how long a silence its connections end; None for never."""
+        """The silence after which its connections end; None for never."""
         return self.silence_ns if self.silence_ns is not None or self.whole is None else self.whole.silence_ns
 
     def belongs_to(self, link: "Link") -> bool:
-        """Whether it is that link, or a channel of it."""
+        """Whether it is that link or a channel of it."""
         return self is link or self.whole is link
 
     def push(self, length: int) -> None:
-        """Bytes are sent."""
+        """Count bytes as sent."""
         for link in (self,) if self.whole is None else (self, self.whole):
             for watch in link.watches:
                 watch.sent += length
 
     def count(self, length: int, sent_ns: int, now_ns: int) -> None:
-        """Bytes have come out."""
+        """Count bytes as delivered."""
         for link in (self,) if self.whole is None else (self, self.whole):
             link.delivered_bytes += length
             link.delivered_ns = now_ns
@@ -153,7 +155,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class LinkProfile:
-    """The range from which the links of a run are drawn."""
+    """The ranges from which the links of a run are drawn."""
 
     latency_min_ns: int = 30 * US
     latency_max_ns: int = 250 * US
@@ -161,7 +163,7 @@ class LinkProfile:
 
 
 class Links:
-    """All links of one world, each drawn when it is first used."""
+    """All links of one world. Each is drawn at its first use."""
 
     def __init__(self, world: World, profile: LinkProfile) -> None:
         self._world = world
@@ -183,7 +185,7 @@ class Links:
         return latency_ns, draw.randint(0, profile.jitter_max_ns)
 
     def channel(self, source: str, target: str, port: str) -> Link:
-        """What goes from one host to another on connections that were dialled to this port, by either of them."""
+        """The channel from one host to another for connections to this port, whichever of the two dialled."""
         whole = self.link(source, target)
         if source == target or not port:
             return whole

@@ -1,6 +1,6 @@
-"""A host of a simulation: its disk, and the process that runs on it while there is one.
+"""A host of a simulation: its disk, and its process while it has one.
 
-Made of the node's own agents. Knows neither members nor what runs beside them: who does says what is built.
+It runs the node's own agents. This module knows neither members nor companions: the subclass says what is built.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ STOP_TIMEOUT_S: Final = 5.0
 
 
 class Machine(ABC):
-    """What members and companions have in common. `number` and `component` are what the journal calls it."""
+    """The common part of members and companions. The journal uses `number` and `component` as its name."""
 
     def __init__(self, world: World, fabric: Fabric, journal: Journal, host: str, number: int, component: str) -> None:
         self._world = world
@@ -45,16 +45,16 @@ class Machine(ABC):
 
     @property
     def alive(self) -> bool:
-        """Whether it has a process that lives, paused or not."""
+        """Whether it has a live process, paused or not."""
         return self.process is not None and self.process.alive
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """The name of its process, which no other process ever has; empty when it is dead."""
+        """The name of its process, never used again; empty when the process is dead."""
         process = self._whole(component)
         return frozenset() if process is None or not process.alive else frozenset([process.name])
 
     def start(self) -> None:
-        """A new incarnation over the files that are there; nothing happens when it is alive."""
+        """Start a new incarnation on the existing files. Does nothing when it is alive."""
         if self.alive:
             return
         if not self.has_power:
@@ -68,12 +68,12 @@ class Machine(ABC):
         process.run(lambda: self._build(process))
 
     def kill(self, component: str | None = None) -> None:
-        """End the process as SIGKILL does; its host stays on."""
+        """End the process as SIGKILL does. Its host keeps its power."""
         self._whole(component)
         self.end(power_cut=False)
 
     def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End in an orderly way; a stopped process is killed."""
+        """End in an orderly way. A paused process is killed."""
         process = self._whole(component)
         if process is None or not process.alive:
             return
@@ -82,7 +82,7 @@ class Machine(ABC):
             self.end(power_cut=False)
 
     def end(self, *, power_cut: bool) -> None:
-        """Kill the process, and with it the host's power if asked: what was not synced may be gone."""
+        """Kill the process, and optionally cut the host's power, which may lose data that was not synced."""
         process = self.process
         if process is not None and process.alive:
             process.kill()
@@ -94,13 +94,13 @@ class Machine(ABC):
             self.disk.power_cut()
 
     def tracer(self) -> SimulatedTracer:
-        """Of the incarnation that runs, or ran last."""
+        """The tracer of the current incarnation, or of the last one."""
         return SimulatedTracer(
             self._journal, member_id=self._number, component=self._component, incarnation=self.incarnations
         )
 
     def ports(self, process: SimulatedProcess, observer: Observer | None = None) -> MemberPorts:
-        """What a process of it is built on."""
+        """The ports for one of its processes."""
         tracer = self.tracer()
         errors = ErrorLog(tracer)
         seed = self._world.stream(f"seed/{process.name}").getrandbits(62)
@@ -118,7 +118,7 @@ class Machine(ABC):
         )
 
     def recording_log(self) -> bytes:
-        """The content of the file; empty where there is none."""
+        """The content of the recording log; empty when the file does not exist."""
         return self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
 
     def _whole(self, component: str | None) -> SimulatedProcess | None:
@@ -132,16 +132,16 @@ class Machine(ABC):
 
     @abstractmethod
     def _prepare(self, process: SimulatedProcess) -> None:
-        """Before a process begins."""
+        """Called before a process begins."""
 
     @abstractmethod
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
-        """The agents of a process, made in its loop."""
+        """Create the agents of a process, in its loop."""
 
     @abstractmethod
     def _close_agents(self, now: Now) -> None:
-        """End them in good order."""
+        """Close the agents in an orderly way."""
 
     @abstractmethod
     def _on_exit(self, process: SimulatedProcess) -> None:
-        """A process has ended by itself."""
+        """Called when a process has ended on its own."""

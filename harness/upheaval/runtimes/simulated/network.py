@@ -25,12 +25,12 @@ from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.types import S
 
-# Send buffer and receive buffer of one direction together; what does not fit waits at the sender.
+# The send and receive buffers of one direction together. Bytes beyond that wait at the sender.
 PIPE_CAPACITY: Final = 512 * 1024
 SPLIT_PROBABILITY: Final = 0.06
-# The process runtime sets TCP_USER_TIMEOUT to this: unacknowledged bytes, SYN included, end the connection.
+# The process runtime sets TCP_USER_TIMEOUT to this: bytes (or a SYN) not acknowledged for so long end the connection.
 UNACKNOWLEDGED_NS: Final = 5 * S
-# Linux sends a SYN again after 1 and 3 seconds; the next would come after the time-out above.
+# Linux sends a SYN again after 1 and 3 seconds; the next one would come after that time-out.
 SYN_RETRIES_NS: Final = (S, 2 * S)
 # After an outage the next retransmission comes at an arbitrary time within the back-off reached so far.
 RETRANSMIT_MAX_NS: Final = 3 * S
@@ -38,7 +38,7 @@ FIRST_EPHEMERAL_PORT: Final = 40_000
 
 
 class Pipe:
-    """One direction of a connection: bytes under way to `receiver`."""
+    """One direction of a connection: the bytes in flight to `receiver`."""
 
     __slots__ = (
         "_fabric",
@@ -68,7 +68,7 @@ class Pipe:
         self.heard_ns = 0
 
     def push(self, data: bytes) -> None:
-        """Put bytes on the way, sometimes in two chunks."""
+        """Send bytes, sometimes in two chunks."""
         link = self.link
         self.outstanding += len(data)
         link.push(len(data))
@@ -81,7 +81,7 @@ class Pipe:
         self._plan(arrival_ns, data, "")
 
     def push_end(self, reason: str) -> None:
-        """The last thing that arrives here: the stream is over, because of `reason`."""
+        """Send the end of the stream, because of `reason`. Nothing follows it."""
         self._plan(self._fabric.arrival_ns(self.link, 0, self.last_arrival_ns), b"", reason)
 
     def _plan(self, arrival_ns: int, data: bytes, end: str) -> None:
@@ -90,7 +90,7 @@ class Pipe:
         self._fabric.world.at(arrival_ns, self.arrive)
 
     def arrive(self) -> None:
-        """Hand over what is due, unless the link is cut or the host is off."""
+        """Deliver everything that is due, unless the link is cut or the host is off."""
         now_ns = self._fabric.world.now_ns
         if self._is_dead:
             self._stall()
@@ -108,13 +108,13 @@ class Pipe:
         return self.link.is_cut or self.receiver.is_ghost
 
     def _swallow(self, length: int) -> None:
-        """Something on the way took the bytes: the sender may send more, the receiver never sees them."""
+        """Drop bytes on the way: the sender may send more, but the receiver never sees these."""
         self.freed += length
         self._acknowledge()
         self.watch_silence()
 
     def watch_silence(self) -> None:
-        """From now on the connection may be silent for as long as the link lets it."""
+        """Restart the silence of the connection, which ends it after the link's time-out."""
         self.heard_ns = since_ns = self._fabric.world.now_ns
         timeout_ns = self.link.timeout_ns
         if timeout_ns is not None:
@@ -132,14 +132,16 @@ class Pipe:
             self._fabric.world.after(UNACKNOWLEDGED_NS, lambda: self._give_up(since_ns))
 
     def _give_up(self, since_ns: int) -> None:
-        """Nothing was acknowledged for the whole time-out: the sender's kernel ends the connection, silently."""
+        """End the connection silently, as the sender's kernel does when nothing was acknowledged for the whole
+        time-out.
+        """
         sender = self.receiver.other
         if self.stalled_since_ns == since_ns and sender is not None:
             self.segments.clear()
             sender.time_out()
 
     def consumed(self, length: int) -> None:
-        """The reader took bytes: the sender may send again once it hears of it."""
+        """The reader took bytes: the sender may send again after their acknowledgement."""
         self.freed += length
         if not self.reverse.is_cut:
             self._acknowledge()
@@ -158,7 +160,7 @@ class Pipe:
             self.receiver.other.writable()
 
     def heal(self, outage_ns: int) -> None:
-        """The link works again: what waited arrives with the next retransmission."""
+        """The link works again: waiting bytes arrive with the next retransmission."""
         self.stalled_since_ns = None
         if not self.segments:
             return
@@ -171,20 +173,20 @@ class Pipe:
             self._fabric.world.at(time_ns, self.arrive)
 
     def heal_reverse(self) -> None:
-        """The way back works again: the sender hears what was taken."""
+        """The reverse link works again: the sender receives the acknowledgements."""
         if not self._is_dead:
             self.stalled_since_ns = None
         if self.freed:
             self._acknowledge()
 
     def drop_after(self, time_ns: int) -> None:
-        """A reset overtakes what would arrive after `time_ns`."""
+        """Drop everything that would arrive after `time_ns`: a reset overtakes it."""
         while self.segments and self.segments[-1][0] > time_ns:
             self.segments.pop()
 
 
 class StreamEnd:
-    """One end of a connection: `ports.Connection` for its owner."""
+    """One end of a connection; implements `ports.Connection` for its owner."""
 
     def __init__(self, fabric: "Fabric", owner: Owner, peer: str, outgoing: Pipe, incoming: Pipe) -> None:
         self._fabric = fabric
@@ -196,9 +198,9 @@ class StreamEnd:
         self.handler: ConnectionHandler | None = None
         self.is_established = False
         self.is_closed = False
-        # Closed in order: what still arrives is thrown away, because the other end hears of the close anyway.
+        # Closed in order. Bytes that still arrive are dropped, because the other end learns of the close anyway.
         self.is_lingering = False
-        # Died with the power of its host, which answers nothing.
+        # Lost with the power of its host, which does not answer.
         self.is_ghost = False
         self._inbox: deque[bytes] = deque()
         self._end_reason = ""
@@ -214,16 +216,16 @@ class StreamEnd:
 
     @property
     def has_unread(self) -> bool:
-        """Whether bytes have arrived that its owner has not taken."""
+        """Whether bytes have arrived that its owner has not read."""
         return bool(self._inbox)
 
     @property
     def is_broken(self) -> bool:
-        """Nothing more is sent or received."""
+        """Whether the connection is over: nothing is sent or received any more."""
         return self.is_closed or bool(self._end_reason)
 
     def send(self, parts: Sequence[Buffer]) -> int:
-        """Accepts as much as fits between the two ends; nothing before the handshake is over."""
+        """Send as many bytes as fit between the two ends; none before the handshake is over."""
         if self.is_closed or self._end_reason:
             return 0
         pipe = self.outgoing
@@ -240,19 +242,19 @@ class StreamEnd:
         return len(data)
 
     def pause_reading(self, paused: bool) -> None:
-        """What arrives meanwhile waits here, and the sender when that is too much."""
+        """Stop delivery. Arriving bytes wait here, and at the sender when there are too many."""
         self._is_paused = paused
         if not paused:
             self.post_delivery()
 
     def close(self) -> None:
-        """What was accepted still arrives at the other end."""
+        """Close the connection. Accepted bytes still arrive at the other end."""
         if not self.is_closed:
             self.is_lingering = True
             self._fabric.close_end(self)
 
     def time_out(self) -> None:
-        """The kernel gives up on unacknowledged bytes."""
+        """End the connection as the kernel does for unacknowledged bytes."""
         if not self.is_closed:
             self._inbox.clear()
             self._is_silent = True
@@ -260,7 +262,7 @@ class StreamEnd:
             self.post_delivery()
 
     def connected(self) -> None:
-        """The handshake is over; runs in the owner's loop."""
+        """The handshake is over. Runs in the owner's loop."""
         if self.is_closed or self.handler is None or self._end_reason:
             return
         self.is_established = True
@@ -270,7 +272,7 @@ class StreamEnd:
             self._deliver_writable()
 
     def receive(self, data: bytes, end: str) -> None:
-        """Bytes or the end of the stream arrive at this host."""
+        """Bytes, or the end of the stream, arrive at this host."""
         if self.is_closed:
             if data and not self.is_lingering:
                 self._fabric.reset_peer(self)
@@ -290,7 +292,7 @@ class StreamEnd:
             self.handler.on_writable()
 
     def post_delivery(self) -> None:
-        """Have what arrived delivered in the owner's loop."""
+        """Schedule the delivery of arrived bytes in the owner's loop."""
         if not self._is_posted and not self.is_closed:
             self._is_posted = True
             self.owner.deliver(self._deliver)
@@ -329,7 +331,7 @@ class ProcessNetwork:
         self._owner = owner
 
     def listen(self, address: str, accept: Callable[[Connection], ConnectionHandler]) -> _Listener:
-        """Raises `NetworkError` for an address of another host and one that is in use."""
+        """Raises `NetworkError` for an address of another host, or an address in use."""
         return self._fabric.listen(self._owner, address, accept)
 
     def dial(self, address: str, handler: ConnectionHandler) -> StreamEnd:
@@ -339,7 +341,7 @@ class ProcessNetwork:
 
 @dataclass(slots=True)
 class _Dial:
-    """A connection attempt under way."""
+    """A connection attempt in progress."""
 
     end: StreamEnd
     host: str
@@ -353,11 +355,11 @@ class _Host:
     off_since_ns: int | None = None
     boots: int = 1
     last_port: int = FIRST_EPHEMERAL_PORT
-    # Ends that died with the power; a peer that sends to them is answered once the host is back.
+    # Ends that were lost with the power. A peer that sends to them is answered once the host is back.
     ghosts: list[StreamEnd] = field(default_factory=list)
 
     def take_port(self) -> str:
-        """One that nothing on this host has had."""
+        """A port that nothing on this host has used yet."""
         self.last_port += 1
         return str(self.last_port)
 
@@ -379,21 +381,21 @@ class Fabric:
     # --- links -----------------------------------------------------------------------------------------------------
 
     def link(self, source: str, target: str) -> Link:
-        """The link from one host to another, drawn when it is first used."""
+        """The link from one host to another, drawn at its first use."""
         return self._links.link(source, target)
 
     def channel(self, source: str, target: str, port: str) -> Link:
-        """What goes from one host to another on connections that were dialled to this port, by either of them."""
+        """The channel from one host to another for connections to this port, whichever of the two dialled."""
         return self._links.channel(source, target, port)
 
     def watch(self, source: str, target: str, port: str = "") -> LinkTraffic:
-        """Begin to watch what is sent on a link or one channel of it, and the connections that are there now."""
+        """Start to watch the bytes on a link or one channel of it, and its current connections."""
         link = self._links.channel(source, target, port)
         ends = [end for end in self._ends if end.other and end.incoming.link.belongs_to(link)]
         return LinkTraffic(link, self.world.now_ns, ends)
 
     def arrival_ns(self, link: Link, length: int, not_before_ns: int) -> int:
-        """When bytes that are sent now arrive."""
+        """The arrival time of bytes that are sent now."""
         start_ns = self.world.now_ns
         extra_ns = 0
         for part in (link,) if link.whole is None else (link, link.whole):
@@ -411,7 +413,7 @@ class Fabric:
             link.cut_since_ns = self.world.now_ns
 
     def silence(self, source: str, target: str, port: str, timeout_ns: int | None) -> None:
-        """Let what is sent vanish, and end connections on which nothing came for so long; None ends that."""
+        """Drop all bytes on the link, and end connections after a silence of that time-out; None ends that."""
         link = self._links.channel(source, target, port)
         link.silence_ns = timeout_ns
         for end in list(self._ends):
@@ -419,7 +421,7 @@ class Fabric:
                 end.incoming.watch_silence()
 
     def heal(self, source: str, target: str, port: str = "") -> None:
-        """What waited arrives with a retransmission, later the longer the link was cut."""
+        """Heal the link. Waiting bytes arrive with a retransmission, later for a longer cut."""
         link = self._links.channel(source, target, port)
         if link.cut_since_ns is None:
             return
@@ -432,7 +434,7 @@ class Fabric:
                 end.incoming.heal_reverse()
 
     def reset(self, first: str, second: str, port: str = "") -> int:
-        """Reset every connection between two hosts, or those of one channel; returns how many."""
+        """Reset all connections between two hosts, or those of one channel. Returns how many."""
         links = (self._links.channel(first, second, port), self._links.channel(second, first, port))
         hit = [end for end in self._ends if end.other and any(end.incoming.link.belongs_to(link) for link in links)]
         for end in hit:
@@ -442,7 +444,7 @@ class Fabric:
     # --- connections -----------------------------------------------------------------------------------------------
 
     def listen(self, owner: Owner, address: str, accept: Callable[[Connection], ConnectionHandler]) -> _Listener:
-        """Raises `NetworkError` for an address of another host and one that is in use."""
+        """Raises `NetworkError` for an address of another host, or an address in use."""
         host, port = self._split(owner.host, address)
         if host != owner.host:
             raise NetworkError(f"cannot bind {address}: {owner.host} has no such address")
@@ -456,7 +458,7 @@ class Fabric:
         return listener
 
     def dial(self, owner: Owner, address: str, handler: ConnectionHandler) -> StreamEnd:
-        """Begin a handshake; tried again for a while when nothing answers."""
+        """Begin a handshake, retried for a while when nothing answers."""
         host, port = self._split(owner.host, address)
         source = f"{owner.host}:{self._host(owner.host).take_port()}"
         there, back = self._links.channel(owner.host, host, port), self._links.channel(host, owner.host, port)
@@ -518,14 +520,14 @@ class Fabric:
             server.post_delivery()
 
     def close_end(self, end: StreamEnd, *, is_silent: bool = False) -> None:
-        """This end is gone; the other one hears of it in order, unless it is `is_silent`."""
+        """Close this end. The other end learns of it in order, unless this end is `is_silent`."""
         end.is_closed = True
         self._ends.pop(end, None)
         if end.other is not None and not end.other.is_closed and not is_silent:
             end.outgoing.push_end(EndReason.CLOSED)
 
     def reset_peer(self, end: StreamEnd) -> None:
-        """The socket of `end` no longer exists: tell the other one, ahead of what is still under way to it."""
+        """Tell the other end that the socket of `end` no longer exists, ahead of the bytes in flight to it."""
         if end.other is None or end.other.is_closed:
             return
         pipe = end.outgoing
@@ -536,7 +538,7 @@ class Fabric:
     # --- death -----------------------------------------------------------------------------------------------------
 
     def kill(self, owner: Owner) -> None:
-        """The process died: its kernel closes its sockets."""
+        """Close the sockets of a process that died, as its kernel does."""
         self._drop_listeners(owner)
         for end in [end for end in self._ends if end.owner is owner]:
             drawn = self.world.stream(f"reset/{end.outgoing.link.name}").random()
@@ -546,7 +548,7 @@ class Fabric:
                 self.reset_peer(end)
 
     def power_off(self, host: str) -> None:
-        """The host is gone without a word; a peer that dials it or sends to it waits."""
+        """Cut the host's power. Peers that dial it or send to it get no answer."""
         state = self._host(host)
         state.off_since_ns = self.world.now_ns
         for end in [end for end in self._ends if end.owner.host == host]:
@@ -557,7 +559,7 @@ class Fabric:
             listener.close()
 
     def power_on(self, host: str) -> None:
-        """The host is back and knows nothing of its old connections: peers that still use them get a reset."""
+        """Restore the host's power. It does not know its old connections: peers that still use them get a reset."""
         state = self._host(host)
         outage_ns = self.world.now_ns - (state.off_since_ns or self.world.now_ns)
         state.off_since_ns = None
@@ -568,7 +570,7 @@ class Fabric:
         state.ghosts = []
 
     def boot_of(self, host: str) -> str:
-        """The name of the time since this host has power; empty without power."""
+        """The name of the host's current boot; empty without power."""
         state = self._host(host)
         return f"boot {state.boots} of {host}" if state.off_since_ns is None else ""
 

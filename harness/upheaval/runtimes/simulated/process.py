@@ -1,9 +1,10 @@
-"""A simulated process: the duty cycle of the process runtime, on virtual time.
+"""A simulated process: the duty cycle of the process runtime, in virtual time.
 
-Input that arrives is queued and wakes the process; a cycle delivers the queue to its handlers, then gives the agents
-their turns until none is waited for, and plans the next cycle for the earliest deadline. A cycle takes no virtual time,
-but the next one begins a drawn moment later, as a scheduler would have it. This module knows agents only by
-`ports.Agent`.
+Arriving input is queued and wakes the process. A cycle delivers the queue to its handlers, gives the agents turns until
+no agent has pending work, and plans the next cycle for the earliest deadline. A cycle takes no virtual time, but the
+next one begins after a random moment, as with a real scheduler.
+
+This module knows agents only as `ports.Agent`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,22 +18,22 @@ from upheaval_node.turns import Turns
 from upheaval_node.types import NEVER_NS, US, Now, Ns
 
 MAX_ROUNDS: Final = 100
-# A cycle does not begin sooner than this after the one before, nor later than twice this after its input.
+# A cycle begins no sooner than this after the previous one, and no later than twice this after its input.
 TURN_NS: Final = 20 * US
 
 
 class Listener(Protocol):
-    """What takes part in a process while that runs, and at no other time."""
+    """Follows the cycles of a process."""
 
     def begin(self) -> None:
         """A cycle begins."""
 
     def end(self) -> None:
-        """It is over."""
+        """A cycle is over."""
 
 
 class SimulatedProcess:
-    """One incarnation of a process on a host. Once dead it stays dead; a restart is a new one."""
+    """One incarnation of a process on a host. A dead one never runs again; a restart is a new incarnation."""
 
     def __init__(self, world: World, host: str, name: str, *, on_exit: Callable[["SimulatedProcess"], None]) -> None:
         self._world = world
@@ -65,63 +66,65 @@ class SimulatedProcess:
 
     @property
     def host(self) -> str:
-        """The host that it runs on."""
+        """The host of the process."""
         return self._host
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended; a paused one lives."""
+        """Whether it has not ended. A paused process is alive."""
         return self._is_alive
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is stopped as by SIGSTOP."""
+        """Whether it is stopped, as by SIGSTOP."""
         return self._is_paused
 
     def start(self, agents: Sequence[Agent]) -> None:
-        """Begin to run `agents`."""
+        """Start to run `agents`."""
         self._adopt(agents)
         self._plan(self._world.now_ns)
 
     def run(self, build: Callable[[], Sequence[Agent]]) -> None:
-        """Begin with `build`, in the loop, so that a start that fails ends the process like any other failure."""
+        """Start with `build` inside the loop, so that a failed start ends the process like any other failure."""
         self.post(lambda: self._adopt(build()))
 
     def _adopt(self, agents: Sequence[Agent]) -> None:
         self._turns = Turns(agents, self.on_ended)
 
     def now(self) -> Now:
-        """Virtual time, and the host's wall clock with its skew."""
+        """The virtual time, and the host's wall clock with its skew."""
         epoch_ms, fraction_ns = self._world.epoch()
         return Now(Ns(self._world.now_ns), epoch_ms + self.clock_skew_ms, fraction_ns)
 
     def post(self, action: Action) -> None:
-        """Run `action` in the loop of this process, and call all agents: something that it asked for is done."""
+        """Run `action` in the loop of this process, and call all agents: a request of the process has completed."""
         self._turns.tell_all()
         self.deliver(action)
 
     def deliver(self, action: Action) -> None:
-        """Run `action` in the loop of this process: input from the network, which rings for whom it is."""
+        """Run `action`, an input from the network, in the loop of this process. The input signals the agents that it is
+        for.
+        """
         if self._is_alive:
             self._inbox.append(action)
             if not self._in_cycle:
                 self._plan(self._world.now_ns + int(self._random() * TURN_NS))
 
     def pause(self) -> None:
-        """Stop it as SIGSTOP does: nothing runs, input waits."""
+        """Stop it as SIGSTOP does: nothing runs, and input waits."""
         if not self._is_paused:
             self._is_paused = True
             self._paused_since_ns = self._world.now_ns
 
     def resume(self) -> None:
-        """Go on with what has waited; the pause counts as a stall."""
+        """Resume with the waiting input. The pause counts as a stall."""
         if self._is_paused:
             self._is_paused = False
             self.longest_stall_ns = max(self.longest_stall_ns, self._world.now_ns - self._paused_since_ns)
             self._plan(self._world.now_ns)
 
     def kill(self) -> None:
-        """Everything in memory is gone. The caller tells the network and the disk what kind of death it was."""
+        """Drop everything in memory. The caller tells the network and the disk how the process died."""
         self._is_alive = False
         self._inbox.clear()
         self._turns = Turns(())
@@ -133,7 +136,7 @@ class SimulatedProcess:
             self._world.at(time_ns, self._on_wake)
 
     def _wake(self) -> None:
-        # An event of an earlier plan that a sooner one replaced finds another time noted down.
+        # When an earlier wake-up replaced a planned one, `_wake_ns` differs from the time of the old event.
         if self._world.now_ns != self._wake_ns or not self._is_alive or self._is_paused:
             if self._is_paused and self._world.now_ns == self._wake_ns:
                 self._wake_ns = NEVER_NS
@@ -150,7 +153,7 @@ class SimulatedProcess:
                 raise
             self._show_cycle()
         except NodeError as failure:
-            # What it committed in this cycle may have been answered.
+            # Clients may have received answers for what the process committed in this cycle.
             self._show_cycle()
             self._end(None if isinstance(failure, TerminationError) and failure.expected else failure)
         except Exception as defect:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it

@@ -1,6 +1,6 @@
-"""A client that carries out commands, one at a time: open a session, one request, close.
+"""A client that executes commands one at a time: open a session, send one request, close.
 
-The history holds its operations like those of a load. Knows nothing of who commands it.
+The history has its operations like those of a load. This module does not know who gives the commands.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from upheaval_node.types import NEVER_NS, Now
 
 
 class SingleClient:
-    """One session at a time, one request at a time. Implements `ports.Agent`; use it from its own loop only."""
+    """One session and one request at a time. Implements `ports.Agent`; use it only from its own loop."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SingleClient:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a session that takes requests."""
+        """Whether it has a session that takes requests."""
         return self._session is not None and self._session.is_connected
 
     @property
@@ -56,17 +56,17 @@ class SingleClient:
         return self._wanted is None
 
     def open(self) -> None:
-        """Begin to open a session, and end the one before."""
+        """Begin to open a session, after closing the previous one."""
         self.close()
         self._session = self._open_session()
 
     def request(self, value: str) -> None:
-        """Ask for the echo of a text."""
+        """Request the echo of a text."""
         self._wanted = (next(self._ids), value, self._clock_ns())
         self._is_sent = False
 
     def close(self) -> None:
-        """End the session, if there is one."""
+        """Close the session, if it has one."""
         if self._session is not None:
             self._session.close()
             end = session_end(self._session, self._clock_ns())
@@ -75,7 +75,7 @@ class SingleClient:
             self._session = None
 
     def open_sessions(self) -> Iterator[SessionEnd]:
-        """What is to be written down of the session that has not been closed, when the run is written down now."""
+        """The records of a session that is still open when the run is written."""
         if self._session is not None:
             end = session_end(self._session, self._clock_ns(), SessionCause.OPEN)
             if end is not None:
@@ -83,11 +83,11 @@ class SingleClient:
 
     @staticmethod
     def request_length(value: str) -> int:
-        """How long the payload of a request is."""
+        """The length of the request's payload."""
         return len(encode_operation(0, Function.ECHO, "", value))
 
     def do_work(self, now: Now) -> int:
-        """Send what is wanted, once, and take its answer."""
+        """Send the wanted request, once, and receive its answer."""
         session = self._session
         if session is None:
             return 0
@@ -99,7 +99,7 @@ class SingleClient:
         return work
 
     def next_deadline_ns(self) -> int:
-        """That of the session; never without one."""
+        """The deadline of the session; never without a session."""
         return NEVER_NS if self._session is None else self._session.next_deadline_ns()
 
     def _on_response(self, payload: Buffer) -> None:

@@ -1,4 +1,4 @@
-"""Whom a socket of the simulation belongs to, and why its connection is over. Knows no network."""
+"""The owner of a simulated socket, and why its connection is over. This module knows no network."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -17,7 +17,7 @@ class EndReason(StrEnum):
 
 
 class Owner(Protocol):
-    """The process that holds a socket: its input is delivered in its loop."""
+    """The process that owns a socket: input is delivered in its loop."""
 
     @property
     def host(self) -> str:

@@ -1,4 +1,7 @@
-"""Standbys of a simulated cluster: made of the node's own agents, as backups are. Nothing here knows what they do."""
+"""Standbys of a simulated cluster. They run the node's own agents, as backups do.
+
+This module does not know what a standby does.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,7 +30,7 @@ def make_standby(
     services: Callable[[], Sequence[ClusteredService]] | None = None,
     credentials: CredentialsSupplier | None = None,
 ) -> SimulatedCompanion:
-    """The standby of that name, not started if it is a new one. `services` are made anew at every start."""
+    """The standby of that name. A new one is not started. `services` are created anew at every start."""
     name = wanted.name
     known = cluster.companions.get(name)
     if isinstance(known, SimulatedCompanion):

@@ -1,6 +1,6 @@
-"""The tool on a simulated member: the same commands, over the member's virtual disk, counters and media.
+"""The tool on a simulated member: the same commands, on the member's virtual disk, counters and media.
 
-Virtual time passes while a command waits. Files may be changed while the member is down, as by hand.
+Virtual time passes while a command waits. A command may change files while the member is down, as an operator could.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,17 @@ QUERY_TURN_NS: Final = MS
 
 
 def run_tool(world: World, member: SimulatedMember, command: str, *arguments: str, timeout_ms: int = 0) -> Answer:
-    """Carry out a command of the tool on a member. Raises `NodeError` where the command line says one line."""
+    """Run a command of the tool on a member. Raises `NodeError` where the real command prints one line."""
     return run(SimulatedNode(world, member), command, arguments, timeout_ms)
 
 
 class Operator:
-    """Whose changes of files do not end with the member. Implements `disk.Owner`."""
+    """Owns file handles that outlive the member. Implements `disk.Owner`."""
 
     alive = True
 
     def post(self, action: Callable[[], None]) -> None:
-        """Run it at once: an operator has no loop."""
+        """Run the action at once: an operator has no loop."""
         action()
 
 
@@ -54,16 +54,16 @@ class SimulatedNode:
     # --- files
 
     def read(self, path: str) -> bytes | None:
-        """The visible content; None where there is no such file."""
+        """The visible content; None when the file does not exist."""
         disk = self._member.disk
         return disk.read(path) if path in disk.paths else None
 
     def names(self, directory: str) -> list[str]:
-        """Sorted; empty where there is no such folder."""
+        """Sorted names; empty when the folder does not exist."""
         return self._storage.names(directory)
 
     def replace(self, path: str, content: bytes) -> None:
-        """A new file, a sync and a rename, as the real tool does it."""
+        """Write a new file, sync it and rename it, as the real tool does."""
         new_path = f"{path}.tmp"
         file = self._storage.open(new_path, create=True)
         file.truncate(0)
@@ -74,19 +74,19 @@ class SimulatedNode:
         self._storage.sync_directory(layout.parent(path))
 
     def write_at(self, path: str, offset: int, content: bytes) -> None:
-        """Written and synced at once."""
+        """Write and sync at once."""
         file = self._storage.open(path)
         file.write(offset, [content])
         file.sync(2)
         file.close()
 
     def remove(self, path: str) -> None:
-        """Raises `StorageError` where there is no such file."""
+        """Raises `StorageError` when the file does not exist."""
         self._storage.remove(path)
         self._storage.sync_directory(layout.parent(path))
 
     def archive(self) -> Folder | None:
-        """The archive of the member's disk."""
+        """The archive on the member's disk."""
         return StorageFolder(self._storage, layout.ARCHIVE_DIRECTORY)
 
     # --- life
@@ -96,15 +96,15 @@ class SimulatedNode:
         return self._member.alive
 
     def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
-        """Simulated members have none."""
+        """None: simulated members have no such file."""
         return f"{header.aeron_directory}/{layout.CNC.rpartition('/')[2]}", None
 
     def counters(self, header: ClusterMarkHeader) -> Counters | None:  # noqa: ARG002
-        """Those of the process; None when the member is down."""
+        """The counters of the process; None when the member is down."""
         return self._member.counters if self._member.alive else None
 
     def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
-        """Asked in turns of the member's own process, for as long as virtual time allows."""
+        """Query in turns of the member's own process, until the time-out in virtual time."""
         process = self._member.process
         if process is None or not process.alive:
             return None
@@ -133,7 +133,7 @@ class SimulatedNode:
         return query.answer
 
     def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
-        """Ends early when the member dies."""
+        """Returns early when the member dies."""
 
         def is_there() -> bool:
             counter = counters.get(counter_id)

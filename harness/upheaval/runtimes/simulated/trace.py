@@ -1,6 +1,6 @@
-"""Traces of a simulated run: the lines that the process runtime writes, kept in memory in the order of the run.
+"""Traces of a simulated run: the same lines as the process runtime writes, kept in memory in the order of the run.
 
-Also the protocol traces, which no digest covers. This module knows nothing of what the events mean.
+Also the protocol traces, which no digest covers. This module does not interpret the events.
 """
 
 import hashlib
@@ -14,19 +14,21 @@ from upheaval_node.trace_lines import LineWriter, TraceValue
 from upheaval_node.types import Now
 
 OBSERVATIONS_KEPT: Final = 100_000
-"""Of each member, the latest: what a long run did at its end is what people look for."""
+"""The number of latest observations kept per member: the end of a long run matters most."""
 LINES_HASHED_AT_ONCE: Final = 1000
 
 
 class ProtocolTraces:
-    """What the members of a run said and became, by member. No part of the digest: it follows from what is."""
+    """The messages and state changes of the members of a run. The digest leaves them out, since they follow from the
+    rest.
+    """
 
     def __init__(self, count: int = OBSERVATIONS_KEPT) -> None:
         self._kept = count
         self._of: dict[int, deque[Observation]] = {}
 
     def of(self, member_id: int) -> deque[Observation]:
-        """What is kept of one member: the newest observations."""
+        """The kept observations of one member, the newest ones."""
         return self._of.setdefault(member_id, deque(maxlen=self._kept))
 
     def lines(self, member_id: int) -> Iterator[str]:
@@ -35,14 +37,16 @@ class ProtocolTraces:
 
 
 class Listener(Protocol):
-    """Called with every event of a member as it comes."""
+    """Called with every event of a member, at once."""
 
     def __call__(self, member_id: int, line: int, ns: int, event: str, fields: dict[str, TraceValue]) -> None:
-        """The how-manyth line of the member it is, counted from 1; the fields of the event, and its component."""
+        """`line` is the number of the member's line, from 1; `fields` are the event's fields, including its
+        component.
+        """
 
 
 class Journal:
-    """Every trace line of a run, by member; what the node does is hashed in the order in which it was emitted."""
+    """All trace lines of a run, by member. The lines of the node are hashed in the order of the run."""
 
     def __init__(self) -> None:
         self.lines: dict[int, list[str]] = {}
@@ -51,10 +55,10 @@ class Journal:
         self._unhashed: list[str] = []
 
     def add(self, member_id: int, ns: int, event: str, line: str, fields: dict[str, TraceValue]) -> None:
-        """Take an event of a member, in the order of the run."""
+        """Add an event of a member, in the order of the run."""
         lines = self.lines.setdefault(member_id, [])
         lines.append(line)
-        # What a service logs may name what no two executions share, such as addresses of objects.
+        # A service's log may differ between equal executions, for example in addresses of objects.
         if event != TraceKind.LOG:
             self._unhashed.append(line)
             if len(self._unhashed) == LINES_HASHED_AT_ONCE:
@@ -63,7 +67,7 @@ class Journal:
             self.on_event(member_id, len(lines), ns, event, fields)
 
     def digest(self) -> "hashlib._Hash":
-        """A copy of the running hash, to be continued with other parts of the outcome."""
+        """A copy of the running hash, to continue with other results."""
         self._hash_lines()
         return self._hash.copy()
 
@@ -73,7 +77,7 @@ class Journal:
 
 
 class SimulatedTracer:
-    """`ports.Tracer` of one incarnation of a member. The fields are those of the process runtime's tracer."""
+    """`ports.Tracer` of one incarnation of a member. Its fields are the same as in the process runtime."""
 
     def __init__(self, journal: Journal, *, member_id: int, component: str, incarnation: int) -> None:
         self._journal = journal
@@ -82,14 +86,14 @@ class SimulatedTracer:
         self._writer = LineWriter({"member": member_id, "component": component, "pid": incarnation})
 
     def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
-        """Fields with a name that every line has get `field_` before it."""
+        """A field whose name every line already has gets the prefix `field_`."""
         line = self._writer.line(now, event, fields)
         fields["component"] = self._component
         self._journal.add(self._member_id, now.ns, event, line, fields)
 
 
 class ErrorLog:
-    """`ports.ErrorSink`: counts errors, traces the first of each kind and keeps all texts of the run."""
+    """`ports.ErrorSink`: counts errors, traces the first of each kind, and keeps all texts of the run."""
 
     def __init__(self, tracer: SimulatedTracer) -> None:
         self._tracer = tracer
@@ -97,7 +101,7 @@ class ErrorLog:
         self.texts: list[str] = []
 
     def report(self, now: Now, kind: str, text: str) -> None:
-        """The first of a kind is an event of the trace; all texts are kept."""
+        """Trace the first error of a kind; keep all texts."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.texts.append(f"{now.ns} {kind}: {text}")
         if self.counts[kind] == 1:

@@ -1,4 +1,4 @@
-"""The append service: one list of values for each key, with append and read."""
+"""The append service: one list of values per key, with append and read."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,11 +17,11 @@ from upheaval_node.service.services.state import Record
 LIST_VALUE_KIND: Final = 2
 MAX_KEYS: Final = 1_000_000
 MAX_LIST_BYTES: Final = MAX_RESPONSE_LENGTH - 1024
-"""A list must fit into one response (counted with the four bytes that each value adds)."""
+"""The most bytes of a list, which must fit into one response. Each value counts four bytes more than its length."""
 
 
 class Lists:
-    """The state and the operations on it. An absent key reads as the empty list."""
+    """The lists and the operations on them. An absent key reads as the empty list."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[bytes]] = {}
@@ -29,7 +29,7 @@ class Lists:
         self.handlers: dict[int, Handler] = {Operation.APPEND: self.append, Operation.READ_LIST: self.read_list}
 
     def append(self, request: Request, position: int) -> Response:
-        """Add the value to the list of the key. Raises `OperationError` without a value and at the limits."""
+        """Append the value to the list of the key. Raises `OperationError` without a value and at the limits."""
         value = required_value(request)
         key = request.key
         length = self._lengths.get(key, 0) + len(value) + 4
@@ -44,25 +44,25 @@ class Lists:
         return accepted(request, position)
 
     def records(self) -> Iterator[Record]:
-        """The state: a record for each value, those of a key in the order of the list."""
+        """The state: one record per value, in the order of each list."""
         return (Record(LIST_VALUE_KIND, key, value) for key, values in self.values.items() for value in values)
 
     def load(self, record: Record) -> bool:
-        """Whether the record is the next value of a list."""
+        """Load a record. Returns whether it is a list value."""
         if record.kind == LIST_VALUE_KIND:
             self.values.setdefault(record.key, []).append(record.value)
             self._lengths[record.key] = self._lengths.get(record.key, 0) + len(record.value) + 4
         return record.kind == LIST_VALUE_KIND
 
     def read_list(self, request: Request, position: int) -> Response:
-        """The whole list of the key, empty for one that was never appended to."""
+        """The whole list of the key, empty for an absent key."""
         values = tuple(self.values.get(request.key, ()))
         return Response(request.operation_id, request.operation, Status.OK, position, values=values)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Append(OperationService):
-    """APPEND and READ_LIST by key."""
+    """The operations APPEND and READ_LIST by key."""
 
     def __init__(self) -> None:
         self.lists = Lists()
@@ -73,6 +73,6 @@ class Append(OperationService):
         return self.lists.records()
 
     def load(self, record: Record) -> None:
-        """Raises `DecodeError` for a record that is no value of a list."""
+        """Load a record. Raises `DecodeError` when it is not a list value."""
         if not self.lists.load(record):
             super().load(record)

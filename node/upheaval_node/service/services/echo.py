@@ -1,4 +1,4 @@
-"""The echo service: the answer is the value of the request. It has no state."""
+"""The echo service, which answers with the value of the request. It has no state."""
 
 from upheaval_node.derivable import mypyc_attr
 from upheaval_node.service.api import ClientSession
@@ -7,13 +7,13 @@ from upheaval_node.service.services.operations import OperationService, accepted
 
 
 def echo(request: Request, position: int) -> Response:
-    """Answer with the value of the request, or with none where it has none."""
+    """Answer with the value of the request, absent if the request has none."""
     return accepted(request, position, request.value)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Echo(OperationService):
-    """ECHO: gives back the value."""
+    """The operation ECHO, which returns the value."""
 
     def __init__(self) -> None:
         super().__init__({Operation.ECHO: echo})
@@ -21,8 +21,8 @@ class Echo(OperationService):
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
     ) -> None:
-        """Answers from the bytes where the request has its usual form; does nothing where no client is connected."""
-        # Without a state to change, a message that this member does not answer needs no work at all.
+        """Answer a connected client, from the bytes alone where the request has its usual form."""
+        # Without a state to change, there is no work for a message that this member does not answer.
         if session is not None and session.is_connected:
             answer = echo_response(payload, position)
             if answer is not None:

@@ -1,15 +1,15 @@
-"""The bytes of requests and responses of the services that come with the node.
+"""The bytes of requests and responses of the shipped services.
 
-One encoding for all of them, little-endian, with one form for each value, so that equal requests have equal bytes:
+All of them share one little-endian encoding with one form per value, so that equal requests have equal bytes:
 
     request   int64 operation id | uint8 operation | uint8 version | uint16 key length | int32 value length |
               int32 expected length | key (UTF-8) | value | expected
     response  int64 operation id | int64 log position | uint8 operation | uint8 status | uint8 version | uint8 shape |
               uint32 count | count times (uint32 length, bytes)
 
-A length of -1 says that the value is absent, which is not the same as empty. The operation id is chosen by the client
-and must be unique in a history: checkers find an operation in the recorded log by it. This module knows nothing of
-what the operations do.
+A length of -1 means that the value is absent, which differs from an empty value. The client chooses the operation id,
+which must be unique in a history: checkers use it to find an operation in the recorded log. This module knows nothing
+of what the operations do.
 """
 
 import struct
@@ -56,20 +56,22 @@ class Operation(IntEnum):
 
 
 class Status(IntEnum):
-    """How an operation ended: CAS_FAILED for a comparison that did not hold, ERROR with the reason as the value."""
+    """The outcome of an operation: CAS_FAILED for a comparison that did not hold, ERROR with the reason as the
+    value.
+    """
 
     OK = 0
     CAS_FAILED = 1
     ERROR = 2
 
 
-# What `echo_response` needs for every message: compiled code looks names of an enumeration up each time.
+# Needed by `echo_response` for every message, and compiled code looks up enumeration members by name each time.
 _ECHO: Final = int(Operation.ECHO)
 _OK: Final = int(Status.OK)
 
 
 class Request(NamedTuple):
-    """One operation. `operation` is an `Operation`, or an unknown code as it came."""
+    """One operation. `operation` is an `Operation`, or an unknown code as it arrived."""
 
     operation_id: int
     operation: int
@@ -81,8 +83,8 @@ class Request(NamedTuple):
 class Response(NamedTuple):
     """The outcome of one operation.
 
-    `value` is what was read, or what a failed compare-and-set found; `values` is the list that was read; `error` is
-    the text of an ERROR. `position` is the log position of the entry, as the service saw it.
+    `value` is the value that was read, or the current value after a failed compare-and-set. `values` is the list that
+    was read; `error` is the text of an ERROR. `position` is the log position of the entry, as the service saw it.
     """
 
     operation_id: int
@@ -95,7 +97,9 @@ class Response(NamedTuple):
 
 
 def encode_request(request: Request) -> bytes:
-    """Raises `UsageError` for a key or a value that is too long, or an operation code that is no byte."""
+    """Encode a request. Raises `UsageError` for a key or value that is too long, or an operation code that is not a
+    byte.
+    """
     key = request.key.encode()
     value, expected = request.value, request.expected
     longest = max(len(value or b""), len(expected or b""))
@@ -128,7 +132,7 @@ def peek_operation(payload: Buffer) -> int:
 
 
 def decode_request(payload: Buffer) -> Request:
-    """Raises `DecodeError` for anything but the exact form that `encode_request` gives."""
+    """Decode a request. Raises `DecodeError` unless it has the exact form that `encode_request` gives."""
     if len(payload) < _REQUEST.size:
         raise DecodeError(f"request of {len(payload)} bytes is shorter than its header")
     operation_id, operation, version, key_length, value_length, expected_length = _REQUEST.unpack_from(payload)
@@ -157,10 +161,10 @@ def decode_request(payload: Buffer) -> Request:
 
 
 def encode_response(response: Response) -> bytes:
-    """Raises `UsageError` when the response is longer than MAX_RESPONSE_LENGTH."""
+    """Encode a response. Raises `UsageError` when it is longer than MAX_RESPONSE_LENGTH."""
     operation_id, operation, status, position, value, several, _error = response
     if value is not None and several is None and status != Status.ERROR and len(value) <= MAX_VALUE_LENGTH:
-        # The usual answer, in one step.
+        # The most frequent answer, in one step.
         head = (operation_id, position, operation, status, VERSION, _SHAPE_VALUE, 1, len(value))
         return _RESPONSE_OF_ONE.pack(*head) + value
     shape, values = _response_values(response)
@@ -175,7 +179,7 @@ def encode_response(response: Response) -> bytes:
 
 
 def echo_response(payload: memoryview, position: int) -> bytes | None:
-    """The response to an ECHO with a value and nothing else, in one step; None for any other request."""
+    """The response to an ECHO that has a value and nothing else, in one step. None for any other request."""
     if len(payload) < _REQUEST.size:
         return None
     operation_id, operation, version, key_length, value_length, expected_length = _REQUEST.unpack_from(payload)
@@ -197,7 +201,7 @@ def _response_values(response: Response) -> tuple[int, tuple[bytes, ...]]:
 
 
 def decode_response(payload: Buffer) -> Response:
-    """Raises `DecodeError` for anything but the exact form that `encode_response` gives."""
+    """Decode a response. Raises `DecodeError` unless it has the exact form that `encode_response` gives."""
     if len(payload) < _RESPONSE.size:
         raise DecodeError(f"response of {len(payload)} bytes is shorter than its header")
     operation_id, position, operation, status, version, shape, count = _RESPONSE.unpack_from(payload)

@@ -1,9 +1,9 @@
-"""The ledger service: accounts, and transfers between them that conserve money, each in two steps.
+"""The ledger service: accounts, and two-step transfers between them that conserve money.
 
-A transfer takes the amount from one account at its own entry in the log, and offers a message to the log; the other
-account gets the amount when that message comes back. In between it is in flight. An account that is named for the first
-time has INITIAL_BALANCE. So the balances and what is in flight are together INITIAL_BALANCE for each account, at every
-place of the log; a message of the service that is lost or comes twice breaks that.
+A transfer takes the amount from one account at its own log entry, and offers a message to the log. The other account
+gets the amount when that message comes back; in between, the amount is in flight. A newly named account has
+INITIAL_BALANCE. So at every log position the balances and the amounts in flight add up to INITIAL_BALANCE per account,
+unless a message of the service was lost or came twice.
 """
 
 import struct
@@ -27,7 +27,7 @@ from upheaval_node.service.services.state import Record
 
 INITIAL_BALANCE: Final = 100
 MAX_ACCOUNTS: Final = 10_000
-"""All balances must fit into one response."""
+"""The most accounts, because all balances must fit into one response."""
 
 MAX_AMOUNT: Final = 1 << 40
 
@@ -39,9 +39,11 @@ _LONG: Final = struct.Struct("<q")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Ledger(OperationService):
-    """TRANSFER (key: from, expected: to, value: amount as int64) fails like a comparison without enough money.
+    """The operations TRANSFER and BALANCES.
 
-    BALANCES gives what is in flight (name empty) and each account, by name: an int64 and the name in UTF-8 each.
+    TRANSFER (key: from, expected: to, value: amount as int64) fails like a comparison when the balance is too low.
+    BALANCES returns the amount in flight (with an empty name) and each account, by name: an int64 followed by the name
+    in UTF-8.
     """
 
     def __init__(self) -> None:
@@ -51,23 +53,26 @@ class Ledger(OperationService):
         super().__init__({Operation.TRANSFER: self._transfer, Operation.BALANCES: self._balances})
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
-        """Keeps the cluster, through which the second step of a transfer is offered."""
+        """Keep the cluster, which takes the second step of each transfer."""
         self._cluster = cluster
         super().on_start(cluster, snapshot_image)
 
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
     ) -> None:
-        """A message without a session is the second step of a transfer, or one of another service."""
+        """Take a request of a client or, without a session, the second step of a transfer or another service's
+        message.
+        """
         if session is None:
             self.credit(payload)
         else:
             super().on_session_message(session, timestamp, payload, position)
 
     def credit(self, payload: Buffer) -> None:
-        """The second step of a transfer: a message that this service offered. Trusts the cluster with how often.
+        """Take the second step of a transfer, a message that this service offered. The cluster must deliver it exactly
+        once.
 
-        What another service of the member has offered is left alone.
+        Messages that are not such a step come from other services of the member and are ignored.
         """
         try:
             request = decode_request(payload)
@@ -107,14 +112,14 @@ class Ledger(OperationService):
     # --- snapshots ---
 
     def records(self) -> Iterator[Record]:
-        """The balances, then what is in flight, each in the order in which it came to be."""
+        """The balances, then the transfers in flight, each in the order of creation."""
         for name, balance in self.accounts.items():
             yield Record(ACCOUNT_KIND, name, _LONG.pack(balance))
         for transfer_id, amount in self.in_flight.items():
             yield Record(FLIGHT_KIND, str(transfer_id), _LONG.pack(amount))
 
     def load(self, record: Record) -> None:
-        """Raises `DecodeError` for a record that is neither a balance nor a transfer in flight."""
+        """Load a record. Raises `DecodeError` when it is neither a balance nor a transfer in flight."""
         if record.kind not in (ACCOUNT_KIND, FLIGHT_KIND) or len(record.value) != _LONG.size:
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not one of a ledger")
         (number,) = _LONG.unpack(record.value)

@@ -1,7 +1,7 @@
-"""A service whose requests are operations: decodes them, dispatches by operation code, answers.
+"""A service whose requests are operations: it decodes them, dispatches by operation code, and answers.
 
-Nothing that a client sends raises: bytes that are no request, unknown operations and broken limits get an ERROR
-response with the text of what is wrong. This module knows nothing of what the operations do.
+No client request makes it raise: a malformed request, an unknown operation or an exceeded limit gets an ERROR response
+with the reason. This module knows nothing of what the operations do.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,20 +27,20 @@ from upheaval_node.service.services.encoding import (
 from upheaval_node.service.services.state import Record, read_state, write_state
 
 Handler = Callable[[Request, int], Response]
-"""Does one operation: (request, log position of its entry) to the response."""
+"""Performs one operation: takes the request and the log position of its entry, returns the response."""
 
 
 class OperationError(NodeError):
-    """The request cannot be done; its text goes to the client. The state must be unchanged."""
+    """The operation cannot be performed; the text goes to the client. The state must be unchanged."""
 
 
 def accepted(request: Request, position: int, value: bytes | None = None) -> Response:
-    """The response with status OK."""
+    """A response with status OK."""
     return Response(request.operation_id, request.operation, Status.OK, position, value)
 
 
 def required_value(request: Request) -> bytes:
-    """The value of a request that makes no sense without one. Raises `OperationError` where there is none."""
+    """The value of a request that needs one. Raises `OperationError` when it is absent."""
     if request.value is None:
         raise OperationError("the request has no value")
     return request.value
@@ -48,30 +48,30 @@ def required_value(request: Request) -> bytes:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OperationService(ClusteredService):
-    """Runs the handlers of a table from operation code to handler.
+    """Dispatches requests by operation code to a table of handlers.
 
-    Its state is what `records` gives and `load` takes back.
+    `records` returns its state, and `load` restores it.
     """
 
     def __init__(self, handlers: Mapping[int, Handler]) -> None:
         self._handlers = dict(handlers)
 
     def records(self) -> Iterable[Record]:
-        """The state, in an order that is the same on every member. Without an override there is none."""
+        """The state, in an order that is the same on every member. By default it is empty."""
         return ()
 
     def load(self, record: Record) -> None:
-        """Take one record of the state back. Raises `DecodeError` for one that is none of this service."""
+        """Restore one record of the state. Raises `DecodeError` when it is not a record of this service."""
         raise DecodeError(f"record of kind {record.kind} in the state of a service without one")
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:  # noqa: ARG002 - of the API
-        """Takes the state back from the snapshot. Raises `DecodeError` when it is damaged or of another service."""
+        """Restore the state of the snapshot. Raises `DecodeError` when it is damaged or of another service."""
         if snapshot_image is not None:
             for record in read_state(snapshot_image):
                 self.load(record)
 
     def on_take_snapshot(self, publication: SnapshotPublication) -> None:
-        """Writes the records, with their number and their CRC-32 at the end."""
+        """Write the records, followed by their number and CRC-32."""
         write_state(publication, self.records())
 
     def on_session_message(
@@ -81,17 +81,17 @@ class OperationService(ClusteredService):
         payload: memoryview,
         position: int,
     ) -> None:
-        """Performs the operation on every member, and answers where the client is connected."""
+        """Perform the operation on every member. Only a connected session gets the answer."""
         response = self.perform(payload, position)
         if session is not None and session.is_connected:
             session.respond(encode_response(response))
 
     def execute(self, payload: memoryview | bytes, position: int) -> bytes:
-        """Do the operation of one log entry and give the bytes of its response."""
+        """Perform the operation of one log entry and return its encoded response."""
         return encode_response(self.perform(payload, position))
 
     def perform(self, payload: memoryview | bytes, position: int) -> Response:
-        """Do the operation of one log entry."""
+        """Perform the operation of one log entry."""
         try:
             request = decode_request(payload)
             handler = self._handlers.get(request.operation)

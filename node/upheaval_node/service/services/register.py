@@ -1,4 +1,4 @@
-"""The register service: one value for each key, with read, write and compare-and-set."""
+"""The register service: one value per key, with read, write and compare-and-set."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,11 +16,13 @@ from upheaval_node.service.services.state import Record
 
 REGISTER_KIND: Final = 1
 MAX_KEYS: Final = 1_000_000
-"""Bounds the memory that clients can make a member use; the same on every member, so that all refuse alike."""
+"""The most keys, so that clients cannot exhaust a member's memory. It is the same on every member, so that all refuse
+alike.
+"""
 
 
 class Registers:
-    """The state and the operations on it. An absent key reads as no value."""
+    """The registers and the operations on them. An absent key has no value."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -31,7 +33,7 @@ class Registers:
         }
 
     def read(self, request: Request, position: int) -> Response:
-        """The value of the key, or none."""
+        """The value of the key, absent if the key is."""
         return accepted(request, position, self.values.get(request.key))
 
     def write(self, request: Request, position: int) -> Response:
@@ -40,7 +42,10 @@ class Registers:
         return accepted(request, position)
 
     def compare_and_set(self, request: Request, position: int) -> Response:
-        """Sets when the current value equals `expected`; no expected value means that the key must be absent."""
+        """Set the value if the current one equals `expected`. Without `expected`, the key must be absent.
+
+        Raises `OperationError` without a value and at the limit of keys.
+        """
         value = required_value(request)
         current = self.values.get(request.key)
         if current != request.expected:
@@ -49,11 +54,11 @@ class Registers:
         return accepted(request, position)
 
     def records(self) -> Iterator[Record]:
-        """The state: a record for each key."""
+        """The state: one record per key."""
         return (Record(REGISTER_KIND, key, value) for key, value in self.values.items())
 
     def load(self, record: Record) -> bool:
-        """Whether the record is a register."""
+        """Load a record. Returns whether it is a register."""
         if record.kind == REGISTER_KIND:
             self.values[record.key] = record.value
         return record.kind == REGISTER_KIND
@@ -66,7 +71,7 @@ class Registers:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Register(OperationService):
-    """READ, WRITE and COMPARE_AND_SET by key."""
+    """The operations READ, WRITE and COMPARE_AND_SET by key."""
 
     def __init__(self) -> None:
         self.registers = Registers()
@@ -77,6 +82,6 @@ class Register(OperationService):
         return self.registers.records()
 
     def load(self, record: Record) -> None:
-        """Raises `DecodeError` for a record that is no register."""
+        """Load a record. Raises `DecodeError` when it is not a register."""
         if not self.registers.load(record):
             super().load(record)

@@ -1,9 +1,8 @@
-"""The state of the shipped services as the messages of a snapshot: records of a kind, a key and a value.
+"""The state of the shipped services as messages of a snapshot: records of a kind, a key and a value.
 
-Little-endian. A message is a run of records (uint8 kind, uint8 0, uint16 key length, uint32 value length, key in
-UTF-8, value); the last message is one record of kind 0 whose value is the number of records before it (uint64) and
-their CRC-32 (uint32), so that a state of which anything is missing or changed is never taken for a whole one. This
-module knows no service.
+Little-endian. A message is a run of records (uint8 kind, uint8 0, uint16 key length, uint32 value length, key in UTF-8,
+value). The last message is one record of kind 0 whose value is the number of records before it (uint64) and their
+CRC-32 (uint32), so that an incomplete or changed state is always detected. This module knows no service.
 """
 
 import struct
@@ -19,11 +18,11 @@ _END: Final = struct.Struct("<QI")
 _END_KIND: Final = 0
 
 RUN_LENGTH: Final = 4096
-"""Records are put together up to about so many bytes."""
+"""The approximate number of bytes of a run of records."""
 
 
 class Record(NamedTuple):
-    """One thing of the state; kinds count from 1 and are the service's own."""
+    """One item of the state. Each service defines its own kinds, from 1 on."""
 
     kind: int
     key: str

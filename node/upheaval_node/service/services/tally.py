@@ -1,7 +1,7 @@
-"""The tally service: a count and a checksum of what the log tells it, and messages of its own; it answers no client.
+"""The tally service: a count and a checksum of the log's messages, and messages of its own. It answers no client.
 
-A member runs it beside another service: that one answers clients, this one has a state, snapshots and messages for the
-log like any other.
+A member runs it beside another service. That one answers clients; the tally has state, snapshots and messages for the
+log like any other service.
 """
 
 import struct
@@ -16,7 +16,7 @@ from upheaval_node.service.services.operations import OperationService
 from upheaval_node.service.services.state import Record
 
 MESSAGES_AN_OFFER: Final = 8
-"""Of clients, for each message of its own."""
+"""The number of client messages per message of the service."""
 
 TALLY_KIND: Final = 7
 
@@ -25,7 +25,7 @@ _STATE: Final = struct.Struct("<QI")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tally(OperationService):
-    """Counts the messages of clients. Every so often it offers its count to the log; no operation is known to it."""
+    """Counts client messages, and offers its count to the log after every MESSAGES_AN_OFFER. It has no operations."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -34,7 +34,7 @@ class Tally(OperationService):
         super().__init__({})
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
-        """Keeps the cluster, through which its messages are offered."""
+        """Keep the cluster, which takes the service's messages."""
         self._cluster = cluster
         super().on_start(cluster, snapshot_image)
 
@@ -45,7 +45,7 @@ class Tally(OperationService):
         payload: memoryview,
         position: int,  # noqa: ARG002 - and at any place
     ) -> None:
-        """A message without a session is one of a service: it is in the checksum and does not count."""
+        """Add the message to the checksum, and count it unless it comes from a service (without a session)."""
         self.checksum = crc32(payload, self.checksum)
         if session is None:
             return
@@ -59,7 +59,7 @@ class Tally(OperationService):
         yield Record(TALLY_KIND, "", _STATE.pack(self.messages, self.checksum))
 
     def load(self, record: Record) -> None:
-        """Raises `DecodeError` for a record that is not the one of a tally."""
+        """Load a record. Raises `DecodeError` when it is not the record of a tally."""
         if record.kind != TALLY_KIND or len(record.value) != _STATE.size:
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not one of a tally")
         self.messages, self.checksum = _STATE.unpack(record.value)

@@ -1,9 +1,9 @@
 """The timers service: clients schedule and cancel timers, and read which have fired, when and how often.
 
-A timer has the operation id of the request that scheduled it, and that request's key as its group. Its delay counts
-from the request's entry in the log, in cluster time. A timer that fires twice, or that no client scheduled, is seen as
-that. The expiry of a timer may be on its way into the log when the timer is cancelled: one that comes after that does
-not count.
+The id of a timer is the operation id of the request that scheduled it, and its group is the key of that request. Its
+delay counts from the log entry of the request, in cluster time. A timer that fires twice, or that no client scheduled,
+shows in the state. The expiry of a timer may be on its way into the log when the timer is cancelled: an expiry after
+the cancellation does not count.
 """
 
 import struct
@@ -19,12 +19,12 @@ from upheaval_node.service.services.operations import OperationError, OperationS
 from upheaval_node.service.services.state import Record
 
 MAX_TIMERS: Final = 30_000
-"""Timers known at a time, fired ones included: all of them must fit into one response."""
+"""The most known timers, including fired ones, because all of them must fit into one response."""
 
 MAX_DELAY: Final = 1 << 40
 
 FIRED: Final = struct.Struct("<qqqi")
-"""One value of a READ_TIMERS response: timer id, deadline, time at which it fired last, how often it fired."""
+"""One value of a READ_TIMERS response: timer id, deadline, time of the last expiry, number of expiries."""
 
 _LONG: Final = struct.Struct("<q")
 _TIMER_KIND: Final = 4
@@ -41,10 +41,11 @@ class _Timer:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Timers(OperationService):
-    """SCHEDULE_TIMER (key: group, value: delay as int64), CANCEL_TIMER (value: timer id as int64), READ_TIMERS.
+    """The operations SCHEDULE_TIMER, CANCEL_TIMER and READ_TIMERS.
 
-    Delays are in the unit of cluster time, milliseconds where nothing else is set. READ_TIMERS (key: group) gives the
-    timers of the group that have fired, in the order of their scheduling.
+    SCHEDULE_TIMER has the key group and the value delay as int64, CANCEL_TIMER the value timer id as int64. Delays are
+    in the unit of cluster time, by default milliseconds. READ_TIMERS (key: group) returns the timers of the group that
+    have fired, in the order of their scheduling.
     """
 
     def __init__(self) -> None:
@@ -59,12 +60,12 @@ class Timers(OperationService):
         )
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
-        """Keeps the cluster, through which timers are scheduled and cancelled."""
+        """Keep the cluster, which schedules and cancels the timers."""
         self._cluster = cluster
         super().on_start(cluster, snapshot_image)
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
-        """Counts the expiry, also of a timer that no client scheduled; one after its cancellation does not count."""
+        """Count the expiry, even of a timer that no client scheduled, but not after its cancellation."""
         timer = self.timers.setdefault(correlation_id, _Timer(deadline=-1))
         if timer.is_cancelled:
             return
@@ -87,7 +88,9 @@ class Timers(OperationService):
         return accepted(request, position, _LONG.pack(deadline))
 
     def _cancel(self, request: Request, position: int) -> Response:
-        """The answer is the value when the timer had not fired; otherwise a failed comparison."""
+        """Cancel a timer. The answer is the value, or a failed comparison if the timer is unknown, fired or
+        cancelled.
+        """
         timer_id = _long(request)
         timer = self.timers.get(timer_id)
         if timer is None or timer.count or timer.is_cancelled:
@@ -108,13 +111,13 @@ class Timers(OperationService):
     # --- snapshots ---
 
     def records(self) -> Iterator[Record]:
-        """A record for each timer, cancelled and fired ones too, in the order of their scheduling."""
+        """One record per timer, including cancelled and fired ones, in the order of their scheduling."""
         for timer_id, timer in self.timers.items():
             value = FIRED.pack(timer_id, timer.deadline, timer.fired_at, timer.count)
             yield Record(_TIMER_KIND, timer.group, value + bytes([timer.is_cancelled]))
 
     def load(self, record: Record) -> None:
-        """Raises `DecodeError` for a record that is no timer."""
+        """Load a record. Raises `DecodeError` when it is not a timer."""
         if record.kind != _TIMER_KIND or len(record.value) != FIRED.size + 1:
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not a timer")
         timer_id, deadline, fired_at, count = FIRED.unpack_from(record.value)

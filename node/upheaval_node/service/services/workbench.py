@@ -1,4 +1,4 @@
-"""The workbench: echo, register and append in one service, so that one cluster serves every workload."""
+"""The workbench service: echo, register and append in one, so that one cluster serves every workload."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -14,7 +14,7 @@ from upheaval_node.service.services.state import Record
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Workbench(OperationService):
-    """All operations. Registers and lists are apart: a key may be both a register and a list."""
+    """All operations of the three services. A key may be both a register and a list, which are independent."""
 
     def __init__(self) -> None:
         self.registers = Registers()
@@ -26,6 +26,6 @@ class Workbench(OperationService):
         return chain(self.registers.records(), self.lists.records())
 
     def load(self, record: Record) -> None:
-        """Raises `DecodeError` for a record that is neither a register nor a value of a list."""
+        """Load a record. Raises `DecodeError` when it is neither a register nor a list value."""
         if not (self.registers.load(record) or self.lists.load(record)):
             super().load(record)

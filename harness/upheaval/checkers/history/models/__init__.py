@@ -1,1 +1,1 @@
-"""Sequential models: what one copy of a system would answer. One file has one kind of data, `table` names them all."""
+"""Sequential models: the answers of a single copy of a system. Each file has one data type; `table` names them all."""

@@ -1,4 +1,4 @@
-"""A list that is appended to and read."""
+"""A list with append and read."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,17 +22,17 @@ class AppendList:
 
     @property
     def names(self) -> Mapping[str, Function]:
-        """Reads are called differently."""
+        """The functions by name. The names of a read are configurable."""
         return self._names
 
     def first_of(self, value: Json) -> State:
-        """A list."""
+        """Accepts a list."""
         if not isinstance(value, list):
             raise FieldError(f"expected a list, got {value_text(value)}")
         return tuple(map(frozen, value))
 
     def checked(self, operation: Operation) -> Operation:
-        """Nil is a list that is empty."""
+        """Reads nil as the empty list."""
         if operation.outcome is not Outcome.OK:
             return operation
         if operation.f is Function.APPEND:
@@ -45,12 +45,12 @@ class AppendList:
         return operation
 
     def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
-        """What is appended comes last."""
+        """Append to the end, or read the whole list."""
         values = cast(tuple[Frozen, ...], state)
         return ((*values, call.value), None) if call.f is Function.APPEND else (values, values)
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
-        """A read of a value more often than it had been appended."""
+        """The first read with more copies of a value than had been appended."""
         appended = [(frozen(each.value), each) for each in operations if each.f is Function.APPEND]
         origins = Origins(cast(tuple[Frozen, ...], first), appended)
         for each in answered_of(operations):

@@ -1,4 +1,4 @@
-"""What answers what it was sent."""
+"""Answers what it was sent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,24 +9,24 @@ from upheaval.records.values import Frozen, value_text
 
 
 class Echo:
-    """There is no state. Implements `DataType`."""
+    """A data type without state. Implements `DataType`."""
 
     names: Final[Mapping[str, Function]] = {"echo": Function.ECHO}
     with_result: Final = frozenset({Function.ECHO})
     first: Final[State] = None
 
     def first_of(self, value: Json) -> State:
-        """None."""
+        """Accepts no value: always raises `FieldError`."""
         raise FieldError(f"expected no value, got {value_text(value)}: an echo holds none")
 
     def checked(self, operation: Operation) -> Operation:
-        """As it is."""
+        """The operation, unchanged."""
         return operation
 
     def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
-        """What was sent."""
+        """Answer what was sent."""
         return state, call.value
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:  # noqa: ARG002
-        """The search sees it at once."""
+        """Always None: the search finds a wrong echo at once."""
         return None

@@ -1,4 +1,4 @@
-"""A queue whose elements leave in the order in which they came."""
+"""A first-in, first-out queue."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ class FifoQueue:
     first: Final[State] = ()
 
     def first_of(self, value: Json) -> State:
-        """A list, the oldest first, without nil."""
+        """Accepts a list without nil, oldest element first."""
         if not isinstance(value, list) or None in value:
             raise FieldError(f"expected a list without nil, got {value_text(value)}")
         return tuple(map(frozen, value))
 
     def checked(self, operation: Operation) -> Operation:
-        """Nil is what a dequeue finds in an empty queue, so it cannot be put there."""
+        """Refuses to enqueue nil, because nil is the answer of an empty queue."""
         if operation.f is Function.ENQUEUE:
             if operation.value is None:
                 raise FieldError("expected a value to enqueue, got null: it means that the queue is empty")
@@ -33,14 +33,14 @@ class FifoQueue:
         return operation
 
     def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
-        """From an empty queue comes nil."""
+        """Enqueue, or dequeue the oldest element; nil from an empty queue."""
         elements = cast(tuple[Frozen, ...], state)
         if call.f is Function.ENQUEUE:
             return (*elements, call.value), None
         return (elements[1:], elements[0]) if elements else (elements, None)
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
-        """A dequeue of an element more often than it had been enqueued."""
+        """The first dequeue of an element that had not been enqueued often enough."""
         enqueued = [(frozen(each.value), each) for each in operations if each.f is Function.ENQUEUE]
         origins = Origins(cast(tuple[Frozen, ...], first), enqueued)
         counts: Counter[Frozen] = Counter()

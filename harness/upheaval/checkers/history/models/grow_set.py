@@ -1,4 +1,4 @@
-"""A set that elements are added to and that is read as a whole."""
+"""A set that only grows and is read as a whole."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,14 +18,14 @@ class GrowSet:
     first: Final[State] = frozenset()
 
     def first_of(self, value: Json) -> State:
-        """A list or set without duplicates."""
+        """Accepts a list or set without duplicates."""
         elements = _as_set(value)
         if not isinstance(elements, UnorderedSet):
             raise FieldError(f"expected a list or set without duplicates, got {value_text(value)}")
         return frozen(elements)
 
     def checked(self, operation: Operation) -> Operation:
-        """A list without duplicates is read as a set, nil as an empty one."""
+        """Reads a list without duplicates as a set, and nil as the empty set."""
         if operation.outcome is not Outcome.OK:
             return operation
         if operation.f is Function.ADD:
@@ -36,12 +36,12 @@ class GrowSet:
         return replace(operation, result=_as_set(operation.result or []))
 
     def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
-        """What is there already may be added again."""
+        """Add an element, which may already be in the set, or read the set."""
         elements = cast(frozenset[Frozen], state)
         return (elements | {call.value}, None) if call.f is Function.ADD else (state, state)
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
-        """A read with an element that had not been added, or of a list with duplicates."""
+        """The first read with an element that had not been added, or with duplicates."""
         added = [(frozen(each.value), each) for each in operations if each.f is Function.ADD]
         origins = Origins(cast(frozenset[Frozen], first), added)
         for each in answered_of(operations):
@@ -54,7 +54,7 @@ class GrowSet:
 
 
 def _as_set(value: Json) -> Json:
-    """The value itself when it is no set."""
+    """The list as a set; unchanged if it has duplicates or is no list."""
     if type(value) is not list or len(set(map(frozen, value))) < len(value):
         return value
     return UnorderedSet(value)

@@ -1,4 +1,4 @@
-"""Where values can have come from: the counts that say so before any search."""
+"""Where values can come from: counts that refute an answer before any search."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from upheaval_node.types import NEVER_NS
 
 
 def completion_of(operation: Operation) -> int:
-    """When an operation was answered, which for one without an answer is never."""
+    """The completion time of an operation; `NEVER_NS` if it was not answered."""
     if operation.outcome is not Outcome.OK:
         return NEVER_NS
     assert operation.complete_ns is not None
@@ -16,12 +16,12 @@ def completion_of(operation: Operation) -> int:
 
 
 def answered_of(operations: Iterable[Operation]) -> list[Operation]:
-    """Those with an answer, in the order of the answers."""
+    """The answered operations, in the order of their completion."""
     return sorted((each for each in operations if each.outcome is Outcome.OK), key=completion_of)
 
 
 class Origins:
-    """When values were put somewhere for the first time, the second time, and so on."""
+    """The times of the earliest invocations that can have put each value."""
 
     def __init__(self, initial: Iterable[Frozen], put: Iterable[tuple[Frozen, Operation]]) -> None:
         self._moments: dict[Frozen, list[int]] = {}
@@ -33,6 +33,6 @@ class Origins:
             moments.sort()
 
     def have(self, value: Frozen, count: int, moment: int) -> bool:
-        """Whether the value was asked to be put there so often by operations that had begun at that moment."""
+        """Whether at least `count` operations that put the value had been invoked by `moment`."""
         moments: Sequence[int] = self._moments.get(value, ())
         return len(moments) >= count and moments[count - 1] <= moment

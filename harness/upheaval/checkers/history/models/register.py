@@ -1,4 +1,4 @@
-"""A register that is read, written, and compared and set."""
+"""A register with read, write, and compare-and-set."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
@@ -21,11 +21,11 @@ class Register:
     first: Final[State] = None
 
     def first_of(self, value: Json) -> State:
-        """Any value."""
+        """Accepts any value."""
         return frozen(value)
 
     def checked(self, operation: Operation) -> Operation:
-        """A compare-and-set has two values."""
+        """Requires two values for a compare-and-set."""
         if operation.f is Function.CAS and not (isinstance(operation.value, list) and len(operation.value) == 2):
             raise FieldError("the value of a cas must be [expected, new]")
         if operation.outcome is Outcome.OK:
@@ -36,7 +36,7 @@ class Register:
         return operation
 
     def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
-        """A compare-and-set that finds another value answers false."""
+        """Read, write, or compare and set; the last answers false if it finds another value."""
         match call.f:
             case Function.READ:
                 return state, state
@@ -47,9 +47,9 @@ class Register:
                 return (new, _TRUE) if state == expected else (state, _FALSE)
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
-        """A read of, or a compare-and-set from, a value that no other operation had begun to put there.
+        """The first read of, or compare-and-set from, a value that no other operation had begun to put there.
 
-        One that answered false may have put it there, as far as was known before its answer.
+        A compare-and-set that answered false counts as an origin: before its answer it might have put the value.
         """
         put: list[tuple[Frozen, Operation]] = []
         for each in operations:

@@ -1,7 +1,8 @@
-"""What a search asks of a model, and models of one key that are made of kinds of data.
+"""The interface between a search and a model, and models of one key that are composed of data types.
 
-To add a kind of data: one file with a class that has what `DataType` asks for, and one row in `table`. This module
-knows nothing of logs, histories or time."""
+To add a data type: add a file with a class that implements `DataType`, and a row in `table`. This module knows nothing
+of logs, histories or time.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +12,12 @@ from upheaval.records import FieldError, Function, Json, Operation
 from upheaval.records.values import Frozen, frozen, value_text
 
 State = Hashable
-"""Two states are equal exactly when nothing can tell them apart."""
+"""States are equal exactly if no operation can tell them apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What counts of an operation in a state: what it asks for, and what it was answered (None without an answer)."""
+    """The request and the answer of an operation (`result` is None if it was not answered)."""
 
     operation: Operation
     value: Frozen
@@ -24,113 +25,114 @@ class Call:
 
     @property
     def f(self) -> Function:
-        """What it asks for."""
+        """The function of the operation."""
         return self.operation.f
 
 
 def call_of(operation: Operation) -> Call:
-    """With its values frozen."""
+    """The call of an operation, with frozen values."""
     return Call(operation, frozen(operation.value), frozen(operation.result))
 
 
 class SequentialModel(Protocol):
-    """What a search asks of a model."""
+    """The interface that a search needs."""
 
     @property
     def name(self) -> str:
-        """By which it is asked for."""
+        """The name that selects the model."""
 
     @property
     def names(self) -> Mapping[str, Function]:
-        """What the operations are called in a history; the first name of a function is the one that is shown."""
+        """The functions by their names in a history. The first name of a function is the one that is shown."""
 
     def space(self, function: Function) -> int | None:
-        """The number of the function's name space of keys; None for one that is not of this model."""
+        """The number of the function's key name space; None if the model lacks the function."""
 
     def shown(self, operation: Operation) -> str:
-        """An operation in the words of the model, without its result."""
+        """The operation in the model's words, without its result."""
 
     def checked(self, operation: Operation) -> Operation:
-        """The operation as the model reads it. Raises `FieldError` for what has no sense."""
+        """The operation as the model reads it. Raises `FieldError` for invalid values."""
 
     def has_result(self, function: Function) -> bool:
-        """Whether the answer has a result that could have been another one."""
+        """Whether the answer carries a result that could have been different."""
 
     def initial(self, space: int) -> State:
-        """The state of a key before the first operation."""
+        """The initial state of a key."""
 
     def step(self, call: Call, state: State) -> tuple[State, Frozen, bool]:
-        """The next state, what the operation should answer, and whether it did."""
+        """The next state, the expected answer, and whether the answer was right."""
 
     def unexplained(self, space: int, operations: Sequence[Operation]) -> Operation | None:
-        """The first one of a key, by completion, whose answer has a value that no operation before it can have put
-        there; None when there is none, or the model cannot say."""
+        """The first operation of a key, by completion, that was answered with a value that no operation before it can
+        have put there. None if there is none or the model cannot tell.
+        """
 
 
 class DataType(Protocol):
-    """What a key holds. Values are frozen, `Json` where a value is read or shown."""
+    """The type of data under a key. Values are frozen; `Json` where a value is parsed or shown."""
 
     @property
     def names(self) -> Mapping[str, Function]:
-        """As of a model."""
+        """As `SequentialModel.names`."""
 
     @property
     def with_result(self) -> frozenset[Function]:
-        """Those whose answers have a result that could have been another one."""
+        """The functions whose answers carry a result that could have been different."""
 
     @property
     def first(self) -> State:
-        """The state before the first operation."""
+        """The usual initial state."""
 
     def first_of(self, value: Json) -> State:
-        """The state that `--initial` asks for. Raises `FieldError`."""
+        """The state for the value of `--initial`. Raises `FieldError`."""
 
     def checked(self, operation: Operation) -> Operation:
-        """The operation as the data type reads it. Raises `FieldError` for what has no sense."""
+        """The operation as the data type reads it. Raises `FieldError` for invalid values."""
 
     def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
-        """The next state, and what the operation should answer; `REFUSED` where it cannot have happened."""
+        """The next state and the expected answer; `REFUSED` if the operation cannot happen in this state."""
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
-        """As of a model."""
+        """As `SequentialModel.unexplained`."""
 
 
 REFUSED: Frozen = object()
-"""The answer that is no answer: the operation does not happen in this state."""
+"""Instead of an answer: the operation cannot happen in this state."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyModel:
-    """Data types in name spaces of their own. Implements `SequentialModel`."""
+    """Data types, each in its own name space. Implements `SequentialModel`."""
 
     name: str
     types: tuple[DataType, ...]
     firsts: tuple[State, ...] = ()
-    """The first state of each type, where it is not the usual one."""
+    """The initial state of each type; empty for the usual ones."""
 
     @property
     def names(self) -> Mapping[str, Function]:
-        """Those of all types."""
+        """The names of all types."""
         return {name: function for each in self.types for name, function in each.names.items()}
 
     def starting_with(self, value: Json) -> "KeyModel":
-        """With another first value of its first data type. Raises `FieldError`."""
+        """A copy with another initial state of the first data type. Raises `FieldError`."""
         return replace(self, firsts=(self.types[0].first_of(value), *(each.first for each in self.types[1:])))
 
     def initial(self, space: int) -> State:
-        """That of the type."""
+        """The initial state of the type."""
         return self.firsts[space] if self.firsts else self.types[space].first
 
     def space(self, function: Function) -> int | None:
-        """The number of the type."""
+        """The number of the type that has the function."""
         return next((number for number, each in enumerate(self.types) if function in each.names.values()), None)
 
     def has_result(self, function: Function) -> bool:
-        """As the type says."""
+        """Whether a type says that the function has a result."""
         return any(function in each.with_result for each in self.types)
 
     def shown(self, operation: Operation) -> str:
-        """The name and the value."""
+        """The name and the value of the operation."""
         name = next(name for name, function in self.names.items() if function is operation.f)
         if operation.value is None and operation.f not in _WITH_VALUE:
             return name
@@ -140,7 +142,9 @@ class KeyModel:
         return f"{name} {value_text(operation.value)}"
 
     def checked(self, operation: Operation) -> Operation:
-        """As the type reads it."""
+        """The operation as its type reads it. Raises `FieldError` for one that the model lacks or that the type
+        refuses.
+        """
         space = self.space(operation.f)
         if space is None:
             known = " or ".join(self.names)
@@ -148,14 +152,14 @@ class KeyModel:
         return self.types[space].checked(operation)
 
     def step(self, call: Call, state: State) -> tuple[State, Frozen, bool]:
-        """By `apply` of the type."""
+        """Apply the operation by its type and compare the answers."""
         space = self.space(call.f)
         assert space is not None
         following, result = self.types[space].apply(call, state)
         return following, result, result == call.result
 
     def unexplained(self, space: int, operations: Sequence[Operation]) -> Operation | None:
-        """As the type says."""
+        """The first unexplained operation, by the type."""
         return self.types[space].unexplained(self.initial(space), operations)
 
 
@@ -163,6 +167,8 @@ _WITH_VALUE: Final = (Function.WRITE, Function.APPEND, Function.ADD, Function.EN
 
 
 def require_no_result(operation: Operation) -> None:
-    """What could be no answer at all is bad input and says nothing of the system that answered."""
+    """Raise `FieldError` for a result that can be no answer: such input is malformed and no evidence about the
+    system.
+    """
     if operation.result is not None:
         raise FieldError(f"expected no result of {operation.f}, got {value_text(operation.result)}")

@@ -1,4 +1,4 @@
-"""The models that `--model` knows by a name. To add one, add its row."""
+"""The models that `--model` knows by name. To add a model, add its row."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A text that is put, appended to and got."""
+"""A text with put, append and get."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,13 +24,13 @@ class Text:
     first: Final[State] = ""
 
     def first_of(self, value: Json) -> State:
-        """A text."""
+        """Accepts a text."""
         if type(value) is not str:
             raise FieldError(f"expected a text, got {value_text(value)}")
         return value
 
     def checked(self, operation: Operation) -> Operation:
-        """Nil is the empty text."""
+        """Reads nil as the empty text."""
         if operation.f is not Function.READ and type(operation.value) is not str:
             raise FieldError(f"expected a text to {operation.f}, got {value_text(operation.value)}")
         if operation.outcome is not Outcome.OK:
@@ -42,7 +42,7 @@ class Text:
         return operation
 
     def apply(self, call: Call, state: State) -> tuple[State, Frozen]:
-        """What is appended comes last."""
+        """Get, put, or append to the end."""
         match call.f:
             case Function.READ:
                 return state, state
@@ -52,7 +52,9 @@ class Text:
                 return cast(str, state) + cast(str, call.value), None
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
-        """A text that is not made of one that was put (or the first one) and of pieces that had been appended."""
+        """The first read of a text that is not made of one that was put (or the initial one) and pieces that had been
+        appended.
+        """
         pieces = _Pieces(cast(str, first), operations)
         for each in answered_of(operations):
             if each.f is Function.READ:
@@ -63,7 +65,7 @@ class Text:
 
 
 class _Pieces:
-    """From when on a text can have been there. Of equal pieces the first one to begin counts for all."""
+    """The earliest time at which a text is possible. Of equal pieces only the first invocation counts."""
 
     def __init__(self, first: str, operations: Sequence[Operation]) -> None:
         self._put = {first: -1}
@@ -77,7 +79,9 @@ class _Pieces:
         self._moments: dict[str, int | None] = {}
 
     def possible_from(self, text: str) -> int | None:
-        """None: never. Of a text that is read again and again with more at its end, only the new end is looked at."""
+        """The earliest time at which the text is possible; None if never. Remembers prefixes, so a growing text costs
+        its new end.
+        """
         open_texts = [text]
         while open_texts:
             last = open_texts[-1]

@@ -45,8 +45,10 @@ public final class DeskService implements ClusteredService {
         message.putLong(0, buffer.getLong(offset, ByteOrder.LITTLE_ENDIAN), ByteOrder.LITTLE_ENDIAN);
         message.putLong(Long.BYTES, position, ByteOrder.LITTLE_ENDIAN);
         cluster.idleStrategy().reset();
-        while (session.offer(message, 0, message.capacity()) == Publication.BACK_PRESSURED) {
+        long result = session.offer(message, 0, message.capacity());
+        while (result == Publication.BACK_PRESSURED || result == Publication.ADMIN_ACTION) {
             cluster.idleStrategy().idle();
+            result = session.offer(message, 0, message.capacity());
         }
     }
 

@@ -30,7 +30,7 @@ final class LaunchedMember {
     private final MemberConfig config;
     private final Ending ending = new Ending();
     private Trace trace;
-    private ModuleWatch watch;
+    private volatile ModuleWatch watch;
 
     LaunchedMember(final MemberConfig config) {
         this.config = config;

@@ -36,8 +36,8 @@ final class Names implements NameResolver {
     }
 
     /**
-     * Let a driver dial by these names, and by its own resolver for all others. From 1.50 on it wants a resolver that is an agent, too; before, there is no such
-     * type: so what it wants is found out while it runs.
+     * Let a driver dial by these names, and by its own resolver for all others. From 1.50 on it wants a resolver that is
+     * an agent, too; before, there is no such type: so what it wants is found out while it runs.
      */
     void install(final MediaDriver.Context driver) {
         others = Objects.requireNonNullElse((NameResolver)resolverOf(driver), others);
