@@ -52,7 +52,7 @@ class LoadHand:
         """End the load gracefully: each user finishes its operation."""
         with self._lock:
             self._is_ended = True
-            self._let_go()
+            self._close_input()
 
     def set_rate(self, rate: float) -> None:
         """Set the operations per second of each user, 0 for no limit. Does nothing after the load has ended."""
@@ -67,14 +67,14 @@ class LoadHand:
         with self._lock:
             self._input = stream
             if self._is_ended:
-                self._let_go()
+                self._close_input()
         try:
             yield
         finally:
             with self._lock:
-                self._let_go()
+                self._close_input()
 
-    def _let_go(self) -> None:
+    def _close_input(self) -> None:
         """Close the stream. Closing flushes it, which fails if the process has ended."""
         if self._input is not None:
             with contextlib.suppress(BrokenPipeError):
