@@ -159,9 +159,7 @@ class Load:
             self.counted.log_error(request_type, name, exception)
 
     def _on_raised(self, exception: Exception, **_: Any) -> None:
-        """Count what a task raised. Only a history that cannot be written ends the load; other errors are the user's
-        concern.
-        """
+        """Count what a task raised. Only a history that cannot be written ends the load."""
         if isinstance(exception, EnvironmentFault):
             self._end_for(exception)
         text = text_of(exception)
