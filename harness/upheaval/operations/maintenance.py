@@ -106,9 +106,7 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
 
 
 def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
-    """Require a majority, because committed entries may be only in the files of this member and of another one that is
-    down.
-    """
+    """Require a majority: committed entries may be only in the files of this member and of others that are down."""
     others = [member for member in cluster.members if member.member_id != member_id]
     running = sum(member.is_running() for member in others)
     needed = len(cluster.members) // 2 + 1
