@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -144,7 +145,7 @@ class Load:
 
     def _add_faults(self, response: Any) -> Any:
         """Add the faults to the answer that the page requests periodically."""
-        if request.path == STATS_PATH:
+        if request.path == STATS_PATH and response.status_code == HTTPStatus.OK:
             run = RunFolder(Path(self.settings.history).parent)
             text = with_faults(response.get_data(as_text=True), run, time.monotonic_ns(), datetime.now(UTC))
             response.set_data(text)
