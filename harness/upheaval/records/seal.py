@@ -131,9 +131,7 @@ def _block_offsets(fd: int, length: int) -> Iterator[int]:
 
 
 def _sealed_files(run: RunFolder) -> list[Path]:
-    """The files that a run is judged by: all files of members and companions, and the others that nothing
-    appends to.
-    """
+    """The files that a run is judged by: all of members and companions, and the others that nothing appends to."""
     names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, CONSENSUS_NAME, SCHEMA_FILE, "security.json")
     found = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
     members = [path for path in run.path.glob("member-*") if path.is_dir()]
