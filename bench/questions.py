@@ -145,8 +145,8 @@ def main() -> int:
 def apart(engine: str, where: str) -> dict[str, Any]:
     """`asked` in a process of its own."""
     words = [sys.executable, __file__, "--one", engine, where]
-    found: dict[str, Any] = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
-    return found
+    answers: dict[str, Any] = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+    return answers
 
 
 def side_by_side(duck: dict[str, Any], spark: dict[str, Any]) -> Sequence[dict[str, Any]]:

@@ -60,6 +60,7 @@ def page_with_table(text: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        RESULTS.write_text(Path(sys.argv[1]).read_text(encoding="utf-8"), encoding="utf-8")
-    PAGE.write_text(page_with_table(PAGE.read_text(encoding="utf-8"), read_rows()), encoding="utf-8")
+    results = Path(sys.argv[1] if len(sys.argv) > 1 else RESULTS).read_text(encoding="utf-8")
+    page = page_with_table(PAGE.read_text(encoding="utf-8"), json.loads(results))
+    RESULTS.write_text(results, encoding="utf-8")
+    PAGE.write_text(page, encoding="utf-8")

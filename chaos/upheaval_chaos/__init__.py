@@ -1,1 +1,1 @@
-"""Faults: what can be done to a cluster, when, and the proof that it was done."""
+"""Faults: what they do to a cluster, when, and the proof that they took effect."""

@@ -1,6 +1,6 @@
-"""Puts faults in, takes them away, and writes down when that was and how it is known.
+"""Injects and heals faults, and records when that was and what proves it.
 
-Holds what is injected at the moment, so that a run that ends early heals all of it.
+Holds all active faults, so that a run that ends early can heal them.
 """
 
 from collections.abc import Callable, Set as AbstractSet
@@ -22,19 +22,22 @@ class _Active:
     record: FaultRecord
 
     def note(self, proof: Proof | None) -> None:
-        """What was seen of its effect. What contradicted it once stays: what is seen later is the doing of others."""
+        """Note what was seen of the effect. A contradiction stays: anything seen later is the effect of other
+        faults.
+        """
         before = self.record.inject_proof
         if proof is not None and (before is None or before.holds):
             self.record = replace(self.record, inject_proof=proof)
 
 
 class FaultDriver:
-    """All faults of one run. `record` takes each when it is healed, or at the end when it was not.
+    """All faults of one run. `record` gets each fault when it is healed, or at the end when it was not.
 
-    A fault that is injected is proved before anything else happens, one that is begun before it is taken away. One out
-    of a drawn schedule is looked at while others act: it is left out when it cannot be done now, and written down
-    without a proof when nothing shows whether it took effect; what contradicts its effect is written down as not
-    proved. One that fails while it is done is there, without proof, until it is healed: some of it may have been done.
+    A fault of `inject` is proved before anything else happens, a fault of `begin` before it is healed. A fault from a
+    drawn schedule is observed while other faults are active. It is left out when it cannot be injected now, and
+    recorded without a proof when nothing shows its effect; an observation that contradicts its effect is recorded as
+    not proved. A fault whose injection fails counts as active, without proof, until it is healed: part of it may have
+    taken effect.
     """
 
     def __init__(self, target: Target, record: Callable[[FaultRecord], None]) -> None:
@@ -47,7 +50,7 @@ class FaultDriver:
         """When the last fault was asked for, or its healing."""
 
     def inject(self, name: str, fault: Fault) -> Proof:
-        """Do it and prove it. The name is for `heal` and for later conditions."""
+        """Inject a fault and prove it. `name` is for `heal` and for later conditions."""
         active = self._put_in(name, fault, is_drawn=False)
         failure = active.record.inject_proof
         active.record = replace(active.record, inject_proof=failure or _INTERRUPTED)
@@ -56,16 +59,16 @@ class FaultDriver:
         return proof
 
     def begin(self, name: str, fault: Fault, *, is_drawn: bool = True) -> None:
-        """Do it, and see later: one that is not drawn is proved before it is taken away.
+        """Inject a fault and observe it later. A fault that is not drawn is proved before it is healed.
 
-        Raises `UnknownOutcome` when it is left out: it cannot be done now.
+        Raises `UnknownOutcome` when it is left out, because it cannot be injected now.
         """
         self.look()
         self._put_in(name, fault, is_drawn=is_drawn)
         self.look()
 
     def look(self) -> None:
-        """See what shows by now of the faults that were begun, and of the healing of those that are over."""
+        """Observe the effects of all drawn faults, and the healing of ended ones."""
         for active in self._active.values():
             if active.record.is_drawn:
                 active.note(active.injection.seen())
@@ -76,7 +79,7 @@ class FaultDriver:
                 self._record(replace(active.record, heal_proof=proof))
 
     def heal(self, name: str) -> Proof:
-        """Take it away, prove that, and record the fault. Raises `UsageError` when it is not there."""
+        """Heal a fault, prove that, and record the fault. Raises `UsageError` when it is not active."""
         self._prove_late(name)
         active = self._take_away(name)
         proof = active.injection.prove_healed()
@@ -85,7 +88,7 @@ class FaultDriver:
         return proof
 
     def end(self, name: str) -> None:
-        """Take away what was begun, and see later; nothing happens when it was left out."""
+        """Heal a fault of `begin`, and observe that later. Does nothing when the fault was left out."""
         if name not in self._active:
             return
         self.look()
@@ -99,7 +102,7 @@ class FaultDriver:
         self.look()
 
     def heal_all(self) -> None:
-        """Everything that is there, in the order in which it came; wait until all healing is proved."""
+        """Heal all active faults in the order of their injection. Waits until all healing is proved."""
         for name, active in list(self._active.items()):
             (self.end if active.record.is_drawn else self.heal)(name)
         while self._healing:
@@ -109,7 +112,7 @@ class FaultDriver:
             self._record(replace(active.record, heal_proof=proof))
 
     def give_up(self) -> None:
-        """The run ends early: record what was not healed, as not proved."""
+        """Record all faults that are not healed as not proved, because the run ends early."""
         records = [active.record for active in (*self._healing, *self._active.values())]
         self._healing.clear()
         self._active.clear()
@@ -118,44 +121,44 @@ class FaultDriver:
             self._record(record if record.was_unseen else replace(record, heal_proof=unhealed))
 
     def leave(self) -> None:
-        """The run goes on without this driver: record what is there, for another one to `adopt`."""
+        """Record the active faults for another driver to `adopt`: the run continues without this one."""
         for name in list(self._active):
             self._record(self._active.pop(name).record)
 
     def adopt(self, name: str, record: FaultRecord) -> None:
-        """Take over a fault of members that another driver left."""
+        """Take over a member fault that another driver left."""
         self._active[name] = _Active(fault_of(record).found(self._target, record.members), record)
 
     @property
     def begun(self) -> AbstractSet[str]:
-        """The names of the faults that were not left out, whether anything shows their effect or not."""
+        """The names of all faults that were not left out, whether or not their effect was seen."""
         return self._injections.keys()
 
     @property
     def active(self) -> AbstractSet[str]:
-        """The names of the faults that are there now."""
+        """The names of the active faults."""
         return self._active.keys()
 
     def record_of(self, name: str) -> FaultRecord:
-        """What is known by now of a fault that is there. Raises `UsageError` when it is not."""
+        """The current record of an active fault. Raises `UsageError` when it is not active."""
         active = self._active.get(name)
         if active is None:
             raise UsageError(f"fault {name!r} is not there")
         return active.record
 
     def holds_down(self, member_id: int) -> bool:
-        """Whether a fault is there that keeps this member from running: only its healing starts it."""
+        """Whether an active fault keeps this member down, so that only its healing starts the member."""
         injections = [active.injection for active in self._active.values()]
         return any(injection.keeps_down and member_id in injection.member_ids for injection in injections)
 
     def victim(self, name: str) -> int:
-        """The first member that the last fault of this name was about. Raises `UsageError` when there was none."""
+        """The first member that the last fault of this name hit. Raises `UsageError` when there was no such fault."""
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].member_ids[0]
 
     def _prove_late(self, name: str) -> None:
-        """What was begun without being drawn, as long as it is there."""
+        """Prove a fault of `begin` that was not drawn, while it is active."""
         active = self._active.get(name)
         if active is not None and not active.record.is_drawn and active.record.inject_proof is None:
             active.record = replace(active.record, inject_proof=active.injection.prove())
@@ -214,7 +217,7 @@ class FaultDriver:
                 raise UnknownOutcome(f"{injection.where} is under fault {other!r}: to heal one would end the other too")
         for active in self._healing:
             if _is_same(injection, active.injection):
-                # What was looked at before this one may still be what that one did.
+                # An earlier fault at the same place may still cause what is observed.
                 raise UnknownOutcome(f"{injection.where} was under fault {active.record.name!r}, whose end is not seen")
 
 

@@ -1,8 +1,8 @@
-"""Faults as values: what they are, whom they hit, and how they are put in, taken away and proved.
+"""Faults as values: their kinds, their targets, and how they are injected, healed and proved.
 
-`aim` returns an `Injection` that is bound to the members it found, and has done nothing yet. Both ways are proved by a
-probe that looks at the cluster; a proof that fails is a `Proof` that is not `holds`, never an exception, so that
-healing goes on.
+`aim` returns an `Injection` that is bound to the members it found but has not done anything yet. A probe that looks at
+the cluster proves both injection and healing. A failed proof is a `Proof` whose `holds` is false, never an exception,
+so that healing goes on.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,84 +17,88 @@ from upheaval_node.types import S
 
 TAKES_EFFECT_S: Final = 10.0
 COMES_BACK_S: Final = 20.0
-# What was under way when a fault began may still happen.
+# Actions in flight when a fault begins may still complete.
 SETTLES_S: Final = 0.2
 # A running member takes many turns in this time, because of its heartbeats.
 PAUSE_SHOWS_S: Final = 0.4
 OTHER_THAN: Final = "!"
-"""Between whom a fault hits and the name of one whose victim it spares."""
+"""Separates the target of a fault from the name of the fault whose victim it spares."""
 LAST_OWN_STATUS: Final = 128
-"""Of a process that ended by itself: a signal gives a negative status, or one above this in a container."""
+"""The highest status of a process that ended on its own: a signal gives a negative status, or a higher one in a
+container.
+"""
 
 
 class Injection(Protocol):
-    """A fault that is put into a cluster, with the members that it was aimed at."""
+    """A fault bound to the members at which it was aimed."""
 
     @property
     def what(self) -> str:
-        """The kind of fault, by its name in scenarios."""
+        """The kind of the fault, by its name in scenarios."""
 
     @property
     def where(self) -> str:
-        """Whom it hit, for people: members and components, or links."""
+        """Its target, for people: members and components, or links."""
 
     @property
     def statement(self) -> str:
-        """What was done to whom, in the language of scenarios."""
+        """The fault and its target in the language of scenarios."""
 
     @property
     def member_ids(self) -> Sequence[int]:
-        """The members that it was about, the first of them the victim."""
+        """The members that it hits; the first one is the victim."""
 
     @property
     def links(self) -> Sequence[Link]:
-        """The links that it was put on; none for a fault of members or machines."""
+        """The links that it affects; empty for a fault of members or machines."""
 
     @property
     def component(self) -> str | None:
-        """The component that it hit of each member; None when it was not about one."""
+        """The component of each member that it hits; None for whole members."""
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether a second one of its kind, or by the same hand, at the same member would be healed with the first."""
+        """Whether healing it also heals another fault of its kind, or of the same injector operation, at the same
+        member.
+        """
 
     @property
     def keeps_down(self) -> bool:
-        """Whether its members do not run until it is healed."""
+        """Whether its members stay down until it is healed."""
 
     def act(self) -> None:
-        """The injector does it. Raises `UsageError` before anything is done; after any other error, some of it may be,
-        and `heal` takes that away.
+        """Inject it. Raises `UsageError` before anything is done. After any other error it may be done in part, and
+        `heal` undoes that.
         """
 
     def prove(self) -> Proof:
-        """That it took effect: waits until that shows."""
+        """Wait for the proof that it took effect."""
 
     def seen(self) -> Proof | None:
-        """What shows of its effect now, without waiting; None while nothing shows whether there is one."""
+        """The proof so far, without waiting; None while nothing shows whether it took effect."""
 
     def heal(self) -> None:
-        """Take it away."""
+        """Heal it."""
 
     def prove_healed(self) -> Proof:
-        """That it is over: waits until that shows."""
+        """Wait for the proof that it is healed."""
 
     def seen_healed(self) -> Proof | None:
-        """The proof that it is over, without waiting; None while nothing shows it."""
+        """The proof that it is healed, without waiting; None while nothing shows that."""
 
 
 class Fault(Protocol):
-    """Something that can be done to a cluster."""
+    """A fault, not yet aimed at a cluster."""
 
     def require_possible(self, members: int) -> None:
-        """Raises `UsageError` when it can never be done to a cluster of so many members, whichever leads."""
+        """Raises `UsageError` when it is impossible in a cluster of this size, whichever member leads."""
 
     def aim(self, target: Target, *, tries: bool = True) -> Injection:
-        """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when it cannot be done now, or
-        nothing could be proved.
+        """Find the members it hits, and observe their state before it. Raises `UnknownOutcome` when it cannot be
+        injected now, or could not be proved.
 
-        With `tries` links are tried by connections of the probe's own, which takes time; without, what is sent anyway
-        is watched.
+        With `tries`, the probe tries links by its own connections, which takes time; otherwise it watches the usual
+        traffic.
         """
 
 
@@ -102,7 +106,7 @@ FaultT = TypeVar("FaultT", bound=Fault)
 
 
 def proof_of(look: Callable[[], str]) -> Proof:
-    """The proof that `look` returns; what it raises is the proof that there is none."""
+    """The proof that `look` returns. An error of `look` becomes the proof that there is none."""
     try:
         return Proof(True, look())
     except UnknownOutcome as error:
@@ -110,7 +114,7 @@ def proof_of(look: Callable[[], str]) -> Proof:
 
 
 def awaited(target: Target, seen: Callable[[], Proof | None], timeout_s: float, what: str) -> Proof:
-    """The first proof that holds, or what is seen instead when the time is over."""
+    """The first proof that holds, or the last observation at the time-out."""
     last: Proof | None = None
 
     def holds() -> bool:
@@ -126,11 +130,11 @@ def awaited(target: Target, seen: Callable[[], Proof | None], timeout_s: float, 
     return last
 
 
-# --- whom it hits ---
+# --- targets ---
 
 
 class Selector(StrEnum):
-    """Whom a fault hits, in the words of scenarios."""
+    """The target of a fault, in the words of scenarios."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -139,32 +143,32 @@ class Selector(StrEnum):
     ALL = "all"
     CLIENTS = "clients"
     VICTIM = "victim"
-    """Of the fault that is named; the first of its members."""
+    """The first member of the named fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """What whom a fault hits depends on."""
+    """The cluster's state on which the choice of targets depends."""
 
     member_ids: Sequence[int]
     leader: Callable[[], int | None]
-    """The member that leads and serves now, if it is known."""
+    """The serving leader, if it is known."""
     runs: Callable[[int], bool]
-    """Whether anything of a member runs now."""
+    """Whether any part of a member runs now."""
 
 
 def roster_of(target: Target) -> Roster:
-    """Of the cluster as it is when asked."""
+    """The current state of the cluster, at each call."""
     return Roster(target.member_ids, target.leader, lambda member_id: bool(target.node(member_id).incarnation()))
 
 
 def _imagined(members: int, leader_id: int) -> Roster:
-    """Of a cluster in which everyone runs."""
+    """The state of a cluster in which everyone runs."""
     return Roster(range(members), lambda: leader_id, lambda _: True)
 
 
 def require_some_leader(members: int, attempt: Callable[[Roster], object]) -> None:
-    """Raises the `UsageError` of `attempt` when it fails whichever of so many members leads."""
+    """Raises the `UsageError` of `attempt` if it fails whichever of these members leads."""
     failure: UsageError | None = None
     for leader_id in range(members):
         try:
@@ -178,30 +182,31 @@ def require_some_leader(members: int, attempt: Callable[[Roster], object]) -> No
 
 
 class Who(Protocol):
-    """Whom a fault hits, found when it begins."""
+    """The target of a fault, selected when the fault begins."""
 
     def select(self, roster: Roster) -> list[int]:
-        """Raises `UnknownOutcome` when there is no such member now, `UsageError` when there never will be."""
+        """The members' ids. Raises `UnknownOutcome` when there is no such member now, `UsageError` when there
+        never is.
+        """
 
     def sparing(self, victim: Callable[[str], int]) -> "Who":
-        """With the victims of the faults that are named, by the names of the faults."""
+        """The same target with the victims of the named faults, which it spares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A named set of members, or the clients; all but `all` and a member's id are looked up when the fault begins."""
+    """A named set of members, or the clients. All but `all` and a member's id are resolved when the fault begins."""
 
     selector: Selector | None = None
     member_id: int = -1
     other_than: str = ""
-    """The name of an earlier fault, whose victim is not among them, or is the one."""
+    """The name of an earlier fault whose victim is excluded, or is itself the target."""
     spared: int = -1
     """That victim, once it is known."""
 
     def select(self, roster: Roster) -> list[int]:
-        """The members' ids now.
-
-        Raises `UnknownOutcome` when they are not known, `UsageError` when there can be none.
+        """The members' current ids. Raises `UnknownOutcome` when they are not known, `UsageError` when there
+        are none.
         """
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
@@ -234,7 +239,7 @@ class Members:
         return followers[:1] if self.selector is Selector.FOLLOWER else followers
 
     def sparing(self, victim: Callable[[str], int]) -> "Members":
-        """With the victim of the fault that it names, by the name of the fault."""
+        """The same set with the victim of the fault that it names."""
         return replace(self, spared=victim(self.other_than)) if self.other_than else self
 
     def __str__(self) -> str:
@@ -244,7 +249,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Several sets as one."""
+    """The union of several sets."""
 
     parts: tuple[Members, ...]
 
@@ -261,7 +266,7 @@ class Group:
 
 
 def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
-    """The same fault, with the victims of those that the members it hits are other than."""
+    """The same fault with the victims that its targets spare."""
     told: Any = fault
     named = {each.name: getattr(fault, each.name) for each in fields(told)}
     changed = {name: who.sparing(victim) for name, who in named.items() if isinstance(who, Members | Group)}
@@ -270,12 +275,12 @@ def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
 
 
 def who_of(ends: Sequence[int]) -> str:
-    """Ends of links as a text names them: members by their ids, clients as such."""
+    """The ends of links from a text: member ids, or the clients."""
     return ",".join(Selector.CLIENTS if end == CLIENTS else f"member-{end}" for end in ends)
 
 
 def has_clients(who: Who) -> bool:
-    """Whether the clients are in it, who are no members."""
+    """Whether the set contains the clients, who are not members."""
     parts = who.parts if isinstance(who, Group) else (who,)
     return any(isinstance(part, Members) and part.selector is Selector.CLIENTS for part in parts)
 
@@ -284,7 +289,7 @@ def has_clients(who: Who) -> bool:
 
 
 class MemberFaultKind(StrEnum):
-    """What can be done to members, by the names of scenarios."""
+    """The kinds of member faults, by their names in scenarios."""
 
     KILL = "kill"
     STOP = "stop"
@@ -294,7 +299,7 @@ class MemberFaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberFault:
-    """Something done to whole members, or to one component of each."""
+    """A fault of whole members, or of one component of each."""
 
     kind: MemberFaultKind
     members: Who
@@ -305,22 +310,22 @@ class MemberFault:
             raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
 
     def require_possible(self, members: int) -> None:
-        """There must be so many members, whichever member leads."""
+        """The cluster must have enough members, whichever one leads."""
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
-        """At the members as they are selected now. Raises `UnknownOutcome` when one of them does not run."""
+        """Aim at the members that are selected now. Raises `UnknownOutcome` when one of them does not run."""
         injection = self.found(target, self.members.select(roster_of(target)))
         injection.require_running()
         return injection
 
     def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
-        """Bound to these members as they are now, and not put in: it may have been before."""
+        """A fault of these members in their current state, without injecting it: that may have happened before."""
         return MemberInjection(target, self, member_ids)
 
 
 def fault_of(record: FaultRecord) -> MemberFault:
-    """The fault of members that was written down. Raises `UsageError` for one of another kind."""
+    """The member fault from its record. Raises `UsageError` for another kind of fault."""
     if record.what not in list(MemberFaultKind):
         raise UsageError(f"expected a fault of members, got {record.what}")
     members = Group(tuple(Members(member_id=member_id) for member_id in record.members))
@@ -328,7 +333,7 @@ def fault_of(record: FaultRecord) -> MemberFault:
 
 
 class MemberInjection:
-    """A fault of members. Implements `Injection`."""
+    """An injected member fault. Implements `Injection`."""
 
     is_exclusive = True
     links: Sequence[Link] = ()
@@ -352,18 +357,20 @@ class MemberInjection:
         self._begin_watch()
 
     def require_running(self) -> None:
-        """Raises `UnknownOutcome` when one of its members, or its component of one, does not run."""
+        """Raises `UnknownOutcome` when one of its members, or its component there, does not run."""
         dead = [member_id for member_id, names in self._before.items() if not names]
         if dead:
             raise UnknownOutcome(f"cannot {self.what} {self._victim(dead[0])}: it is not running")
 
     def act(self) -> None:
-        """At every member in turn. Raises `UnknownOutcome` when a hand cannot tell whether it did it."""
+        """Inject it at each member in turn. Raises `UnknownOutcome` when the injector cannot tell whether it
+        succeeded.
+        """
         for member_id in self.member_ids:
             self._do(member_id)
 
     def prove(self) -> Proof:
-        """Waits until a paused member has taken no turns for a while, or what ran of any other is gone."""
+        """Wait until a paused member takes no turns for a while; for other faults, until the old processes are gone."""
         if not self._is_pause:
             return awaited(self._target, self.seen, TAKES_EFFECT_S, f"{self.what} of {self.where}")
         self._target.let_pass(SETTLES_S)
@@ -372,11 +379,11 @@ class MemberInjection:
         return self.seen() or Proof(False, f"{self.where} is not running any more")
 
     def seen(self) -> Proof | None:
-        """A paused member takes no turns, any other is gone."""
+        """A paused member takes no turns; for other faults, the old processes are gone."""
         return self._seen_paused() if self._is_pause else self._seen_gone()
 
     def heal(self) -> None:
-        """A paused member goes on, any other is started."""
+        """Resume a paused member; start any other."""
         for member_id in self.member_ids:
             if self._is_pause:
                 self._target.node(member_id).resume(self.component)
@@ -385,11 +392,11 @@ class MemberInjection:
         self._begin_watch()
 
     def prove_healed(self) -> Proof:
-        """Waits until each shows it, see `seen_healed`."""
+        """Wait until each member shows it, see `seen_healed`."""
         return awaited(self._target, self.seen_healed, COMES_BACK_S, f"return of {self.where}")
 
     def seen_healed(self) -> Proof | None:
-        """Something runs that was not there before or, after a pause, that takes turns again."""
+        """A new process runs or, after a pause, the old one takes turns again."""
         if not all(self._is_back(member_id) for member_id in self.member_ids):
             return None
         return Proof(True, f"running: {self._names_now()}")
@@ -398,7 +405,7 @@ class MemberInjection:
         names, before = self._incarnation(member_id), self._before[member_id]
         if self._is_pause and names == before:
             return self._turns()[member_id] > self._turns_then[member_id]
-        # What was paused may have ended by another fault.
+        # Another fault may have ended a paused process.
         return bool(names) and not names & before
 
     def _do(self, member_id: int) -> None:
@@ -410,7 +417,8 @@ class MemberInjection:
                 node.pause(self.component)
             case _:
                 node.stop(self.component)
-                # Before a start: what ran then is not known any more where a container is started again.
+                # Recorded before a start, since the name of the old incarnation is lost when a container is started
+                # again.
                 for name in self._before[member_id]:
                     self._statuses[name] = self._target.exit_status(member_id, name)
                 if self._fault.kind is MemberFaultKind.RESTART:
@@ -433,7 +441,7 @@ class MemberInjection:
             self._since_ns, self._turns_then = self._target.now_ns(), self._turns()
 
     def _seen_gone(self) -> Proof | None:
-        """None of the processes that were there before is there; after a restart, others are."""
+        """None of the old processes is alive; after a restart, there are new ones."""
         survivors = sorted(name for m, names in self._before.items() for name in names & self._incarnation(m))
         if survivors:
             return Proof(False, f"still there: {', '.join(survivors)}")
@@ -448,7 +456,7 @@ class MemberInjection:
         return Proof(True, f"{gone}; running: {self._names_now()}")
 
     def _seen_paused(self) -> Proof | None:
-        """The processes are there and have not got to run for long enough."""
+        """The old processes are alive and did not run for long enough."""
         if any(self._incarnation(member_id) != names for member_id, names in self._before.items()):
             return None
         turns, passed_ns = self._turns(), self._target.now_ns() - self._since_ns

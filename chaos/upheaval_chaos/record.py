@@ -1,4 +1,4 @@
-"""What is written down of a fault: when it was put in and taken away, and what was seen of both.
+"""The record of a fault: when it was injected and healed, and the proof of each.
 
 Values only; this module knows no file and no cluster.
 """
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether something was seen to take effect, and what was seen that shows it, or what was seen instead."""
+    """Whether something took effect, and the observation that shows it or contradicts it."""
 
     holds: bool
     evidence: str
@@ -25,16 +25,19 @@ def shown(injected: Proof | None, healed: Proof | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FaultRecord:
-    """One fault: what was done to whom, when it was put in and taken away, and the proof of each.
+    """One fault: its kind and target, when it was injected and healed, and the proof of each.
 
-    Times are nanoseconds of the runtime's monotonic clock, virtual ones of the simulated; the heal times are None for a
-    fault that was never healed. It begins when the injector acts; what has to be looked at before that comes between
-    `asked_ns` and then. A proof is None when no probe looked. `members` are those that it was about, by their ids;
-    `component` is the one that it hit of each, None for whole members. `statement` says it in the language of
-    scenarios, with the members that it hit; the operations are those that were acknowledged when it was asked for and
-    when it was healed. `links` are those that it was put on: `from->to`, and the channel unless all are. A fault that
-    no scenario made has none of these. One that `is_drawn` may pass unnoticed, as the pause of a process that has
-    nothing to do: without any proof it is neither proved nor doubted.
+    Times are nanoseconds of the runtime's monotonic clock, which is virtual in the simulated runtime. The heal times
+    are None for a fault that was never healed. A fault begins when the injector acts; observations needed before it
+    fall between `asked_ns` and that time. A proof is None when no probe looked.
+
+    `members` are the ids of its targets; `component` is the component that it hit of each, None for whole members.
+    `statement` is the fault in the language of scenarios, with the members that it hit. The operation counts are the
+    acknowledged ones when it was requested and when it was healed. `links` are the affected links as `from->to`, with
+    the channel unless all are affected. A fault outside a scenario has none of these.
+
+    A fault that `is_drawn` may pass unnoticed, as the pause of an idle process: without any proof it is neither proved
+    nor doubted.
     """
 
     what: str
@@ -57,12 +60,12 @@ class FaultRecord:
 
     @property
     def was_unseen(self) -> bool:
-        """Whether it was begun out of a drawn schedule, and nothing showed whether it took effect."""
+        """Whether it comes from a drawn schedule, and nothing showed whether it took effect."""
         return self.is_drawn and self.inject_proof is None
 
     @property
     def is_proved(self) -> bool:
-        """Whether its effect was seen, and its end, too, when it was healed."""
+        """Whether its effect was observed, and its healing if it was healed."""
         wanted = (self.inject_proof,) if self.heal_end_ns is None else (self.inject_proof, self.heal_proof)
         return all(proof is not None and proof.holds for proof in wanted)
 
@@ -72,9 +75,9 @@ class FaultRecord:
         return shown(self.inject_proof, self.heal_proof)
 
     def unhealed(self) -> "FaultRecord":
-        """What was written down of it when it was put in."""
+        """The record as it was before the fault was healed."""
         return replace(self, heal_begin_ns=None, heal_end_ns=None, heal_proof=None, heal_operations=None)
 
     def to_json(self) -> str:
-        """One line of the file of faults."""
+        """One line of the faults' file."""
         return json.dumps(asdict(self), separators=(",", ":"))

@@ -1,8 +1,7 @@
-"""What faults and their probes need of a cluster: an injector that breaks it, an observer that sees it, and a clock
-that passes.
+"""What faults and their probes need of a cluster: an injector that breaks it, an observer, and a clock.
 
-Injector and observer are apart on purpose: a probe looks at processes and at bytes on the path, never at what an
-injector was asked to do. A runtime fills this shape; this module knows none of them.
+Injector and observer are separate on purpose: a probe looks at processes and at bytes on the path, never at what an
+injector was asked to do. A runtime implements these protocols; this module knows no runtime.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,17 +14,17 @@ from upheaval_node.protocol.frames import TYPE_DATA, TYPE_NAK, TYPE_SETUP, TYPE_
 from upheaval_node.protocol.message import Message
 
 CLIENTS: Final = -1
-"""In the place of a member's id: the clients of the cluster, as one end of a link."""
+"""Stands for a member's id: the clients of the cluster, as one end of a link."""
 
 CHANNELS: Final = ("consensus", "log", "catchup", "archive")
-"""The channels between members, in the order of a member's ports, after that for ingress."""
+"""The channels between members, in the order of a member's ports after the ingress port."""
 
 INGRESS: Final = "ingress"
-"""The channel between clients and members: requests one way, their answers the other."""
+"""The channel between clients and members: requests one way, answers the other."""
 
 
 class Dialler(StrEnum):
-    """Whose connections a link consists of: those that one of its ends has dialled, or all."""
+    """The connections that make a link: those that one of its ends dialled, or all."""
 
     ANY = ""
     SOURCE = "source"
@@ -33,7 +32,7 @@ class Dialler(StrEnum):
 
     @property
     def of_reverse(self) -> "Dialler":
-        """The same end, as the other direction calls it."""
+        """The same end, seen from the reverse link."""
         return _OTHER_DIALLER[self]
 
 
@@ -42,9 +41,8 @@ _OTHER_DIALLER: Final = {Dialler.ANY: Dialler.ANY, Dialler.SOURCE: Dialler.TARGE
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
-    """One direction between two members, or between clients and a member: the bytes of `source` on their way to
-    `target`, on whichever connection they travel; those of one channel only if `channel` is not empty, and those on
-    connections of one end only if `dialler` names it.
+    """One direction between two members, or between clients and a member: the bytes that `source` sends to `target`, on
+    any connection. A `channel` restricts it to that channel, a `dialler` to the connections of one end.
     """
 
     source: int
@@ -54,28 +52,28 @@ class Link:
 
     @property
     def reverse(self) -> "Link":
-        """The other direction of the same connections."""
+        """The reverse direction of the same connections."""
         return Link(self.target, self.source, self.channel, self.dialler.of_reverse)
 
     @property
     def spared(self) -> "Link":
-        """The same direction of the connections that the other end has dialled."""
+        """The same direction on the connections that the other end dialled."""
         return replace(self, dialler=self.dialler.of_reverse)
 
     @property
     def roads(self) -> "list[Link]":
-        """By which links something is dialled whose bytes or answers go along this one; no process dials clients."""
+        """The links along which to dial, so that requests or answers travel this link. No process can dial clients."""
         both = (self, self.reverse)
         return [road for road in both if road.target != CLIENTS and road.dialler is not Dialler.TARGET]
 
     @property
     def is_of_clients(self) -> bool:
-        """Whether one of its ends are the clients."""
+        """Whether the clients are one of its ends."""
         return CLIENTS in (self.source, self.target)
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels that it consists of."""
+        """The channels of the link."""
         if self.is_of_clients:
             return (INGRESS,)
         return (self.channel,) if self.channel else CHANNELS
@@ -92,14 +90,14 @@ def _end_name(end: int) -> str:
 
 
 class Means(StrEnum):
-    """By what a link is broken: toxics of the proxies on it, or filters of packets at the receiver."""
+    """The means of a link fault: toxics of the link's proxies, or packet filters at the receiver."""
 
     PROXY = "proxy"
     PACKETS = "packets"
 
 
 class LinkFaultKind(StrEnum):
-    """What can be done to links, by the names of scenarios."""
+    """The kinds of link faults, by their names in scenarios."""
 
     BLACKHOLE = "blackhole"
     RESET = "reset"
@@ -109,11 +107,11 @@ class LinkFaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkEffect:
-    """What is done to links.
+    """The effect of a fault on links.
 
-    BLACKHOLE: what is sent vanishes, without an error. RESET: connections are reset, and every new one. SLOW: a
-    latency, or a bandwidth for each stream, or both; 0 leaves it as it is. TIMEOUT: what is sent vanishes, and a
-    connection ends when nothing came for `timeout_ms`.
+    BLACKHOLE: bytes vanish without an error. RESET: connections are reset, also new ones. SLOW: a latency, or a
+    bandwidth for each stream, or both; 0 leaves it unchanged. TIMEOUT: bytes vanish, and a connection ends after
+    `timeout_ms` without any.
     """
 
     kind: LinkFaultKind
@@ -124,7 +122,7 @@ class LinkEffect:
 
 
 FRAMES: Final[Mapping[str, int]] = {"data": TYPE_DATA, "setup": TYPE_SETUP, "status": TYPE_SM, "nak": TYPE_NAK}
-"""The types of Aeron's frames, by the names of scenarios; padding counts as data."""
+"""The types of Aeron's frames, by their names in scenarios. Padding counts as data."""
 
 
 MESSAGES: Final[Mapping[str, type[Message]]] = {
@@ -142,11 +140,11 @@ MESSAGES: Final[Mapping[str, type[Message]]] = {
         cm.TerminationAck,
     )
 }
-"""The messages between consensus modules, by their names."""
+"""The messages between consensus modules, by name."""
 
 
 class DatagramFaultKind(StrEnum):
-    """What can be done to some of the datagrams of links, by the names of scenarios."""
+    """The kinds of datagram faults, by their names in scenarios."""
 
     LOSE = "lose"
     DUPLICATE = "duplicate"
@@ -156,11 +154,11 @@ class DatagramFaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DatagramEffect:
-    """What is done to some of the datagrams of links.
+    """The effect of a fault on some of the datagrams of links.
 
-    LOSE: `percent` of them vanish. DUPLICATE: as many come twice. DISORDER: each comes up to `jitter_ms` later. Of
-    `frames` of one type, and of one stream, where these are given. OMIT: of the messages called `message` so many are
-    not in the stream any more, which goes on without them.
+    LOSE: `percent` of them vanish. DUPLICATE: that share arrives twice. DISORDER: each arrives up to `jitter_ms` later.
+    `frames` and a stream, if given, restrict the effect. OMIT: that share of the messages called `message` is removed
+    from the stream, which continues without them.
     """
 
     kind: DatagramFaultKind
@@ -172,9 +170,8 @@ class DatagramEffect:
 
 
 class Answer(StrEnum):
-    """What became of a connection that was made along a link.
-
-    ENDED: by its target, which received what was sent but has no answer. REFUSED: no process received it.
+    """The outcome of a connection along a link. ENDED: the target received the request and ended the connection without
+    an answer. REFUSED: no process received it.
     """
 
     ANSWERED = "answered"
@@ -186,77 +183,79 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """A connection made along a link, and how long the answer took."""
+    """A connection along a link, and the time until its answer."""
 
     answer: Answer
     round_trip_ns: int = 0
 
 
 class Clock(Protocol):
-    """Time of the runtime. It passes in `wait_until` and in `let_pass`."""
+    """The time of the runtime. It passes in `wait_until` and in `let_pass`."""
 
     def now_ns(self) -> int:
-        """Monotonic time of the runtime."""
+        """The monotonic time of the runtime."""
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Raises `UnknownOutcome` when `condition` does not hold in time."""
+        """Raises `UnknownOutcome` when `condition` does not hold before the time-out."""
 
     def let_pass(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let that many seconds pass."""
 
 
 class Node(Protocol):
-    """What can be done to a node, and seen of it from outside. A component is one of those that are processes of their
-    own; without one, it is about all of the node.
+    """Injector and observer of a node. `component` is one of its components that is a process of its own; without it,
+    the whole node is meant.
     """
 
     # --- injector ---
 
     def kill(self, component: str | None = None) -> None:
-        """End it without any notice, as SIGKILL does. Returns when it is gone."""
+        """End it without notice, as SIGKILL does. Returns when it is gone."""
 
     def stop(self, component: str | None = None, timeout_s: float = ...) -> None:
-        """Have it end in good order, as SIGTERM does, and wait for that."""
+        """End it in an orderly way, as SIGTERM does, and wait for that."""
 
     def start(self) -> None:
-        """Start what is not running of it. Returns at once."""
+        """Start the components that are not running. Returns at once."""
 
     def pause(self, component: str | None = None) -> None:
-        """Let it not run, as SIGSTOP does. Returns when it is seen not to."""
+        """Stop it, as SIGSTOP does. Returns when it is seen to be stopped."""
 
     def resume(self, component: str | None = None) -> None:
-        """Let it go on, as SIGCONT does. Does nothing to what is not paused."""
+        """Resume it, as SIGCONT does. Does nothing if it is not paused."""
 
     # --- observer ---
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """Names of what runs now, which never come back; empty when nothing runs."""
+        """The names of the current incarnations, never used again; empty when nothing runs."""
 
     def turns(self, component: str | None = None) -> int:
-        """A number that grows while it gets to run, and only then."""
+        """A number that grows only while the node gets to run."""
 
 
 class LinkInjector(Protocol):
-    """What can be done to links."""
+    """The injector for links."""
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Raises `UsageError` when it cannot be done, or not beside what is done to them already."""
+        """Impose the effect on the links. Raises `UsageError` when that is impossible, also because of other effects
+        there.
+        """
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Take away what was imposed; what else is done to these links stays."""
+        """Remove the imposed effect; other effects on these links remain."""
 
 
 class LinkObserver(Protocol):
-    """What can be seen of links."""
+    """The observer of links."""
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        """Bytes that have come out at the end of each stream of the link since the beginning."""
+        """The bytes delivered at the end of each stream of the link since the beginning."""
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
-        """Make a connection to the target of the link as its source does, send a few bytes and see what comes back.
+        """Make a connection to the link's target as its source does, send a few bytes and observe the answer.
 
-        They go along the link, what comes back goes along its reverse. No process can dial clients.
-        With about `extra_length` bytes more, the answer comes when these have come out.
+        They travel the link, and the answer travels its reverse. No process can dial clients. With about `extra_length`
+        bytes more, the answer comes when these have arrived.
         """
 
 
@@ -264,56 +263,58 @@ class Datagrams(Protocol):
     """Links on which members send datagrams. `disturb` and `restore` are the injector, `volley` is the observer."""
 
     def disturb(self, links: Sequence[Link], effect: DatagramEffect) -> None:
-        """Raises `UsageError` when it cannot be done beside what is done to the links already."""
+        """Impose an effect. Raises `UsageError` when it conflicts with other effects on the links."""
 
     def restore(self, links: Sequence[Link], effect: DatagramEffect) -> None:
-        """Take away what `disturb` did; what else is done to these links stays."""
+        """Remove the effect of `disturb`; other effects on these links remain."""
 
     def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
-        """Send so many probes along each leg of the link, like the frames that the effect is about.
+        """Send `count` probes along each leg of the link, with the frame type and stream of the effect.
 
-        Their numbers, from 0, in the order in which they came, answers included.
+        Returns their numbers, from 0, in order of arrival, including answers.
         """
 
 
 class HostInjector(Protocol):
-    """What can be done to the host of a member."""
+    """The injector for a member's host."""
 
     def cut_power(self, member_id: int) -> None:
-        """A start of the member gives it back."""
+        """Cut the host's power. A start of the member restores it."""
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
-        """Set the wall clock so much ahead, or back."""
+        """Move the wall clock forward, or back."""
 
     def fill_disk(self, member_id: int) -> None:
-        """Let the disk have no room for anything more."""
+        """Fill the disk."""
 
     def free_disk(self, member_id: int) -> None:
-        """Let the disk have room again."""
+        """Free the disk."""
 
     def slow_disk(self, member_id: int, latency_ms: int) -> None:
-        """Let each sync take longer by so much; 0 ends that."""
+        """Add this latency to each sync; 0 ends that."""
 
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
-        """Let the member die in the middle of a change of its files, after it has made so many whole ones."""
+        """End the member in the middle of a file change, after that many complete ones."""
 
     def end_in_no_change(self, member_id: int) -> None:
-        """Take that back if it is still to come."""
+        """Cancel `end_in_change` if the end is still to come."""
 
     def change_bytes(self, member_id: int, percent: int) -> None:
-        """End the member, change bytes of its log that were durable, so far from the first of them to the last, and
-        start it over them.
+        """End the member, change durable bytes of its log at `percent` of the way from the first to the last, and
+        restart it.
         """
 
     def restore_bytes(self, member_id: int) -> None:
-        """Put back what was there, where no process has written since, and end what may have read the other bytes."""
+        """Restore the bytes where no process has written since, and end the processes that may have read the wrong
+        ones.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class DiskWork:
-    """What a disk did since it is there: changes of files begun, those that their process did not live to finish, those
-    that found no room (of any process), bytes that found it, the latest syncs, each with when it began and how long
-    it took, in ns; and how often it fell back to what was synced.
+    """The work of a disk so far: file changes begun, changes that their process did not survive, changes (of any
+    process) that found no space, bytes that found space, the latest syncs (each with its begin and duration in ns), and
+    how often the disk fell back to its synced content.
     """
 
     changes: int
@@ -325,96 +326,96 @@ class DiskWork:
 
 
 class Traffic(Protocol):
-    """What is sent along a link after it began to be watched, and what of that comes out at the far end."""
+    """The bytes sent along a link since a watch began, and their delivery at the far end."""
 
     @property
     def sent(self) -> int:
-        """Bytes that were sent along the link."""
+        """The bytes sent along the link."""
 
     @property
     def came_out(self) -> int:
-        """Those of them that have come out at the far end."""
+        """How many of those bytes were delivered."""
 
     @property
     def fastest_ns(self) -> int | None:
-        """How long the fastest bytes were under way; None while none came out."""
+        """The shortest time in flight; None before the first delivery."""
 
     @property
     def connections(self) -> int:
-        """How many there were at the beginning."""
+        """The number of connections when the watch began."""
 
     @property
     def connections_left(self) -> int:
-        """How many of those still live."""
+        """How many of those connections still live."""
 
     @property
     def was_used(self) -> bool:
-        """Whether bytes came out within the last second before the watch began."""
+        """Whether bytes were delivered within the last second before the watch began."""
 
     def end(self) -> None:
-        """Watch no more."""
+        """End the watch."""
 
 
 class HostObserver(Protocol):
-    """What can be seen of the hosts."""
+    """The observer of hosts."""
 
     def boot(self, member_id: int) -> str:
-        """The name of the time since the host has power, which never comes back; empty without power."""
+        """The name of the host's current boot, never used again; empty without power."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether what members and disks show is as new and as exact as the host itself has it. It is not where one
-        polls: a time of the member is as late as the poll, and may be older than the fault.
+        """Whether observations of members and disks are current and exact. With polling they are not: a time from the
+        member is as late as the poll, and may be older than the fault.
         """
 
     def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
-        """The wall clock that the member wrote down last, and how far that is ahead of the true one at the time at
-        which it was written; None when it has written none.
+        """The member's last recorded wall clock, and its lead over the true time of that record; None without
+        a record.
         """
 
     def disk_work(self, member_id: int) -> DiskWork:
-        """What the disk of the member has done and refused so far."""
+        """The work and the refusals of the member's disk so far."""
 
     def has_room(self, member_id: int) -> bool:
-        """Whether the disk of the member takes bytes of another program; nothing of them is left."""
+        """Whether the member's disk accepts bytes of another program, which are removed again."""
 
     def has_durable_log(self, member_id: int) -> bool:
-        """Whether the log that the member records has bytes that were durable, by its own journal."""
+        """Whether the member's recorded log has durable bytes, according to its own journal."""
 
     def damage_reports(self, member_id: int) -> int:
-        """How often the member has said that a recording of its own is not what was written."""
+        """How often the member reported that the content of its recording is not what was written."""
 
     def watch(self, link: Link) -> Traffic:
-        """Begin to watch what is sent along a link anyway."""
+        """Start to watch the usual traffic on a link."""
 
 
 class Hosts(HostInjector, HostObserver, Protocol):
-    """The machines under a cluster, and the wires between them."""
+    """The hosts of a cluster, and the links between them."""
 
 
 class Target(Clock, LinkInjector, LinkObserver, Protocol):
-    """A cluster that faults can be done to."""
+    """A cluster as the target of faults."""
 
     def node(self, member_id: int) -> Node:
         """The node of a member."""
 
     def hosts(self, purpose: str, kind: str = "") -> Hosts:
-        """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for, or not
-        a fault of this kind.
+        """The members' hosts. Raises `UsageError` when the runtime has none of their own for this purpose or kind of
+        fault.
         """
 
     def datagrams(self, purpose: str) -> Datagrams:
-        """Raises `UsageError` where members send none, and so cannot do what they are wanted for."""
+        """The links as injector for datagrams. Raises `UsageError` when members send no datagrams."""
 
     @property
     def member_ids(self) -> Sequence[int]:
-        """The ids of all members, whether they run or not."""
+        """The ids of all members, running or not."""
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
-        """With which status that incarnation ended, negative or over 128 by a signal; None when that is unknown."""
+        """The exit status of that incarnation, negative or over 128 for a signal; None when it is unknown."""
 
     def leader(self) -> int | None:
-        """The member that leads and serves now, if it is known."""
+        """The serving leader, if it is known."""
 
     def acknowledged(self) -> int:
-        """How many operations of the load were acknowledged so far."""
+        """The number of acknowledged operations of the load so far."""

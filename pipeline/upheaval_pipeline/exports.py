@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.engine import Answer
 
 
@@ -31,15 +31,22 @@ def as_csv(answer: Answer) -> str:
 
 
 def write_parquet(answer: Answer, file: Path) -> None:
-    """A file that is there whole or not at all; maps are JSON text. Raises `EnvironmentFault`."""
+    """A file that is there whole or not at all; maps are JSON text.
+
+    Raises `UsageError` for values that Parquet does not have, `EnvironmentFault` when the file cannot be written.
+    """
     rows = [
         {name: _as_text(value) if isinstance(value, dict) else _number(value) for name, value in fields.items()}
         for fields in _objects(answer)
     ]
     columns = {name: [row[name] for row in rows] for name in answer.columns}
+    try:
+        whole = pa.table(columns)
+    except (pa.ArrowException, OverflowError) as error:
+        raise UsageError(f"Parquet cannot have these rows: {error}: cast the column, or add --format json") from None
     temporary = file.with_name(f"{file.name}.new")
     try:
-        pq.write_table(pa.table(columns), temporary)
+        pq.write_table(whole, temporary)
         temporary.replace(file)
     except OSError as error:
         raise EnvironmentFault(f"cannot write {file}: {error.strerror or error}") from error

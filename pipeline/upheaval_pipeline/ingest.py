@@ -48,7 +48,7 @@ def ingest(
 
     `labels` are of the new ones, beside their own. Without Spark this process writes one file after the
     other. Several processes may write to a lake at the same time.
-    Raises `UsageError` for what is no run folder, two of the same run, and an older lake.
+    Raises `UsageError` for what is no run folder, two of the same run, malformed labels, and an older lake.
     """
     return ingest_runs(spark, contents_of_runs(folders), where, say, labels)
 
@@ -88,6 +88,7 @@ def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Contents], labels: LabelsOfIngest) -> None:
+    labels_of = {run: labels.of(one.folder) for run, one in contents.items()}
     lake = Lake(where)
     batch = lake.new_batch()
     folders = [one.folder for one in contents.values()]
@@ -101,7 +102,7 @@ def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Cont
     for run, (row, reason) in described.items():
         totals[run]["runs"] += row is not None
         totals[run]["rejects"] += reason is not None
-        of_run = list(labels.of(contents[run].folder).items())
+        of_run = [(tables.text(name), tables.text(value)) for name, value in labels_of[run].items()]
         by_whom = (of_run, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
         what = (*row, *by_whom) if row is not None else (run, *[None] * (_WIDTH - 1))
         rows.append((*what, digests[run], reader_version(), reason, list(totals[run].items())))

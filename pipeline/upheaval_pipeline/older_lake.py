@@ -1,8 +1,9 @@
 """`upheaval lake migrate`: a lake whose commits are files of our own becomes one of Delta tables.
 
 Such a lake has `commits/NUMBER-BATCH.json`, which name the files in `TABLE/batch=BATCH`, and the runs with rows in
-each. Of a run its last commit counts. The new tables are written beside the old files, the commits are removed once
-all of it is there, and the old files last; so a migration that was ended begins again.
+each. Of a run its last commit counts. The new tables are written beside the old files. A migration that was ended
+before all of it was there begins again; one that was ended after that, which `commits/written` says, goes on to remove
+the old files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +17,13 @@ import pyarrow.dataset as ds
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, jsonfields
 from upheaval_pipeline.arrow_schema import arrow_schema
-from upheaval_pipeline.lake import OF_OLDER_LAKES, batch_after, commit_files
+from upheaval_pipeline.lake import OF_OLDER_LAKES, RUNS, Lake, batch_after, commit_files
 from upheaval_pipeline.lake_files import BATCH, files_of, with_batch, write_rows
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import LAKE_SCHEMAS, SEEDS, SEEDS_NAME, STORED, VERDICTS, VERDICTS_NAME, batches
 
 FORMAT: Final = 1
+_IS_WRITTEN: Final = f"{OF_OLDER_LAKES}/written"
 _DATA: Final = {**LAKE_SCHEMAS, VERDICTS_NAME: VERDICTS, SEEDS_NAME: SEEDS}
 
 
@@ -63,9 +65,23 @@ def migrate(where: str) -> int:
     """Return how many runs and campaigns there are. Raises `UsageError` for what is no such lake, or damaged."""
     place = Place(where)
     sizes = place.sizes()
+    if _IS_WRITTEN not in sizes:
+        _write_tables(place, sizes)
+        with place.files.open_output_stream(place.path(_IS_WRITTEN)) as stream:
+            stream.write(b"its tables are those of Delta\n")
+    commits = [path for path in sizes if path.startswith(f"{OF_OLDER_LAKES}/") and path != _IS_WRITTEN]
+    _remove(place, [*(path for path in sizes if "/batch=" in path or path == "lock"), *commits, _IS_WRITTEN])
+    if not place.is_remote:
+        place.files.delete_dir(place.path(OF_OLDER_LAKES))
+    lake = Lake(where)
+    return len(lake.runs(RUNS)) + len(lake.runs(SEEDS_NAME))
+
+
+def _write_tables(place: Place, sizes: Mapping[str, int]) -> None:
+    """The new tables, in place of what an earlier migration wrote of them."""
     names = sorted(path for path in sizes if path.startswith(f"{OF_OLDER_LAKES}/") and path.endswith(".json"))
     if not names:
-        raise UsageError(f"{where} is no lake of an older version: it has no {OF_OLDER_LAKES}")
+        raise UsageError(f"{place.text} is no lake of an older version: it has no {OF_OLDER_LAKES}")
     last: dict[str, _Last] = {table: {} for table in _DATA}
     for name in names:
         commit = _read(place, name)
@@ -78,11 +94,6 @@ def migrate(where: str) -> int:
         rows = _rows(place, sizes, table, of_runs)
         written += write_rows(place.text, table, (with_batch(some, batch) for some in rows))
     commit_files(place, files_of(written))
-    _remove(place, (path for path in sizes if path.startswith(f"{OF_OLDER_LAKES}/")))
-    if not place.is_remote:
-        place.files.delete_dir(place.path(OF_OLDER_LAKES))
-    _remove(place, (path for path in sizes if "/batch=" in path or path == "lock"))
-    return len(last["runs"]) + len(last[SEEDS_NAME])
 
 
 def _read(place: Place, name: str) -> OldCommit:

@@ -1,4 +1,4 @@
-"""`upheaval ask --output`: the answers to questions as one HTML page that needs nothing else, each with its plot.
+"""`upheaval ask --out`: the answers to questions as one HTML page that needs nothing else, each with its plot.
 
 Whatever came from the lake is escaped.
 """

@@ -82,9 +82,7 @@ def _compact(lake: Lake, table: str, now: float) -> None:
                 worth.append(file)
         elif known.issuperset(file.batches) or _age_hours(file.batches[1], now) > ABANDONED_HOURS:
             useless.append(file)
-    flawed = next((lake.flaws[file] for file in worth if file in lake.flaws), None)
-    if flawed is not None:
-        raise UsageError(f"{flawed}: ingest its runs again, or drop them")
+    _require_whole(lake, worth)
     if len(worth) == 1 and parts[worth[0].path]:
         worth = []
     if worth or useless:
@@ -107,10 +105,10 @@ def _counting(lake: Lake, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         yield some.filter(pc.fill_null(pc.equal(some[BATCH], latest), False))
 
 
-def _without(lake: Lake, files: Sequence[File], runs: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of files of a table, whether they count or not, but for some runs."""
+def _without(lake: Lake, file: File, runs: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, whether they count or not, but for some runs."""
     dropped = pa.array(runs, pa.string())
-    for some in _batches(lake, files):
+    for some in _batches(lake, [file]):
         yield some.filter(pc.invert(pc.is_in(some["run"], dropped)))
 
 
@@ -142,12 +140,29 @@ def _erase(where: str, table: str, runs: Collection[str]) -> None:
         old = [file for file in lake.tables[table] if any(file.runs[0] <= run <= file.runs[1] for run in runs)]
         if not old:
             return
+        _require_whole(lake, [file for file in old if file in lake.flaws and not _may_go(lake, file)])
+        whole = [file for file in old if file not in lake.flaws]
+        # Each by itself: rows of a batch that `runs` does not name would count in a file with rows that do.
+        new = [made for file in whole for made in files_of(write_rows(where, table, _without(lake, file, runs)))]
         try:
-            replace(lake.place, table, old, files_of(write_rows(where, table, _without(lake, old, runs))))
+            replace(lake.place, table, old, new)
         except Removed:
             continue
         return
     raise UsageError(f"{where}/{table} is rewritten by others all the time: try again")
+
+
+def _may_go(lake: Lake, file: File) -> bool:
+    """Whether a damaged file of dropped runs has no rows of other runs that count, as far as its ranges say."""
+    if file.table in (RUNS, SEEDS_NAME):
+        return file.runs[0] == file.runs[1]
+    return file.path not in {part.path for part in lake.parts(file.table, _runs_in(lake, file.table))}
+
+
+def _require_whole(lake: Lake, files: Iterable[File]) -> None:
+    flaw = next((lake.flaws[file] for file in files if file in lake.flaws), None)
+    if flaw is not None:
+        raise UsageError(f"{flaw}: ingest its runs again, or drop them")
 
 
 def older_than(lake: Lake, days: float, now: datetime | None = None) -> list[str]:

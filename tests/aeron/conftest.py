@@ -19,7 +19,7 @@ from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import CONTROL_TOGGLE, SNAPSHOT_COUNT, Counter, cluster_key
 from upheaval_node.runtime.shared_counters import attach_cnc
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 240.0
 # Together more than one segment of the `test` profile.
 VALUE_LENGTH = 7000
 VALUES = 180

@@ -134,13 +134,13 @@ def test_the_test_build_refuses_a_bug_that_nobody_planted(engine: Client) -> Non
     tag = require(engine, images.NODE_TEST)
     environment = {"UPHEAVAL_CONFIG": ONE_MEMBER, "UPHEAVAL_PLANTED": "no-such-bug"}
     with running(engine, tag, network_mode="none", environment=environment) as member:
-        assert member.wait(timeout=20)["StatusCode"] != 0
+        assert member.wait(timeout=240)["StatusCode"] != 0
         assert "planted" in member.logs().decode()
 
 
 def test_load_says_what_is_missing(engine: Client) -> None:
     with running(engine, require(engine, images.LOAD), network_mode="none") as load:
-        assert load.wait(timeout=20)["StatusCode"] == 2
+        assert load.wait(timeout=240)["StatusCode"] == 2
         assert load.logs().decode().startswith("upheaval-load: UPHEAVAL_ENDPOINTS is missing")
 
 

@@ -22,13 +22,13 @@ endpoints, greenlets, appends = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 order = []
 
 def work(number):
-    with BlockingClient(endpoints, timeout=10) as client:
+    with BlockingClient(endpoints, timeout=60) as client:
         for value in range(appends):
             client.append("k", b"%d-%d" % (number, value))
             order.append(number)
 
 gevent.joinall([gevent.spawn(work, number) for number in range(greenlets)], raise_error=True)
-with BlockingClient(endpoints, timeout=10) as client:
+with BlockingClient(endpoints, timeout=60) as client:
     values = [value.decode() for value in client.read_list("k")]
 switches = sum(a != b for a, b in zip(order, order[1:]))
 print(json.dumps({"values": values, "switches": switches}))

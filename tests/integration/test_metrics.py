@@ -84,7 +84,7 @@ def test_the_kill_of_the_leader_shows_in_the_metrics_of_the_others(cluster: Watc
     cluster.wait_until_healthy()
     leader = cluster.wait_until_leader()
     wait_until(lambda: is_settled(cluster, members))
-    with BlockingClient(cluster.ingress, timeout=10) as client:
+    with BlockingClient(cluster.ingress, timeout=60) as client:
         for number in range(100):
             client.write("key", b"%d" % number)
         for member_id in members:

@@ -79,7 +79,7 @@ def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_r
         ("echo", {"echo"}),
         ("workbench", ALL),
     ):
-        result = load.run("--users", "5", "--rate", "50", "--duration", "1s", "--user", user)
+        result = load.run("--users", "5", "--rate", "50", "--duration", "2s", "--user", user)
         assert names(result) == expected
         assert result["history"]["unknown"] == 0
         earlier += require_agreement(result, earlier=earlier)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from upheaval.cli.main import main
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.engine import Answer
 from upheaval_pipeline.exports import as_csv, as_json, write_parquet
 
@@ -48,6 +48,12 @@ def test_parquet_has_the_columns_with_their_types(answer: Answer, tmp_path: Path
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"cannot write .*/rows\.parquet: "):
         write_parquet(ANSWER, tmp_path / "nowhere" / "rows.parquet")
+
+
+def test_a_number_that_parquet_does_not_have_is_one_line_and_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Parquet cannot have these rows: .*: cast the column"):
+        write_parquet(Answer(("total",), ((1 << 70,),), False), tmp_path / "rows.parquet")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from support.lakes import asked
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
-from upheaval.records.labels import OF_CI, labels_of
+from upheaval.records.labels import LABELS_FILE, OF_CI, labels_of
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_file
@@ -109,6 +109,19 @@ def test_a_lake_keeps_labels_time_and_version_of_a_run(
     assert "1 of 2 runs are in the lake as they are and keep the labels that they have\n" in capsys.readouterr().err
     rows = asked(lake, "SELECT run, labels FROM ran ORDER BY run", 9).rows
     assert [(run, dict(labels)["team"]) for run, labels in rows] == [("run-1", "money=matters"), ("run-2", "other")]
+
+
+def test_labels_are_read_before_anything_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good_run(40).write(tmp_path / "run")
+    (tmp_path / "run" / LABELS_FILE).write_text('{"commit": 4}')
+    words = ["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake"), "--engine", "python"]
+    assert main(words) == 2
+    assert f"{LABELS_FILE}: expected a text for each label" in capsys.readouterr().err
+    assert not (tmp_path / "lake").exists()
+    (tmp_path / "run" / LABELS_FILE).unlink()
+    assert main([*words, "--label", "branch=\udcff"]) == 0
+    ((labels,),) = asked(str(tmp_path / "lake"), "SELECT labels FROM ran", 9).rows
+    assert labels["branch"] == r"\udcff"
 
 
 def test_the_first_variable_of_ci_that_is_set_counts() -> None:

@@ -19,6 +19,7 @@ from upheaval_pipeline import upkeep
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
+from upheaval_pipeline.lake_files import files_of, write_file
 from upheaval_pipeline.tables import LAKE_SCHEMAS, VERDICTS
 
 COUNTS = "SELECT run, count(*) FROM history GROUP BY run ORDER BY run"
@@ -103,6 +104,35 @@ def test_a_drop_that_is_killed_leaves_no_half_of_a_run(lake: Path, tmp_path: Pat
     assert open_lake(str(lake)).runs("runs") == ["a", "c"]
     ingest(None, [tmp_path / "b"], str(lake))
     assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 40), ("c", 40))
+
+
+def test_a_drop_leaves_rows_uncounted_that_an_ended_ingest_left(lake: Path) -> None:
+    upkeep.optimize(open_lake(str(lake)))
+    opened = open_lake(str(lake))
+    paths = [file.path for file in opened.tables["history"]]
+    rows = opened.dataset(paths, arrow_schema(LAKE_SCHEMAS["history"])).to_batches()
+    opened.commit(files_of(write_file(str(lake), "history", opened.new_batch(), rows)))
+    upkeep.drop(open_lake(str(lake)), ["c"])
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 60))
+
+
+def test_a_run_with_a_damaged_file_can_be_dropped(lake: Path) -> None:
+    for table in ("runs", "trace", "verdicts"):
+        (file,) = (lake / f.path for f in open_lake(str(lake)).tables[table] if f.runs == ("c", "c"))
+        file.write_bytes(b"")
+    upkeep.drop(open_lake(str(lake)), ["c"])
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 60))
+    assert open_lake(str(lake)).flaws == {}
+
+
+def test_a_damaged_file_keeps_its_other_runs_from_being_lost(lake: Path) -> None:
+    upkeep.optimize(open_lake(str(lake)))
+    (file,) = table_files(lake, "history")
+    file.write_bytes(b"")
+    with pytest.raises(UsageError, match=f"{file.name} has 0 bytes.*: ingest its runs again, or drop them"):
+        upkeep.drop(open_lake(str(lake)), ["c"])
+    upkeep.drop(open_lake(str(lake)), ["a", "b"])
+    assert open_lake(str(lake)).flaws == {}
 
 
 def test_others_read_the_tables_by_their_format(lake: Path) -> None:
@@ -211,6 +241,24 @@ def test_an_older_lake_is_migrated_by_one_command(tmp_path: Path, capsys: pytest
     assert (left, (lake / "commits").exists()) == ([], False)
     assert main(["lake", "migrate", "--lake", str(lake)]) == 2
     assert "is no lake of an older version" in capsys.readouterr().err
+
+
+def test_a_migration_that_was_ended_while_it_removed_the_old_files_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, old = tmp_path / "lake", tmp_path / "old"
+    for where in (lake, old):
+        old_lake(where, [("1", {"a": 3, "b": 4}, ""), ("2", {"b": 5}, "")])
+    assert main(["lake", "migrate", "--lake", str(lake)]) == 0
+    for left in ("commits/00000002-2.json", "history/batch=2/0.parquet"):
+        (lake / left).parent.mkdir(exist_ok=True)
+        (lake / left).write_bytes((old / left).read_bytes())
+    (lake / "commits" / "written").touch()
+    capsys.readouterr()
+    assert main(["lake", "migrate", "--lake", str(lake)]) == 0
+    assert capsys.readouterr().out == "2 runs and campaigns migrated\n"
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 3), ("b", 5))
+    assert not (lake / "commits").exists()
 
 
 def test_an_older_lake_with_a_damaged_file_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

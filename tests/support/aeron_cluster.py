@@ -60,7 +60,7 @@ class AeronNode:
                     (self.folder / "cluster" / "cluster-mark.dat").exists()
                     and cluster_tool(self.folder, "is-leader").status == 0
                 ),
-                timeout_s=_TIMEOUT_S,
+                timeout_s=240,
                 describe=lambda: f"no leader: {(self.folder / 'said.log').read_text()[-500:]}",
             )
         except BaseException:

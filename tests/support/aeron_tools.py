@@ -17,7 +17,7 @@ _JAVA = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.util.zip=ALL-UNNAMED",
 )
-_TIMEOUT_S = 60
+_TIMEOUT_S = 240
 
 
 @dataclass(frozen=True)

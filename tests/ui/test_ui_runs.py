@@ -159,5 +159,5 @@ def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_
     assert 'href="/campaigns/swept"' in ask(server, "/").text
     assert ask(server, "/campaigns/swept").status == 200
     (folder / "seeds.jsonl").write_text('{"seed": "one"}\n')
-    for wrong in ("swept", "good", "none"):
+    for wrong in ("swept", "swept", "good", "none"):
         assert ask(server, f"/api/campaigns/{wrong}").status == 400, wrong

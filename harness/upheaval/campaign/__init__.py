@@ -1,4 +1,6 @@
-"""Campaigns: many seeds of the simulated runtime, each another cluster with other faults, all judged alike."""
+"""Campaigns: many seeds of the simulated runtime, each a different cluster with different faults, all judged the same
+way.
+"""
 
-# Before any module that may be compiled: this puts the finder of compiled modules in place.
+# Comes before any module that may be compiled, because it installs the finder of compiled modules.
 import upheaval_node as upheaval_node

@@ -1,6 +1,6 @@
-"""Whether a cluster of a campaign was what its seed drew, by what its members recorded.
+"""Checks that a campaign's cluster was what its seed drew, by what its members recorded.
 
-What was set is not looked at, but for what to look for.
+The cluster's settings only say what to look for; they are no evidence.
 """
 
 from collections import Counter
@@ -24,20 +24,20 @@ _SERVICE_SHIFT: Final = 56
 
 @dataclass(slots=True)
 class _Seen:
-    """What the recorded logs of all members hold together."""
+    """The evidence in the recorded logs of all members together."""
 
     fragments: int = 0
     longest_frame: int = 0
     longest_message: int = 0
     checked: int = 0
-    """Frames with the checksum of their bytes."""
+    """The number of frames with a checksum of their bytes."""
     unchecked: int = 0
     service_messages: Counter[int] = field(default_factory=Counter)
-    """Of each service, by its id."""
+    """The number of messages of each service, by its id."""
 
 
 def prove_variations(run: RunFolder, members: int, drawn: Variations) -> dict[Variation, Proof]:
-    """Of each variation that was drawn whether it took effect, and what shows it. Raises `LogMissing`."""
+    """For each variation that was drawn, whether it took effect, and the evidence. Raises `LogMissing`."""
     kinds = list(drawn.drawn())
     if not kinds:
         return {}
@@ -56,7 +56,9 @@ def prove_variations(run: RunFolder, members: int, drawn: Variations) -> dict[Va
 
 
 def _proof_of_companion(run: RunFolder, companion: Companion) -> Proof:
-    """By its own trace and recording: how often it began, and what it has of what was acknowledged."""
+    """Proved by the companion's trace and recording: how often it started, and how much of the acknowledged
+    log it has.
+    """
     folder = MemberFolder(run.path / companion.config.name, -1, companion.config.name)
     lives = {event.fields.get("pid") for event in folder.read_trace()}
     position = RecordedLog(folder).read_to_end()
@@ -68,7 +70,7 @@ def _proof_of_companion(run: RunFolder, companion: Companion) -> Proof:
 
 
 def _disconnects(run: RunFolder, members: int) -> int:
-    """How many elections of members began so. There is none where no connection was lost."""
+    """How many elections of members began with a lost connection."""
     events = (event for member_id in range(members) for event in run.member(member_id).read_trace())
     return sum(event.fields.get("reason") == ElectionCause.LEADER_DISCONNECTED for event in events)
 
@@ -95,7 +97,7 @@ def _look_at(segment: Segment, recorded: bytes, seen: _Seen) -> None:
 
 
 def _proof(kind: Variation, drawn: Variations, seen: _Seen) -> Proof | None:
-    """None of a kind that does not show in the logs of members."""
+    """The proof of a kind; None for a kind that members' logs do not show."""
     match kind:
         case Variation.SEVERAL_SERVICES:
             count = seen.service_messages[len(drawn.more_services)]

@@ -1,4 +1,4 @@
-"""A campaign: one seed after the other in some worker processes, and what all of them together exercised."""
+"""A campaign: one seed after the other in some worker processes, and the sum of what they exercised."""
 
 import json
 from collections import Counter
@@ -20,7 +20,7 @@ SUMMARY_FILE: Final = "summary.json"
 
 
 def legal_moves() -> set[str]:
-    """Those of the table of elections, as `FROM>TO`."""
+    """The legal moves in the table of elections, as `FROM>TO`."""
     return {f"{old.name}>{new.name}" for old, targets in LEGAL_MOVES.items() for new in targets}
 
 
@@ -30,7 +30,7 @@ class Summary:
 
     seeds: int = 0
     counted: int = 0
-    """Valid seeds that are not inconclusive."""
+    """The number of valid seeds that are not inconclusive."""
     inconclusive: list[int] = field(default_factory=list)
     failed: list[SeedOutcome] = field(default_factory=list)
     seconds: float = 0.0
@@ -44,7 +44,7 @@ class Summary:
     services: Counter[str] = field(default_factory=Counter)
     faults: FaultCounts = field(default_factory=dict)
     variations: FaultCounts = field(default_factory=dict)
-    """How many seeds had each, as faults are counted."""
+    """How many seeds had each variation, counted like faults."""
     moves: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: SeedOutcome) -> None:
@@ -73,17 +73,19 @@ class Summary:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the failed seeds. Unknown when no seed counts: inconclusive seeds together show nothing."""
+        """The worst verdict of the failed seeds. Unknown when no seed counts: inconclusive seeds show nothing, however
+        many.
+        """
         failed = [Verdict.named(outcome.verdict) for outcome in self.failed]
         return worst(failed or [Verdict.VALID] * self.counted)
 
     @property
     def untaken_moves(self) -> list[str]:
-        """Moves of the table of elections that no member made, failures (`STATE>INIT`) among them."""
+        """Moves in the table of elections that no member made, including failures (`STATE>INIT`)."""
         return sorted(legal_moves() - set(self.moves))
 
     def to_fields(self) -> dict[str, Json]:
-        """As `--json` prints it."""
+        """The fields that `--json` prints."""
         return {
             "seeds": self.seeds,
             "counted": self.counted,
@@ -118,12 +120,10 @@ def run_campaign(
     until: Callable[[SeedOutcome], bool] = lambda _: False,
     show: Callable[[SeedOutcome], None] = lambda _: None,
 ) -> Summary:
-    """Run seeds until `until` holds for one; `show` gets each outcome, which is in the summary then.
+    """Run seeds until `until` holds for an outcome. `show` gets each outcome after the summary has counted it.
 
-    With `out`, a line for each is written there.
-
-    With several workers the outcomes come in the order of the seeds all the same. The run folders of the first seeds
-    that failed go into `keep`.
+    With `out`, one line per outcome is written there. Even with several workers, outcomes come in the order of the
+    seeds. `keep` gets the run folders of the first failed seeds.
     """
     summary = Summary() if summary is None else summary
     if out is not None:
@@ -134,13 +134,13 @@ def run_campaign(
             if out is not None:
                 with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
                     stream.write(jsonfields.to_json(outcome.to_fields(), indent=None) + "\n")
-            # After its line: of a campaign that is interrupted here, the summary counts no seed that has none.
+            # After its line is written: if the campaign is interrupted here, every counted seed has a line.
             summary.add(outcome)
             show(outcome)
             if until(outcome):
                 break
     finally:
-        # Also of a campaign that is interrupted.
+        # Also when the campaign is interrupted.
         if out is not None:
             (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
     return summary

@@ -1,7 +1,7 @@
 """The canary of a campaign: one planted bug, drawn by its first seed, that its seeds and its judge must find.
 
-Thousands of valid seeds show nothing when the judge or the draws have gone blind; a bug that is known to be there tells
-whether they have. The judge reads nothing that names the bug.
+Thousands of valid seeds show nothing if the judge or the draws have gone blind. A bug that is known to be there detects
+that. The judge reads nothing that names the bug.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from upheaval_chaos.planted.bug import PlantedBug
 from upheaval_chaos.planted.catalogue import CATALOGUE
 
 SEEDS_MAX: Final = 100
-"""So many seeds have to show the bug."""
+"""The number of seeds within which the bug must be found."""
 _EASY: Final = tuple(bug for bug in CATALOGUE if not bug.is_rare)
-"""Bugs that most campaigns of so many seeds show, so that one that is not found means something."""
+"""Bugs that most campaigns of that many seeds find, so that a miss means something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The bug, how many seeds were tried, and what found it: None when none did."""
+    """The bug, how many seeds were tried, and which promise found it: None if none did."""
 
     bug: PlantedBug
     tried: int
@@ -41,7 +41,7 @@ def canary_of(seeds: Sequence[int]) -> PlantedBug:
 
 
 def run_canary(seeds: Sequence[int], workers: int = 1) -> Canary:
-    """Run the seeds with a planted bug until one finds it."""
+    """Run the seeds with a planted bug until one of them finds it."""
     bug = canary_of(seeds)
     tried = seeds[:SEEDS_MAX]
     summary = run_campaign(tried, workers=workers, planted=bug.name, until=lambda outcome: not outcome.is_valid)

@@ -20,12 +20,14 @@ from upheaval_chaos.options import option, parse
 
 SEEDS: Final = range(20)
 SECONDS: Final = 24
-"""Of load: shorter than in a campaign, long enough for some faults."""
+"""The duration of the load: shorter than in a campaign, long enough for some faults."""
 FILE: Final = Path(__file__).parents[3] / "tests" / "simulation" / "digests.json"
 
 
 def compute(seeds: Sequence[int]) -> dict[str, str]:
-    """The digest of each seed without variations. What a campaign draws covers sizes, sync levels and services."""
+    """The digest of each seed without variations. Campaigns draw sizes, sync levels and services, so these
+    cover them.
+    """
     digests = {}
     with owned_folder("digests") as folder:
         for seed in seeds:
@@ -42,7 +44,7 @@ class _Options:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the digests, or write them into the committed file."""
+    """Print the digests, or write them to the committed file."""
     options = parse(argparse.ArgumentParser(description="Digests of simulated runs."), _Options, arguments)
     digests = compute(options.seeds or SEEDS)
     text = json.dumps(digests, indent=2) + "\n"

@@ -1,6 +1,6 @@
-"""Edits of a tape, the boldest first: what may be left out of a plan, or be simpler, next.
+"""Edits of a tape, the boldest first: which part of a plan to leave out or to simplify next.
 
-Each pass gives tapes, none of which has to make the plan simpler: the caller tries each and sees what was read of it.
+Each pass yields tapes that need not make the plan simpler: the caller tries each and checks what was read of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,12 +11,12 @@ from upheaval.records import Json
 
 T = TypeVar("T")
 Place = tuple[int, str]
-"""The number of a span in order, and the label of a choice in it."""
+"""The position of a span in order, and the label of a choice in it."""
 Pass = Callable[[Span], Iterator[Fields]]
 
 
 def edited(root: Span, removed: frozenset[int] = frozenset(), values: Mapping[Place, Value] | None = None) -> Fields:
-    """The tape without some spans, by their numbers in order, and with other values of some choices."""
+    """The tape without some spans, by position, and with other values for some choices."""
     numbers = {id(span): number for number, span in enumerate(root.walk())}
 
     def fields_of(span: Span) -> dict[str, Json]:
@@ -35,13 +35,13 @@ def edited(root: Span, removed: frozenset[int] = frozenset(), values: Mapping[Pl
 
 
 def without_spans(root: Span) -> Iterator[Fields]:
-    """All spans at once, then halves of them, and so on to single ones."""
+    """Leave out all spans at once, then halves of them, down to single spans."""
     for chunk in _chunks(range(1, sum(1 for _ in root.walk()))):
         yield edited(root, removed=frozenset(chunk))
 
 
 def simplest_choices(root: Span) -> Iterator[Fields]:
-    """All choices the simplest at once, those of a span, then halves, and so on to single ones."""
+    """Make all choices the simplest at once, then the choices of one span, then halves, down to single choices."""
     by_span: dict[int, list[tuple[Place, Value]]] = {}
     for number, span in enumerate(root.walk()):
         for choice in span.choices:
@@ -55,7 +55,7 @@ def simplest_choices(root: Span) -> Iterator[Fields]:
 
 
 def simpler_choices(root: Span) -> Iterator[Fields]:
-    """One choice a step simpler: a number half of the way, a kind by a simpler one."""
+    """Make one choice a step simpler: a number by half the distance, a kind by a simpler kind."""
     for number, span in enumerate(root.walk()):
         for choice in span.choices:
             for value in choice.alternatives.simpler(choice.value):

@@ -1,6 +1,6 @@
-"""How many seeds without a failure show that it is gone, and how rare a failure is that they would have missed.
+"""How many seeds without a failure show that it is gone, and how rare a failure is that they could miss.
 
-A failure that shows in a share r of all seeds stays away from n of them by chance with probability (1 - r) ** n.
+A failure with rate r in all seeds is absent from n of them by chance with probability (1 - r) ** n.
 """
 
 import math
@@ -14,18 +14,18 @@ from upheaval.errors import UsageError
 from upheaval.records import Json, jsonfields
 
 SEEDS_FILE: Final = "seeds.jsonl"
-"""A line for each seed of a campaign."""
+"""The file with one line per seed of a campaign."""
 CHANCE_MAX: Final = 0.01
-"""That a failure of the rate that is called excluded is there and did not show."""
+"""The probability that a failure of the excluded rate exists and did not show."""
 
 
 def seeds_needed(rate: float) -> int:
-    """Without a failure, to exclude one that shows in that share of the seeds."""
+    """How many seeds without a failure exclude a failure with that rate."""
     return 1 if rate >= 1 else max(math.ceil(math.log(CHANCE_MAX) / math.log1p(-rate)), 1)
 
 
 def rate_excluded(clean: int) -> float:
-    """The smallest share of seeds with a failure that so many without one exclude; 1 without any."""
+    """The smallest failure rate that this many seeds without a failure exclude; 1 without any seed."""
     return 1.0 if clean < 1 else -math.expm1(math.log(CHANCE_MAX) / clean)
 
 
@@ -38,12 +38,14 @@ class Seeds:
 
     @property
     def rate(self) -> float:
-        """The share that failed."""
+        """The share of failed seeds."""
         return self.failed / self.counted if self.counted else 0.0
 
 
 def seeds_with(folders: Iterable[Path], wanted: Mapping[str, str]) -> Seeds:
-    """Of campaigns, those with a finding that has these fields of a fingerprint. Raises `UsageError`."""
+    """The seeds of campaigns, counting as failed those with a finding whose fingerprint has these fields. Raises
+    `UsageError`.
+    """
     counted = failed = 0
     for folder in folders:
         file = folder / SEEDS_FILE if folder.is_dir() else folder
@@ -58,7 +60,7 @@ def seeds_with(folders: Iterable[Path], wanted: Mapping[str, str]) -> Seeds:
 
 
 def _fingerprints(line: Mapping[str, Json], where: str) -> list[Mapping[str, Json]]:
-    """Of an invalid seed; a line without any has the promise of its worst finding."""
+    """The fingerprints of an invalid seed. A line without fingerprints has only the promise of its worst finding."""
     fingerprints = line.get("fingerprints", [{"verdict": line.get("verdict"), "promise": line.get("promise", "")}])
     if not isinstance(fingerprints, list) or not isinstance(line.get("seed"), int):
         raise UsageError(f"{where}: no line of a simulated campaign")

@@ -1,4 +1,4 @@
-"""What two failures of the same cause have in common: what a smaller run has to show, too."""
+"""The common properties of two failures with the same cause: a smaller run has to show them, too."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,8 +12,8 @@ from upheaval.records import Json
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The verdict and the id of a promise, and of its signature the rule, the role and the election state of the
-    member that broke it, and the kind of entry; empty where the checker says nothing of it.
+    """The verdict and the promise's id, and from its signature the rule, the role and election state of the member that
+    broke it, and the kind of entry. Fields that the checker does not report are empty.
     """
 
     verdict: str
@@ -25,18 +25,18 @@ class Fingerprint:
 
     @classmethod
     def of(cls, verdict: Verdict, promise: AnyPromise, signature: Signature | None) -> Self:
-        """Of a finding."""
+        """The fingerprint of a finding."""
         if signature is None:
             return cls(verdict.text, str(promise))
         return cls(verdict.text, str(promise), signature.rule, signature.role, signature.state, signature.entry)
 
     @property
     def is_broken(self) -> bool:
-        """Whether the promise is broken, and not merely unknown."""
+        """Whether the promise is broken, and not just unknown."""
         return self.verdict == Verdict.INVALID.text
 
     def to_fields(self) -> dict[str, Json]:
-        """As JSON has it, without what is empty."""
+        """The JSON fields, without empty ones."""
         fields: Mapping[str, Json] = asdict(self)
         return {name: value for name, value in fields.items() if value}
 

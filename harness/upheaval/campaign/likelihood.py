@@ -1,7 +1,7 @@
-"""How likely a run still breaks a promise from some moment on: what it did until then, and after it other timings.
+"""How likely a run still breaks a promise when, from some moment on, its timing changes.
 
-A timing is another epoch of the draws of a run (`World.rekey`). Plan, load and all that happened before stay as they
-are. Where every timing breaks the promise, nothing that is still to be drawn avoids it.
+A timing is another epoch of a run's draws (`World.rekey`). Plan, load and everything before that moment stay the same.
+If every timing breaks the promise, no later draw can avoid that.
 """
 
 import os
@@ -24,23 +24,23 @@ from upheaval_node.types import S
 
 POINTS: Final = 16
 TIMINGS: Final = 32
-"""From each point."""
+"""The number of timings per moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedText:
-    """A run of a scenario: its text and what it was run with."""
+    """A run of a scenario: its text and its options."""
 
     origin: TextOrigin
     text: str
 
 
 Played = SeedOrigin | PlayedText
-"""What runs again as the same execution."""
+"""A run that can be repeated as the same execution."""
 
 
 def play_again(played: Played, scratch: Path, fresh: FreshTiming | None = None) -> Try:
-    """What the run shows, with other draws from a moment on or with its own."""
+    """Repeat the run, with other draws from a moment on or with its own."""
     if isinstance(played, SeedOrigin):
         return try_of(try_origin(played, scratch / str(os.getpid()), None, fresh))
     return try_text(played.origin, played.text, scratch, fresh)
@@ -48,7 +48,7 @@ def play_again(played: Played, scratch: Path, fresh: FreshTiming | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How many of some timings that begin at a moment break the promise. The moment counts from the run's start."""
+    """How many of the timings that begin at a moment break the promise. The moment counts from the run's start."""
 
     since_ns: int
     timings: int
@@ -56,21 +56,21 @@ class Point:
 
     @property
     def share(self) -> float:
-        """Of them."""
+        """The share of timings that break the promise."""
         return self.broken / self.timings
 
     @property
     def is_certain(self) -> bool:
-        """Whether all of them do."""
+        """Whether all timings break the promise."""
         return self.broken == self.timings
 
     def to_fields(self) -> dict[str, Json]:
-        """As JSON has it."""
+        """The JSON fields."""
         return {"seconds": round(self.since_ns / S, 6), "timings": self.timings, "broken": self.broken}
 
 
 def moments(until_ns: int, count: int) -> list[int]:
-    """So many, evenly spaced from the start of a run to `until_ns`, both included; all are times of its world."""
+    """`count` moments, evenly spaced from the start of a run to `until_ns`, both included, in the time of its world."""
     return [START_NS + (until_ns - START_NS) * number // max(count - 1, 1) for number in range(count)]
 
 
@@ -82,7 +82,7 @@ def likelihood(
     jobs: int = 1,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Point]:
-    """From each of these moments, in order, as soon as its timings have run. `progress` hears how many have."""
+    """One point per moment, in order, as soon as its timings have run. `progress` gets the number of finished runs."""
     fresh = [FreshTiming(moment_ns, epoch) for moment_ns in since_ns for epoch in range(1, timings + 1)]
     with owned_folder("campaign") as scratch, some_at_a_time(partial(_try_fresh, played, scratch), jobs) as run:
         tries = enumerate(run(fresh), start=1)
@@ -99,13 +99,13 @@ def _try_fresh(played: Played, scratch: Path, fresh: FreshTiming) -> Try:
 
 
 def breaks(tried: Try, wanted: Fingerprint) -> bool:
-    """Whether it breaks the same promise, in whichever way."""
+    """Whether the run breaks the same promise, in any way."""
     return any(shown.is_broken and shown.promise == wanted.promise for shown in tried.fingerprints)
 
 
 def inevitable(points: Sequence[Point]) -> tuple[int | None, int] | None:
-    """The last moment from which some timing avoids the failure (None where none does) and the next one; None where
-    the last one has such a timing.
+    """The last moment from which some timing avoids the failure (None without one), and the moment after it. None if
+    the last moment has such a timing.
     """
     avoidable = [number for number, point in enumerate(points) if not point.is_certain]
     last = avoidable[-1] if avoidable else -1

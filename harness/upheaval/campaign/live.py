@@ -1,6 +1,6 @@
-"""A campaign on processes or in containers: one drawn schedule after the other, each on a cluster of its own.
+"""A campaign on processes or in containers: one drawn schedule after the other, each on its own cluster.
 
-Such executions do not repeat, so what tells of a seed is its run folder; it is kept unless all was valid.
+Such executions do not repeat, so the run folder is the evidence of a seed. It is kept unless everything was valid.
 """
 
 import shutil
@@ -26,12 +26,12 @@ from upheaval.workload import Load
 from upheaval_node import __version__
 
 UNSTARTED_MAX: Final = 3
-"""After so many clusters in a row that could not be made or started, the next one will not be either."""
+"""After this many clusters in a row that could not be made or started, the campaign gives up."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCampaign:
-    """What all seeds have in common, and where their run folders lie."""
+    """The common settings of all seeds, and the place of their run folders."""
 
     runtime: str
     system: str
@@ -42,19 +42,19 @@ class LiveCampaign:
     jvm: str | None = None
 
     def scenario(self, seed: int) -> Scenario:
-        """What happens to the cluster of a seed."""
+        """The scenario of a seed's cluster."""
         drawn = draw_schedule(seed, self.system, has_streams=system_named(self.system).has_streams)
         return drawn.run_by(self.own).launched(self.launcher, self.jvm)
 
     def line(self, outcome: "LiveOutcome") -> dict[str, Json]:
-        """What came of a seed, and on what."""
+        """One line about the outcome of a seed and its cluster."""
         of = {"runtime": self.runtime, "system": system_named(self.system).text, "version": __version__}
         return {**of, **outcome.to_fields()}
 
 
 @dataclass(frozen=True, slots=True)
 class LiveOutcome:
-    """How the schedule of one seed went; `folder` is empty when its run was not kept."""
+    """The outcome of one seed's schedule. `folder` is empty when its run was not kept."""
 
     seed: int
     report: Report
@@ -65,11 +65,11 @@ class LiveOutcome:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all promises."""
+        """The worst verdict of all promises."""
         return self.report.verdict
 
     def finding_lines(self) -> list[str]:
-        """Of each promise that is not valid what it is and why."""
+        """A line for each promise that is not valid, with the reason."""
         return [
             finding_line(finding.verdict, finding.promise, finding.evidence)
             for finding in self.report.findings
@@ -77,7 +77,7 @@ class LiveOutcome:
         ]
 
     def to_fields(self) -> dict[str, Json]:
-        """As a line of JSON holds it."""
+        """The fields of a JSON line."""
         return {
             "seed": self.seed,
             "verdict": self.verdict.text,
@@ -91,24 +91,24 @@ class LiveOutcome:
 
 @dataclass(slots=True)
 class LiveSummary:
-    """What the seeds of a campaign showed together."""
+    """The results of a campaign's seeds together."""
 
     verdicts: dict[Verdict, list[int]] = field(default_factory=lambda: {verdict: [] for verdict in Verdict})
-    """The seeds that had each."""
+    """The seeds with each verdict."""
     seconds: float = 0.0
     operations: int = 0
     faults: FaultCounts = field(default_factory=dict)
     known_issues: dict[int, list[int]] = field(default_factory=dict)
-    """By issue of Aeron's, the seeds that showed it."""
+    """The seeds that showed each known issue of Aeron."""
 
     @property
     def seeds(self) -> int:
-        """How many were run."""
+        """The number of seeds that were run."""
         return sum(map(len, self.verdicts.values()))
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all seeds; unknown when none was run."""
+        """The worst verdict of all seeds; unknown when none was run."""
         return worst([verdict for verdict, seeds in self.verdicts.items() if seeds])
 
     def add(self, outcome: LiveOutcome) -> None:
@@ -123,7 +123,7 @@ class LiveSummary:
             self.faults.setdefault(kind, Counter()).update(counts)
 
     def to_fields(self) -> dict[str, Json]:
-        """As `--json` prints it."""
+        """The fields that `--json` prints."""
         return {
             "seeds": self.seeds,
             **{verdict.text: list(seeds) for verdict, seeds in self.verdicts.items()},
@@ -135,9 +135,10 @@ class LiveSummary:
 
 
 def run_live(campaign: LiveCampaign, seeds: Iterable[int], show: Callable[[LiveOutcome], None]) -> None:
-    """Run the schedules one after the other; `show` gets each outcome. Clusters share no processor with each other.
+    """Run the schedules one after the other, so that clusters do not compete for the processor. `show` gets each
+    outcome.
 
-    Raises `EnvironmentFault` when clusters do not start, one after the other: a single one is an outcome.
+    Raises `EnvironmentFault` when several clusters in a row do not start; a single one is an outcome.
     """
     unstarted = 0
     for seed in seeds:

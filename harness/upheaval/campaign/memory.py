@@ -1,4 +1,4 @@
-"""Which seeds failed last time, so that they are tried first: `failed-seeds.json` below `runs`, by what was run."""
+"""Remembers failed seeds, so that the next campaign tries them first: `failed-seeds.json` in `runs`, by subject."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ REMEMBERED_MAX: Final = 20
 
 
 class FailedSeeds:
-    """The failed seeds of campaigns of one service. A file that cannot be read holds none."""
+    """The failed seeds of campaigns of one service. An unreadable file counts as empty."""
 
     def __init__(self, folder: Path, own: OwnCode | None) -> None:
         self._file = folder / FILE_NAME
@@ -27,11 +27,11 @@ class FailedSeeds:
         return [seed for seed in remembered if type(seed) is int] if isinstance(remembered, list) else []
 
     def first(self, seeds: Sequence[int]) -> list[int]:
-        """The remembered ones, then the others."""
+        """The remembered seeds, then the others."""
         return list(dict.fromkeys([*self.seeds, *seeds]))
 
     def note(self, seed: int, *, has_failed: bool) -> None:
-        """Remember it, or forget it."""
+        """Remember a failed seed, or forget a seed that passed."""
         before = self.seeds
         others = [other for other in before if other != seed]
         after = [seed, *others][:REMEMBERED_MAX] if has_failed else others

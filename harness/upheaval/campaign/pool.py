@@ -1,4 +1,4 @@
-"""Runs plans in this process or in several at a time, in order. Worker processes end with this one."""
+"""Runs plans in order, in this process or in several worker processes. Workers end with this process."""
 
 import contextlib
 import multiprocessing
@@ -14,17 +14,17 @@ B = TypeVar("B")
 
 @contextlib.contextmanager
 def some_at_a_time(work: Callable[[A], B], workers: int) -> Iterator[Callable[[Sequence[A]], Iterator[B]]]:
-    """What runs `work` on each item; with several workers `work` has to be of a module, for fresh processes."""
+    """Runs `work` on each item. With several workers, `work` has to be importable by fresh processes."""
     if workers <= 1:
         yield partial(map, work)
         return
-    # Fresh processes: nothing that this one has open, and no thread of it, is in them.
+    # Fresh processes inherit no open files and no threads of this one.
     with multiprocessing.get_context("spawn").Pool(workers, _leave_signals, (os.getpid(),)) as pool:
         yield partial(pool.imap, work)
 
 
 def _leave_signals(parent: int) -> None:
-    """Ctrl-C is for the parent, which ends its workers."""
+    """Ignore Ctrl-C: the parent handles it and ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getppid() != parent:
         os._exit(1)

@@ -1,7 +1,8 @@
-"""The cluster of a campaign as the text of a scenario, as far as the language has words for it.
+"""The cluster of a campaign as the text of a scenario, as far as the language can express it.
 
-The language has no time-outs, no lengths and few of the variations, so a text is a proposal: only a run shows whether
-it fails alike. The most general texts come first: a fault after so many operations, then after so much time.
+The language has no time-outs, no lengths and only a few of the variations. A text is therefore a proposal: only a run
+shows whether it fails the same way. The most general texts come first: a fault after that many operations, then after
+that much time.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,11 +19,11 @@ from upheaval_node.types import MS, S
 
 WATCHED: Final = "invariants on"
 Pause = Callable[[int], str]
-"""The statement that lets so many nanoseconds of the load pass."""
+"""The statement that lets that many nanoseconds of the load pass."""
 
 
 def scenario_texts(swarm: Swarm, *, is_watched: bool) -> Iterator[str]:
-    """What happens to that cluster, in several texts. `is_watched`: with the invariants of the simulation."""
+    """The scenario of that cluster in several texts. `is_watched`: with the invariants of the simulation."""
     rate = max(swarm.workload().rate, 1)
 
     def operations(duration_ns: int) -> str:

@@ -1,6 +1,6 @@
-"""What the clusters of a campaign on processes or in containers go through: a scenario's text, drawn from the seed.
+"""Schedules of campaigns on processes or in containers: a scenario's text, drawn from the seed.
 
-The text is all that it takes to run it again, change it or pass it on. Values only; this module runs nothing.
+The text alone is enough to run the schedule again, change it or share it. Values only; this module runs nothing.
 """
 
 from collections.abc import Iterator
@@ -13,22 +13,24 @@ from upheaval_chaos.target import CHANNELS
 
 ROUNDS_MAX: Final = 4
 SHORTEST_MS, LONGEST_MS = 200, 5000
-"""How long a fault lasts, beside the time that its evidence takes."""
+"""The range of a fault's duration in ms, without the time for its evidence."""
 SILENT_CLIENTS: Final = 4
 CALM_S: Final = 14
-"""In the end: longer than a session without its client may be open with the session time-out of every profile."""
+"""The quiet time at the end: longer than the session time-out of every profile, so that abandoned sessions are
+closed.
+"""
 
 _MEMBER_FAULTS: Final = ("kill", "kill", "stop", "pause", "restart")
 _LED: Final = ("leader", "leader", "follower", "followers")
-"""Victims that only a cluster with a leader has."""
+"""Victims that exist only in a cluster with a leader."""
 _VICTIMS: Final = (*_LED, "running", "member-0")
 _STREAM_FAULTS: Final = ("isolate", "one-way", "channel", "clients", "slow", "reset")
 _DATAGRAM_FAULTS: Final = ("isolate", "one-way", "channel", "clients", "slow", "lose", "duplicate", "disorder")
 
 
 def draw_schedule(seed: int, system: str, *, has_streams: bool) -> Scenario:
-    """The scenario of a seed for members that speak over streams, or in datagrams; the same for ever, as long as this
-    module stays as it is.
+    """The scenario of a seed, for members that use streams or datagrams. It is always the same, as long as this module
+    does not change.
     """
     name = f"campaign-{seed}"
     text = "\n".join(_lines(seed, Random(f"schedule/{seed}"), has_streams=has_streams)) + "\n"
@@ -51,7 +53,7 @@ def _lines(seed: int, random: Random, *, has_streams: bool) -> Iterator[str]:
         yield f"wait operations {random.randint(20, 200)}"
         has_snapshot, is_ended = random.random() < 0.4, number == ending_after
         if has_snapshot or is_ended:
-            # Who does not follow hears of neither.
+            # A member that does not follow receives neither command.
             yield "start"
         if has_snapshot:
             yield "snapshot"
@@ -63,12 +65,14 @@ def _lines(seed: int, random: Random, *, has_streams: bool) -> Iterator[str]:
 
 
 def kind_of(name: str) -> str:
-    """What a fault of that name in a drawn scenario is."""
+    """The kind of a fault with that name in a drawn scenario."""
     return name.rpartition("-")[0]
 
 
 def _round(number: int, random: Random, members: int, *, has_streams: bool) -> Iterator[str]:
-    """A fault of links, of members, or one of members while one of links lasts: who is dead answers no probe."""
+    """One fault of links or of members, or a fault of members during a fault of links: a dead member answers
+    no probe.
+    """
     has_link_fault, has_member_fault = random.choices(((True, False), (False, True), (True, True)), (4, 4, 3))[0]
     link = random.choice(_STREAM_FAULTS if has_streams else _DATAGRAM_FAULTS)
     if has_link_fault:
@@ -108,7 +112,7 @@ def _link_fault(kind: str, random: Random, members: int) -> str:
         case "reset":
             return f"reset {alone}"
         case "disorder":
-            # Less does nothing to datagrams that a busy machine sends further apart.
+            # A smaller value has no effect on datagrams that a busy machine sends further apart.
             return f"disorder {alone} jitter-ms={random.randint(5, 50)}"
         case _:
             return f"{kind} {alone} percent={random.randint(2, 60)}"

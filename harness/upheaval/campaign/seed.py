@@ -1,6 +1,7 @@
-"""Runs one seed of a campaign: cluster, load, snapshots and faults as drawn, invariants on the way, verdict at the end.
+"""Runs one seed of a campaign: cluster, load, snapshots and faults as drawn, invariants during the run, verdict at the
+end.
 
-The outcome is a plain value that one line of JSON holds.
+The outcome is a plain value that fits in one line of JSON.
 """
 
 import json
@@ -57,33 +58,33 @@ from upheaval_node.types import S
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 RESTORED: Final = "restored"
-"""The run folder of a cluster that was restored, in that of its seed."""
+"""The run folder of a restored cluster, inside the run folder of its seed."""
 FAULTS_MIN: Final = 3
 SEED_FILE: Final = "seed.json"
 TAPE_FILE: Final = "tape.json"
-"""The choices that made the cluster, its load and its faults: what replays it, and what can be edited."""
+"""The file with the choices that made the cluster, its load and its faults: it can be replayed and edited."""
 KEPT_MAX: Final = 5
-"""Run folders of failed seeds that a campaign keeps."""
+"""How many run folders of failed seeds a campaign keeps."""
 
 
 class Fate(StrEnum):
-    """What became of a planned fault. Each is planned, and then one of the others."""
+    """The fate of a planned fault. Each fault counts as planned, and as one of the others."""
 
     PLANNED = "planned"
     PROVED = "proved"
-    """It was seen to take effect, and to be healed."""
+    """It took effect and was healed, with evidence for both."""
     UNSEEN = "unseen"
-    """It was begun, and not proved."""
+    """It began, but was not proved."""
     LEFT_OUT = "left_out"
-    """It could not be begun, or the run ended before."""
+    """It could not begin, or the run ended before."""
 
 
 FaultCounts = dict[str, Counter[Fate]]
-"""How many faults of each kind had which fate."""
+"""How many faults of each kind had each fate."""
 
 
 def fields_of(faults: FaultCounts) -> dict[str, Json]:
-    """As JSON holds them: of each kind every fate, also one that no fault had."""
+    """The JSON fields: for each kind all fates, even those with no fault."""
     return {kind: {fate.value: faults[kind][fate] for fate in Fate} for kind in sorted(faults)}
 
 
@@ -94,8 +95,8 @@ def finding_line(verdict: Verdict, promise: AnyPromise, evidence: str) -> str:
 
 @dataclass(slots=True)
 class SeedOutcome:
-    """How one seed went. `promise` (its id) and `detail` are of the worst finding, `findings` are all that are not
-    valid; `verdict` is valid when there are none.
+    """The outcome of one seed. `promise` (its id) and `detail` come from the worst finding; `findings` are all that are
+    not valid. `verdict` is valid when there are none.
     """
 
     swarm: Swarm
@@ -104,33 +105,33 @@ class SeedOutcome:
     detail: str = ""
     findings: list[str] = field(default_factory=list)
     fingerprints: list[Fingerprint] = field(default_factory=list)
-    """Of those findings, the worst one first."""
+    """The fingerprints of those findings, the worst first."""
     seconds: float = 0.0
-    """Simulated."""
+    """Simulated seconds."""
     processor_seconds: float = 0.0
     operations: int = 0
     elections: int = 0
-    """Terms with a leader, without the first one."""
+    """The number of terms with a leader, except the first."""
     snapshots: int = 0
-    """That were asked for and taken by the leader."""
+    """The requested snapshots that the leader took."""
     endings: int = 0
-    """Admin commands to end the whole cluster that a leader took."""
+    """The number of admin commands to end the whole cluster that a leader accepted."""
     faults: FaultCounts = field(default_factory=dict)
     variations: dict[str, Proof] = field(default_factory=dict)
-    """What of the cluster was drawn beside all else, and what shows that it was so."""
+    """The variations that were drawn for the cluster, with the evidence for each."""
     moves: dict[str, int] = field(default_factory=dict)
-    """Of elections, by `OLD>NEW`."""
+    """The moves of elections, by `OLD>NEW`."""
     folder: str = ""
-    """Its run folder, where that was kept."""
+    """Its run folder, if that was kept."""
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing was broken."""
+        """Whether no promise was broken."""
         return self.verdict == Verdict.VALID.text
 
     @property
     def is_inconclusive(self) -> bool:
-        """Whether it shows too little to be counted."""
+        """Whether it shows too little to count."""
         return (
             self.seconds < SECONDS_MIN
             or self.operations < OPERATIONS_MIN
@@ -139,14 +140,14 @@ class SeedOutcome:
         )
 
     def variation_fates(self) -> Iterator[tuple[str, Fate]]:
-        """What became of each variation that was drawn. One of a run that could not be judged is left out."""
+        """The fate of each drawn variation. Leaves out those of a run that could not be judged."""
         for kind in self.swarm.variations.drawn():
             proof = self.variations.get(kind)
             undone = Fate.LEFT_OUT if proof is None else Fate.UNSEEN
             yield kind, Fate.PROVED if proof is not None and proof.holds else undone
 
     def to_fields(self) -> dict[str, Json]:
-        """As a line of JSON holds it, with what the cluster was made of."""
+        """The fields of a JSON line, including the cluster's properties."""
         return {
             **self.swarm.to_fields(),
             "runtime": SIMULATED,
@@ -172,7 +173,7 @@ class SeedOutcome:
 
 
 class _Stage(SimulatedStage):
-    """A cluster of a campaign, which counts the commands that it took."""
+    """A campaign's cluster that counts the commands it accepted."""
 
     def __init__(self, swarm: Swarm, folder: Path, planted: str | None, *, traces_protocol: bool) -> None:
         settings = swarm.settings()
@@ -201,7 +202,7 @@ class _Stage(SimulatedStage):
         if not refusal:
             self.taken[command] += 1
         if not refusal and command in ENDINGS:
-            # Without a quorum, for a fault that lasts, services never get to the end: their member gives up.
+            # If a fault keeps the quorum away, services never reach the end: their member gives up.
             for member in self.cluster.members:
                 member.expected_ends |= member.incarnation()
         return refusal
@@ -223,7 +224,7 @@ class SeedRun:
         """What its folder was judged to be; None when it could not be."""
 
     def run(self) -> SeedOutcome:
-        """Never raises what the run is to blame for: that is its outcome."""
+        """Run the seed. A failure of the run is an outcome, never an exception."""
         begin = time.process_time()
         outcome, cluster = self.outcome, self.cluster
         try:
@@ -257,7 +258,7 @@ class SeedRun:
         return counts
 
     def _moves(self) -> Counter[str]:
-        """The moves of all elections, from the traces: a start of a member or of an election is none."""
+        """The moves of all elections, from the traces. The start of a member or of an election is no move."""
         moves: Counter[str] = Counter()
         for lines in self.cluster.journal.lines.values():
             old = ""
@@ -274,13 +275,13 @@ class SeedRun:
     # --- the verdict ---
 
     def _end_with(self, verdict: Verdict, failure: Failure, signature: Signature | None = None) -> None:
-        """Its folder says why, too: nothing else that it holds may show it."""
+        """Record the failure in the folder, too: nothing else there may show it."""
         self._fail(verdict, Promise(failure.promise), failure.detail, signature)
         self.stage.close()
         add_failure(self.cluster.run, failure)
 
     def _judge(self) -> None:
-        """The worst finding of the run's folder, unless something worse was found before."""
+        """The worst finding in the run's folder, unless a worse one was found before."""
         run = RunFolder(self.cluster.run.path, at_rest=True)
         if self.outcome.is_valid:
             self._prove_variations(run)
@@ -294,7 +295,7 @@ class SeedRun:
         companion = self.swarm.variations.companion
         is_restored = companion is not None and companion.is_restored and self.outcome.is_valid
         if companion is not None and is_restored and not self._restore(companion.config.name):
-            # The restore wrote down that it failed.
+            # The restore recorded its failure.
             self.report = verify_folder(run)
 
     def _prove_variations(self, run: RunFolder) -> None:
@@ -318,9 +319,8 @@ class SeedRun:
             add_failure(self.cluster.run, Failure(Promise.AS_DRAWN, detail))
 
     def _restore(self, name: str) -> bool:
-        """Another cluster begins with what the node beside the members has, serves, and is judged as a whole.
-
-        Whether it was valid.
+        """Start another cluster from the companion's files, let it serve, and judge it like any run. Returns whether it
+        was valid.
         """
         scenario, path = self.swarm.restored(), self.cluster.run.path
         try:
@@ -362,17 +362,19 @@ class SeedRun:
 
 @dataclass(frozen=True, slots=True)
 class SeedOrigin:
-    """What made the run folder of a seed, as kept in it: enough to run it again, and what the execution was."""
+    """The origin of a seed's run folder, stored in it: enough to run the seed again, and the properties of the
+    execution.
+    """
 
     seed: int
     planted: str | None = None
     own: OwnCode | None = None
     digest: str = ""
     tape: Fields | None = field(default=None, compare=False)
-    """What makes the cluster, where that is not drawn from the seed; a file of its own."""
+    """The tape that makes the cluster, if the seed does not draw it; stored in a file of its own."""
 
     def swarm(self) -> Swarm:
-        """The cluster of its tape, or the one that it draws."""
+        """The cluster from its tape, or the cluster that the seed draws."""
         if self.tape is None:
             return draw_swarm(self.seed, own=self.own)
         swarm, _ = read_swarm(self.tape, self.seed)
@@ -381,7 +383,7 @@ class SeedOrigin:
 
 @dataclass(frozen=True, slots=True)
 class StoredSeed:
-    """What is read back of the file of a seed."""
+    """The fields read back from a seed's file."""
 
     seed: int
     planted: str | None = None
@@ -395,7 +397,7 @@ def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
 
 
 def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
-    """As `run_seed`; the folder says what made it."""
+    """Like `run_seed`, but the folder also has its origin."""
     run = SeedRun(origin.swarm(), folder, origin.planted, traces_protocol=True)
     run.run()
     _write_origin(origin, run)
@@ -411,7 +413,7 @@ def _write_origin(origin: SeedOrigin, run: SeedRun) -> None:
 
 
 def seed_of_run(folder: Path) -> SeedOrigin | None:
-    """The seed that made a run folder; None when something else did. Raises `UsageError` for a malformed file."""
+    """The seed that made a run folder; None if it has another origin. Raises `UsageError` for a malformed file."""
     path = folder / SEED_FILE
     if not path.is_file():
         return None
@@ -421,12 +423,12 @@ def seed_of_run(folder: Path) -> SeedOrigin | None:
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
-    """Run and judge one seed below `scratch`, and leave nothing there."""
+    """Run and judge one seed in `scratch`, and leave nothing there."""
     return try_origin(SeedOrigin(seed, planted), scratch, None)
 
 
 def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None, fresh: FreshTiming | None = None) -> SeedOutcome:
-    """As `try_seed`; the run folder of one that failed goes into `keep`, unless there are enough already."""
+    """Like `try_seed`, but a failed run's folder moves to `keep`, unless there are enough already."""
     folder = scratch / f"seed-{origin.seed}"
     try:
         run = SeedRun(origin.swarm(), folder, origin.planted)

@@ -1,4 +1,4 @@
-"""Seeds as a command line gives them. Imports next to nothing: the pytest plugin asks it, too."""
+"""Parses seeds from a command line. Imports next to nothing, because the pytest plugin uses it, too."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ SEED_DIGITS: Final = 18
 
 
 def parse_seeds(text: str) -> range:
-    """`A..B`, both included, or one number, of at most `SEED_DIGITS` digits. Raises `UsageError`."""
+    """Parse `A..B`, both included, or one number, with at most `SEED_DIGITS` digits. Raises `UsageError`."""
     first, separator, last = text.partition("..")
     if not first.isdecimal() or (separator and not last.isdecimal()):
         raise UsageError(f"seeds are given as A..B, such as 1..500, not {text!r}")

@@ -1,7 +1,8 @@
-"""Makes a plan that failed simpler as long as it fails alike: an edit of its tape that does is the next one to edit.
+"""Simplifies a plan that failed, as long as it fails the same way: an edit of its tape that does is edited next.
 
-Alike is by fingerprint. A failure with another one is a finding of its own and is never taken for the first one. What
-was tried is kept in a file, by the tape: a search that was ended goes on where it was, since it takes the same way.
+Two failures are the same if they have the same fingerprint. A failure with another fingerprint is a finding of its own
+and never replaces the first one. A file has all tries, by tape. An interrupted search continues where it was, since it
+takes the same path.
 """
 
 import time
@@ -18,14 +19,16 @@ from upheaval.campaign.tries import Try, TryLog
 RUNS_MAX: Final = 300
 
 Read = Callable[[Fields], Span]
-"""What a plan reads of a tape."""
+"""The part of a tape that a plan reads."""
 Run = Callable[[Sequence[Fields]], Iterator[Try]]
-"""Runs plans, some at a time; what they showed in the same order."""
+"""Runs plans, several at a time. Yields their results in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """When a search ends: after so many runs, those of an earlier start included, or so many seconds of this one."""
+    """When a search ends: after that many runs, including those before an interruption, or after that many seconds of
+    this one.
+    """
 
     runs: int = RUNS_MAX
     seconds: float = float("inf")
@@ -33,26 +36,26 @@ class Budget:
 
 @dataclass(slots=True)
 class Shrinking:
-    """A search from one tape that fails. `best` is the simplest that fails alike so far."""
+    """A search that begins at one failing tape. `best` is the simplest one so far that fails the same way."""
 
     best: Span
     wanted: Fingerprint
     shown: Try
-    """By the best one."""
+    """The result of the best tape."""
     read: Read
     run: Run
     log: TryLog
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
     bold: Pass | None = None
-    """What is tried before all else, after each success."""
+    """The pass to try first, and again after each success."""
     say: Callable[[str], None] = lambda _: None
     is_over: bool = False
-    """Whether the budget ended it; else no edit is left."""
+    """Whether the budget ended the search; otherwise no edit is left."""
     _begin: float = field(default_factory=time.monotonic)
 
     def shrink(self) -> Span:
-        """Until no edit is left that fails alike, or the budget is spent."""
+        """Search until no edit fails the same way, or the budget is spent."""
         passes = PASSES if self.bold is None else (self.bold, *PASSES)
         is_simpler = True
         while is_simpler and not self.is_over:
@@ -63,7 +66,7 @@ class Shrinking:
         return self.best
 
     def _improve(self, edits: Pass) -> bool:
-        """Whether one of the edits fails alike; it is the best one then."""
+        """Try the edits until one fails the same way, and make that the best tape. Returns whether one did."""
         simpler = self._simpler(edits(self.best))
         while not self.is_over and (batch := list(islice(simpler, self.jobs))):
             for span, tried in zip(batch, self._try(batch), strict=False):
@@ -75,7 +78,9 @@ class Shrinking:
         return False
 
     def _simpler(self, tapes: Iterable[Fields]) -> Iterator[Span]:
-        """What is read of them, as far as it is simpler than the best and not known to fail otherwise."""
+        """The spans read from these tapes that are simpler than the best, except those known not to fail the
+        same way.
+        """
         limit = self.best.complexity
         for tape in tapes:
             span = self.read(tape)
@@ -84,7 +89,7 @@ class Shrinking:
                 yield span
 
     def _try(self, batch: list[Span]) -> Iterator[Try]:
-        """Ends early where the budget does."""
+        """Run a batch. Ends early when the budget is spent."""
         tapes = [span.to_fields() for span in batch]
         unknown: list[Fields] = []
         for tape in tapes:

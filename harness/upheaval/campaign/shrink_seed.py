@@ -1,4 +1,4 @@
-"""Makes a seed that failed simpler: its cluster, its load and its faults, with the timing of that seed."""
+"""Simplifies a seed that failed: its cluster, its load and its faults, with the timing of that seed."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ from upheaval.campaign.tries import Try, TryLog, search_fields
 from upheaval.records import owned_folder
 
 SECONDS_AFTER: Final = 2
-"""Of load after the moment at which a promise broke."""
+"""The seconds of load after the moment at which a promise broke."""
 
 
 @dataclass(frozen=True, slots=True)
 class Smallest:
-    """The simplest plan that was found to fail alike, and what the search saw on the way."""
+    """The simplest plan that fails the same way, and the other results of the search."""
 
     origin: SeedOrigin
     tape: Span
@@ -34,11 +34,11 @@ class Smallest:
     is_over: bool
     """Whether the budget ended the search."""
     others: dict[Fingerprint, Fields]
-    """Failures of another kind, with the tape of each."""
+    """Other failures, with the tape of each."""
 
     @property
     def faults(self) -> int:
-        """How many are left."""
+        """The number of remaining faults."""
         return sum(span.name == "fault" for span in self.tape.spans)
 
 
@@ -50,7 +50,7 @@ def shrink_seed(
     jobs: int = 1,
     say: Callable[[str], None] = lambda _: None,
 ) -> Smallest:
-    """The simplest plan that shows the first fingerprint of `failed`, which is what the origin showed."""
+    """The simplest plan with the first fingerprint of `failed`, which is the outcome of the origin."""
     wanted, tape = failed.fingerprints[0], tape_of(origin.swarm())
     log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape))
     with owned_folder("campaign") as scratch, some_at_a_time(partial(try_tape, origin, scratch=scratch), jobs) as run:
@@ -71,17 +71,17 @@ def shrink_seed(
 
 
 def try_tape(origin: SeedOrigin, tape: Fields, scratch: Path) -> Try:
-    """Run and judge it below `scratch`, and leave nothing there."""
+    """Run and judge a tape in `scratch`, and leave nothing there."""
     return try_of(try_origin(replace(origin, tape=tape), scratch / str(os.getpid()), None))
 
 
 def try_of(outcome: SeedOutcome) -> Try:
-    """What of an outcome another one is compared by."""
+    """The part of an outcome that is compared with other outcomes."""
     return Try(tuple(outcome.fingerprints), round(outcome.seconds * 1000), outcome.operations)
 
 
 def _shorter(root: Span, shown: Try) -> Iterator[Fields]:
-    """The load ends soon after the promise broke, if that ended the run; else it becomes shorter by halves."""
+    """Shorten the load: to soon after the moment of the broken promise, if that ended the run; else by halves."""
     for choice in root.choices:
         if choice.label == "seconds" and isinstance(choice.value, int):
             broken = ceil(shown.virtual_ms / 1000) + SECONDS_AFTER

@@ -1,4 +1,4 @@
-"""Makes a run of a scenario that failed simpler: its text, on the simulated runtime with one seed."""
+"""Simplifies a run of a scenario that failed: its text, on the simulated runtime with one seed."""
 
 import os
 import shutil
@@ -27,15 +27,15 @@ from upheaval.workload import Load
 from upheaval_node.types import MS
 
 FRESH_SEEDS: Final = 20
-"""That show whether the text fails whatever the timing is."""
+"""The number of other seeds that show whether the text fails with any timing."""
 SEEDS_A_TEXT: Final = 4
 _REFUSED: Final = Try(())
-"""What a text shows that is none."""
+"""The result of an invalid text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextOrigin:
-    """What a text is run with."""
+    """The options with which a text is run."""
 
     name: str
     seed: int
@@ -44,7 +44,7 @@ class TextOrigin:
 
 
 def try_text(origin: TextOrigin, text: str, scratch: Path, fresh: FreshTiming | None = None) -> Try:
-    """Run and judge it below `scratch`, and leave nothing there. A text with an error shows nothing."""
+    """Run and judge a text in `scratch`, and leave nothing there. A text with an error has no findings."""
     folder = scratch / f"{origin.name}-{os.getpid()}"
     try:
         scenario = parse_scenario(text, name=origin.name, where=origin.name).run_by(origin.own)
@@ -74,13 +74,13 @@ def try_text(origin: TextOrigin, text: str, scratch: Path, fresh: FreshTiming | 
 
 
 def try_text_tape(origin: TextOrigin, tape: Fields, scratch: Path) -> Try:
-    """As `try_text`, of a tape."""
+    """Like `try_text`, for a tape."""
     return try_text(origin, text_of_tape(read_text_tape(tape)), scratch)
 
 
 @dataclass(frozen=True, slots=True)
 class SmallestText:
-    """The simplest text that was found to fail alike."""
+    """The simplest text that fails the same way."""
 
     text: str
     origin: TextOrigin
@@ -89,9 +89,9 @@ class SmallestText:
     is_over: bool
     """Whether the budget ended the search."""
     others: dict[Fingerprint, Fields]
-    """Failures of another kind, with the tape of each."""
+    """Other failures, with the tape of each."""
     fresh: int
-    """How many of `FRESH_SEEDS` other seeds it fails with alike."""
+    """With how many of `FRESH_SEEDS` other seeds it fails the same way."""
 
 
 def shrink_text(
@@ -104,7 +104,7 @@ def shrink_text(
     jobs: int = 1,
     say: Callable[[str], None] = lambda _: None,
 ) -> SmallestText:
-    """From a text that shows that fingerprint with that seed."""
+    """Shrink a text that shows that fingerprint with that seed."""
     tape = read_text_tape(tape_of_text(text))
     log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape))
     with (
@@ -129,7 +129,7 @@ def _try_seed(origin: TextOrigin, text: str, scratch: Path, seed: int) -> Try:
 def state_seed(
     seed: int, texts: Iterable[str], planted: str | None, own: OwnCode | None, wanted: Fingerprint
 ) -> tuple[TextOrigin, str, Try] | None:
-    """The first of some texts that shows that fingerprint, with the seed it was made from or another one."""
+    """The first of these texts that shows the fingerprint, with the seed it was made from or another one."""
     with owned_folder("campaign") as scratch:
         for text in texts:
             for other in (seed, *range(seed + 1, seed + SEEDS_A_TEXT)):

@@ -1,4 +1,4 @@
-"""What the clusters of a campaign are made of: all of it drawn from the seed, so that one number says everything.
+"""The clusters of a campaign, drawn entirely from the seed, so that one number determines everything.
 
 Values only; this module runs nothing.
 """
@@ -34,28 +34,29 @@ from upheaval_node.settings import KIB, ClusterTimeouts, MemberSettings, profile
 from upheaval_node.types import MS, S
 
 SECONDS: Final = 62
-"""Of load on every cluster, in virtual time."""
+"""The load on every cluster, in seconds of virtual time."""
 
 RESTART_NS: Final = 9 * S
-"""After an admin command to end, when its members start again: after the time-outs of a termination."""
+"""The time from an admin command to end until the members start again: longer than the time-outs of a termination."""
 LONGEST_FULL_NS: Final = S
-"""A member whose disk is full tries again and again: more of that shows nothing new and takes long."""
+"""The longest full disk: the member tries again and again, and a longer fault shows nothing new but takes long."""
 SLOW_DISK_MS: Final = 40
 SESSIONS_S: Final = (4, 5)
-"""Session time-outs: longer than a client is silent between keep-alives, and not so long that seeds become longer."""
+"""Session time-outs: longer than a client is silent between keep-alives, but short enough for short seeds."""
 CALM_NS: Final = 1500 * MS
-"""In the end nothing is done for so much longer than a session time-out and a tenth of it: who went without a word by
-then must have lost its session."""
+"""The quiet time at the end, on top of 1.1 session time-outs: a client that left without a word before it must have
+lost its session.
+"""
 SILENT: Final = 4
-"""Clients that go without a word, the last one when all is calm."""
+"""The number of clients that leave without a word, the last one in the quiet time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultDraw:
-    """What is drawn for a fault of whichever kind; `FAULT_NEEDS` says what each kind makes use of."""
+    """The draws for a fault of any kind; `FAULT_NEEDS` says which of them a kind uses."""
 
     members: int
-    """Of the cluster."""
+    """The number of members in the cluster."""
     duration_ns: int
     member: int = 0
     other: int = 0
@@ -64,7 +65,7 @@ class FaultDraw:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """All members but the first one drawn."""
+        """All members except the drawn one."""
         return tuple(number for number in range(self.members) if number != self.member)
 
 
@@ -81,7 +82,7 @@ def _several(member_ids: Iterable[int]) -> Group:
 
 
 def _jump(draw: FaultDraw) -> Fault:
-    """Up to 20 seconds ahead or back."""
+    """A clock jump of up to 20 seconds, ahead or back."""
     jump_ms = (draw.duration_ns // MS - 2000) * 10
     amount = jump_ms if abs(jump_ms) >= LEAST_JUMP_MS else LEAST_JUMP_MS
     return HostFault(HostFaultKind.CLOCK_JUMP, _one(draw.member), amount)
@@ -124,9 +125,9 @@ FAULT_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "power-lost-in-change": ("member", "depth"),
 }
 DEPTHS: Final = 60
-"""Complete changes of files before the one in which a process dies."""
+"""The number of complete file changes before the one in which a process dies."""
 WRONG_BYTES: Final = "wrong-bytes"
-"""Drawn apart from those, where recordings have checksums and are synced."""
+"""Drawn separately, for clusters whose recordings have checksums and are synced."""
 LOSING_POWER: Final = frozenset({"power-cut", "power-cut-all", "power-lost-in-change"})
 OF_SEVERAL: Final = frozenset({"isolate", "isolate-leader", "one-way", "reset", "slow", "channel-cut"})
 
@@ -140,7 +141,7 @@ class PlannedFault:
     duration_ns: int
     fault: Fault
     drawn: FaultDraw | None = field(default=None, compare=False, repr=False)
-    """What made the fault."""
+    """The draws that made the fault."""
 
 
 def plan_fault(kind: str, start_ns: int, drawn: FaultDraw) -> PlannedFault:
@@ -149,8 +150,9 @@ def plan_fault(kind: str, start_ns: int, drawn: FaultDraw) -> PlannedFault:
 
 
 def kinds_for(members: int, sync_level: int) -> tuple[str, ...]:
-    """The kinds that such a cluster may have. At sync level 0 no member loses power: acknowledged operations may be
-    lost then, and no promise forbids that.
+    """The kinds of faults that such a cluster may have.
+
+    At sync level 0 no member loses power: acknowledged operations may be lost then, and no promise forbids that.
     """
     kinds = [kind for kind in KINDS if sync_level > 0 or kind not in LOSING_POWER]
     return tuple(kind for kind in kinds if members > 1 or kind not in OF_SEVERAL)
@@ -173,39 +175,39 @@ class Swarm:
     segment_length: int
     time_unit: str
     snapshot_interval_ns: int
-    """0: no snapshots are asked for."""
+    """0: no snapshots are requested."""
     rate: int
     keys: int
     skews_ms: tuple[int, ...]
-    """How far the wall clock of each member is off from the start."""
+    """The initial skew of each member's wall clock."""
     faults: tuple[PlannedFault, ...]
     ending: str = ""
-    """How the whole cluster is ended and started again in the middle: `shutdown`, `abort`, or not at all."""
+    """How the whole cluster is ended and restarted in the middle: `shutdown`, `abort`, or not at all."""
     ending_ns: int = 0
     """When that command is given, after the start of the load."""
     seconds: int = SECONDS
-    """Of load."""
+    """The duration of the load."""
     silent: int = SILENT
-    """Clients that go without a word."""
+    """The number of clients that leave without a word."""
     variations: Variations = NO_VARIATIONS
     own: OwnCode | None = None
-    """What the cluster runs, and who asks it, instead of what was drawn."""
+    """The user's service and clients, in place of the drawn ones."""
 
     @property
     def shown_faults(self) -> list[str]:
-        """A few words about each, in order."""
+        """A few words about each fault, in order."""
         return [f"{fault.kind} at {fault.start_ns / S:.3f} s" for fault in self.faults]
 
     def plain(self) -> Self:
-        """The same without variations."""
+        """The same cluster without variations."""
         return replace(self, variations=NO_VARIATIONS)
 
     def run_by(self, own: OwnCode) -> Self:
-        """The same with that service and its users."""
+        """The same cluster with that service and its clients."""
         return replace(self, service=own.service, own=own)
 
     def settings(self) -> MemberSettings:
-        """Of every member."""
+        """The settings of every member."""
         profile = profile_settings("test", sync_level=self.sync_level)
         timeouts = replace(
             profile.cluster.timeouts,
@@ -227,7 +229,7 @@ class Swarm:
         return self.variations.apply(plain)
 
     def gate(self) -> Gate | None:
-        """Who may connect, the same however often it is asked for; None for everybody."""
+        """The access control, the same at every call; None when everyone may connect."""
         return make_gate(self.seed) if self.variations.has_credentials else None
 
     def workload(self) -> WorkloadSettings:
@@ -244,7 +246,7 @@ class Swarm:
         )
 
     def to_fields(self) -> dict[str, Json]:
-        """As a line of JSON holds it."""
+        """The fields of a JSON line."""
         fields: dict[str, Json] = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
         fields["faults"] = list(self.shown_faults)
         fields["skews_ms"] = list(self.skews_ms)
@@ -258,16 +260,18 @@ class Swarm:
 
     @property
     def _quiet_ns(self) -> int:
-        """From when on nothing is done any more, after the start of the load."""
+        """The begin of the quiet time, after the start of the load."""
         return (self.seconds - 2) * S
 
     def restored(self) -> Scenario:
-        """What happens to a cluster that begins with what another one of this kind left: it serves and is judged."""
+        """The scenario of a cluster that begins with the files of another cluster of this kind: it serves and is
+        judged.
+        """
         steps = (WaitOperations(RESTORED_OPERATIONS), AskFor(AdminCommand.SNAPSHOT), WaitSeconds(1))
         return replace(self.scenario(), name=f"campaign-{self.seed}-restored", steps=steps)
 
     def named_faults(self) -> Iterator[tuple[str, PlannedFault]]:
-        """Each fault with the name that it has in the scenario."""
+        """Each fault with its name in the scenario."""
         damages = (
             PlannedFault(
                 WRONG_BYTES,
@@ -281,7 +285,7 @@ class Swarm:
             yield f"{planned.kind}-{number}", planned
 
     def scenario(self) -> Scenario:
-        """All that happens to the cluster, in the order of its times."""
+        """The whole scenario of the cluster, in order of time."""
         events: list[tuple[int, Step]] = []
         for name, planned in self.named_faults():
             events.append((planned.start_ns, Begin(name, planned.fault)))
@@ -321,18 +325,18 @@ class Swarm:
 
 
 RESTORED_OPERATIONS: Final = 100
-"""That a restored cluster has to acknowledge."""
+"""The number of operations that a restored cluster has to acknowledge."""
 
 
 def draw_swarm(seed: int, seconds: int = SECONDS, own: OwnCode | None = None) -> Swarm:
-    """The cluster of a seed: the same for ever, as long as this function stays as it is."""
+    """The cluster of a seed, always the same as long as this function does not change."""
     swarm = _draw_swarm(seed, seconds)
     return swarm if own is None else swarm.plain().run_by(own)
 
 
 def _draw_swarm(seed: int, seconds: int) -> Swarm:
     random = Random(f"swarm/{seed}")
-    # Of its own, so that all else of a seed is what it was before clusters were ended.
+    # A generator of its own, so that the rest of a seed stays as it was before clusters were ended.
     ending = Random(f"swarm/{seed}/ending")
     session_timeout_ns = Random(f"swarm/{seed}/session").choice(SESSIONS_S) * S
     members = random.choices((1, 3, 5), (1, 7, 2))[0]
@@ -366,9 +370,7 @@ def _draw_swarm(seed: int, seconds: int) -> Swarm:
 
 
 def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) -> tuple[PlannedFault, ...]:
-    """One after the other, or some while others last. The first fault of a lone member is one after which it starts
-    anew.
-    """
+    """Faults one after the other, or some of them overlapping. The first fault of a lone member makes it restart."""
     kinds = kinds_for(members, sync_level)
     is_overlapping = random.random() < 0.4
     weights = [random.choice((0, 1, 1, 3)) for _ in kinds]

@@ -1,7 +1,7 @@
-"""The cluster of a campaign as a tape, and back: what each choice may be, simplest alternative first.
+"""The cluster of a campaign as a tape, and back: the alternatives of each choice, the simplest first.
 
-The simplest settings are those of the `test` profile, which a scenario's cluster has, so that a plan with no other
-settings can be written as a scenario.
+The simplest settings are those of the `test` profile, as in a scenario's cluster. A plan with no other settings can
+therefore be written as a scenario.
 """
 
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ from upheaval_node.settings import KIB
 from upheaval_node.types import MS, S
 
 LONGEST_S: Final = 3600
-"""Of load that a tape may ask for."""
+"""The longest load, in seconds, that a tape may have."""
 SHORTEST_S: Final = 4
 GRAIN_NS: Final = 100 * MS
-"""Moments and durations are not made smaller by less."""
+"""The smallest step by which moments and durations are simplified."""
 _END_NS: Final = LONGEST_S * S
 _SKEW_MS: Final = 5000
 _SIMPLEST_KINDS: Final = (
@@ -58,7 +58,7 @@ _SIMPLEST_KINDS: Final = (
 
 
 def tape_of(swarm: Swarm) -> Span:
-    """All choices that make that cluster, its load and its faults; not its seed, nor the code of a user."""
+    """All choices that make that cluster, its load and its faults, without its seed and a user's code."""
     return read_swarm(_fields(swarm), swarm.seed)[1]
 
 
@@ -132,7 +132,7 @@ def _variation_fields(drawn: Variations) -> dict[str, Json]:
 
 
 def _lives(companion: Companion) -> Iterator[Json]:
-    """From a start to an end, with the snapshots that are left to it before that end."""
+    """The periods from a start to an end, with the snapshots that fall into each."""
     life: dict[str, Json] = {}
     snapshots: list[Json] = []
     for time_ns, step in companion.steps:
@@ -147,7 +147,7 @@ def _lives(companion: Companion) -> Iterator[Json]:
 
 
 def read_swarm(tape: Fields, seed: int) -> tuple[Swarm, Span]:
-    """The cluster that a tape makes with the timing of that seed, and the choices as they were read."""
+    """The cluster that a tape makes with the timing of that seed, and the choices that were read."""
     reader = TapeReader(tape)
     members = reader.one_of("members", (3, 1, 5))
     sync_level = reader.one_of("sync-level", (1, 0, 2))
@@ -189,7 +189,7 @@ def _read_ending(reader: TapeReader, seconds: int) -> tuple[str, int]:
 
 
 def _begun(reader: TapeReader, name: str, label: str, seconds: int) -> Iterator[TapeReader]:
-    """The spans of that name whose time `label` is within the load; others are taken off the tape."""
+    """The spans of that name whose time `label` is within the load. Others are removed from the tape."""
     for span in reader.spans(name):
         begin = TapeReader(span.fields).number(label, 0, _END_NS, grain=GRAIN_NS)
         if begin < (seconds - 2) * S:
@@ -251,7 +251,7 @@ def _read_damages(reader: TapeReader, members: int, seconds: int) -> Iterator[Da
 
 
 def _read_companion(reader: TapeReader, members: int, seconds: int) -> Companion:
-    """It runs in the end: its last life has none."""
+    """Read a companion. It runs at the end of the load, so its last life has no end."""
     kind = reader.one_of("kind", (BACKUP, STANDBY))
     source = reader.one_of("source", SOURCES if members > 1 else SOURCES[:2])
     name = f"{kind}-0"

@@ -1,12 +1,12 @@
-"""A tape: the choices that make a plan, by their labels, in spans that can be taken out as a whole.
+"""A tape: the choices that make a plan, by label, in spans that can be removed as a whole.
 
 In JSON a choice is a number or a text by its label, and the spans of one name are a list of objects:
 
     {"members": 3, "fault": [{"kind": "kill-leader", "start-ns": 2000000000, "duration-ns": 500000000}]}
 
-A plan is read from a tape choice by choice, each with its alternatives, the simplest one first. A choice that the tape
-does not hold, or with a value that is no alternative, is the simplest one; what nothing asks for is passed over. So
-every edit of a tape is a tape, and what was read says which choices there were.
+A plan is read from a tape choice by choice, each with its alternatives, the simplest first. A choice that is missing,
+or whose value is no alternative, gets the simplest alternative. Choices that no plan reads are ignored. So every edit
+of a tape is a tape, and the result of reading says which choices there were.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,16 +17,16 @@ from upheaval.records import Json
 
 Value = int | str
 Fields = Mapping[str, Json]
-"""Of one span, as JSON has it."""
+"""The JSON fields of one span."""
 
 T = TypeVar("T", int, str)
 
 
 class Alternatives(Protocol):
-    """What a choice may be."""
+    """The alternatives of a choice."""
 
     def rank(self, value: Value) -> int | None:
-        """How far it is from the simplest alternative, which has 0; None for what is no alternative."""
+        """The distance from the simplest alternative, which has 0; None for a value that is no alternative."""
 
     def simpler(self, value: Value) -> Iterator[Value]:
         """Some alternatives of a lower rank, the simplest first."""
@@ -34,22 +34,22 @@ class Alternatives(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of these, simplest first."""
+    """One of several values, the simplest first."""
 
     values: Sequence[Value]
 
     def rank(self, value: Value) -> int | None:
-        """Its place among them."""
+        """Its index among the values."""
         return self.values.index(value) if value in self.values else None
 
     def simpler(self, value: Value) -> Iterator[Value]:
-        """All of a lower rank."""
+        """All values of a lower rank."""
         yield from self.values[: self.rank(value)]
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A whole number from `least` to `most`; the closer to `simplest`, the simpler. Smaller steps than `grain` are not
+    """A whole number from `least` to `most`; the closer to `simplest`, the simpler. Steps smaller than `grain` are not
     tried.
     """
 
@@ -59,14 +59,14 @@ class Number:
     grain: int = 1
 
     def rank(self, value: Value) -> int | None:
-        """Its distance."""
+        """The distance from `simplest`."""
         if not isinstance(value, int) or not self.least <= value <= self.most:
             return None
         return abs(value - self.simplest)
 
     def simpler(self, value: Value) -> Iterator[Value]:
-        """The simplest one, then half of the way back, a quarter, an eighth: repeated, that is a search by halves. The
-        distance is a multiple of the grain.
+        """The simplest number, then half of the way back, a quarter, an eighth; repeated, that is a binary search. All
+        distances are multiples of the grain.
         """
         assert isinstance(value, int)
         distance = abs(value - self.simplest)
@@ -79,7 +79,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One that was read."""
+    """A choice that was read."""
 
     label: str
     value: Value
@@ -87,7 +87,7 @@ class Choice:
 
     @property
     def rank(self) -> int:
-        """0 for the simplest."""
+        """Its rank, 0 for the simplest."""
         rank = self.alternatives.rank(self.value)
         assert rank is not None
         return rank
@@ -102,7 +102,7 @@ class Span:
     spans: list["Span"] = field(default_factory=list)
 
     def to_fields(self) -> dict[str, Json]:
-        """As JSON has it."""
+        """The JSON fields."""
         fields: dict[str, Json] = {choice.label: choice.value for choice in self.choices}
         for span in self.spans:
             inner = fields.setdefault(span.name, [])
@@ -111,38 +111,38 @@ class Span:
         return fields
 
     def walk(self) -> Iterator["Span"]:
-        """This one and all within it."""
+        """This span and all spans within it."""
         yield self
         for span in self.spans:
             yield from span.walk()
 
     @property
     def complexity(self) -> tuple[int, int, int]:
-        """What makes one tape simpler than another: fewer spans, then fewer choices that are not the simplest, then
-        lower ranks.
+        """The order of tapes by simplicity: fewer spans, then fewer choices that are not the simplest, then lower
+        ranks.
         """
         ranks = [choice.rank for span in self.walk() for choice in span.choices]
         return sum(1 for _ in self.walk()), sum(1 for rank in ranks if rank), sum(ranks)
 
 
 class TapeReader:
-    """Reads one span of a tape. What was read is in `read`."""
+    """Reads one span of a tape. `read` has what was read so far."""
 
     def __init__(self, fields: Fields, name: str = "") -> None:
         self.fields = fields
         self.read = Span(name)
 
     def one_of(self, label: str, values: Sequence[T]) -> T:
-        """The choice of that label, one of these, simplest first."""
+        """The choice with that label, one of these values, the simplest first."""
         return self._choose(label, OneOf(values), values[0])
 
     def number(self, label: str, least: int, most: int, simplest: int | None = None, grain: int = 1) -> int:
-        """The choice of that label: a number from `least`, which is the simplest unless another one is named."""
+        """The choice with that label: a number from `least`, which is the simplest unless another one is given."""
         usual = least if simplest is None else simplest
         return self._choose(label, Number(least, most, usual, grain), usual)
 
     def spans(self, name: str) -> Iterator["TapeReader"]:
-        """The spans of that name."""
+        """The spans with that name."""
         inner = self.fields.get(name)
         for fields in inner if isinstance(inner, list) else ():
             if isinstance(fields, dict):
@@ -151,7 +151,7 @@ class TapeReader:
                 yield reader
 
     def optional(self, name: str) -> "TapeReader | None":
-        """The span of that name, if there is one."""
+        """The span with that name, if the tape has one."""
         return next(self.spans(name), None)
 
     def _choose(self, label: str, alternatives: Alternatives, simplest: T) -> T:

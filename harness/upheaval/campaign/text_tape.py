@@ -1,4 +1,4 @@
-"""The text of a scenario as a tape, and back: a span for each line, with the numbers in it as choices."""
+"""The text of a scenario as a tape, and back: one span per line, with its numbers as choices."""
 
 import re
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ _HOLE: Final = "{}"
 _GRAIN_MS: Final = 100
 _MOST: Final = 10**9
 _FIXED: Final = ("title", "cluster")
-"""Lines whose numbers are none to lower one by one."""
+"""Lines whose numbers must not be lowered one by one."""
 _BEGINS: Final = ("inject", "begin")
 _OF_FAULT: Final = (*_BEGINS, "heal", "end")
 
 
 def tape_of_text(text: str) -> dict[str, Json]:
-    """Without comments and empty lines."""
+    """The tape of a text, without comments and empty lines."""
     spans: list[Json] = []
     for line in text.splitlines():
         statement = line.partition("#")[0].strip()
@@ -33,7 +33,7 @@ def tape_of_text(text: str) -> dict[str, Json]:
 
 
 def read_text_tape(tape: Fields) -> Span:
-    """Each number may be from 1 on; a time in milliseconds is a multiple of 100."""
+    """Read a tape. Each number is at least 1; a time in milliseconds is a multiple of 100."""
     reader = TapeReader(tape)
     for line in reader.spans("line"):
         statement = str(line.fields.get("statement", ""))
@@ -46,7 +46,7 @@ def read_text_tape(tape: Fields) -> Span:
 
 
 def text_of_tape(span: Span) -> str:
-    """The text that it was, or another one."""
+    """The text of a tape, original or edited."""
     lines = []
     for line in span.spans:
         statement, *numbers = (str(choice.value) for choice in line.choices)
@@ -56,7 +56,7 @@ def text_of_tape(span: Span) -> str:
 
 
 def without_faults(span: Span) -> Iterator[Fields]:
-    """All faults at once, then each one: its begin, its end, and the waits between them or not."""
+    """Leave out all faults at once, then each fault: its begin, its end, and the waits between them or not."""
     lines: dict[str, list[int]] = {}
     for number, line in enumerate(span.spans, start=1):
         words = str(line.choices[0].value).split()

@@ -1,4 +1,4 @@
-"""What a search tried, in a file of lines: a search that was ended goes on from it, since it takes the same way."""
+"""The tries of a search, in a file of lines. An interrupted search continues from it, since it takes the same path."""
 
 import hashlib
 import json
@@ -19,20 +19,20 @@ TEXT_TRIES_FILE: Final = "scenario-tries.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What a run of a tape showed: the fingerprints of all that was not valid, and how far it came."""
+    """The result of running a tape: the fingerprints of all findings that are not valid, and how far the run came."""
 
     fingerprints: tuple[Fingerprint, ...]
     virtual_ms: int = 0
     operations: int = 0
 
     def to_fields(self) -> dict[str, Json]:
-        """As JSON has it."""
+        """The JSON fields."""
         fingerprints: list[Json] = [fingerprint.to_fields() for fingerprint in self.fingerprints]
         return {"fingerprints": fingerprints, "virtual_ms": self.virtual_ms, "operations": self.operations}
 
 
 def search_fields(seed: int, planted: str | None, wanted: Fingerprint, tape: Span) -> dict[str, Json]:
-    """What makes a search another one: where it begins, and which failure it looks for."""
+    """The fields that identify a search: its first tape, and the failure that it looks for."""
     return {
         "seed": seed,
         "planted": planted,
@@ -43,13 +43,13 @@ def search_fields(seed: int, planted: str | None, wanted: Fingerprint, tape: Spa
 
 
 class TryLog:
-    """The tries of one search. Raises `UsageError` for a file of another search, or with a line that is malformed."""
+    """The tries of one search. Raises `UsageError` for a file of another search, or with a malformed line."""
 
     def __init__(self, file: Path, search: Mapping[str, Json]) -> None:
         self._file = file
         self._tries: dict[str, Try] = {}
         self._tapes: dict[str, Fields] = {}
-        # A last line that was torn is tried again.
+        # The tape of an incomplete last line is tried again.
         lines = list(jsonfields.read_lines(file, torn_end_allowed=True)) if file.is_file() else []
         if lines and lines[0][1] != search:
             raise UsageError(f"{file} is of another search: give another --out")
@@ -63,17 +63,17 @@ class TryLog:
         return len(self._tries)
 
     def get(self, tape: Fields) -> Try | None:
-        """What is known of a tape."""
+        """The known result of a tape."""
         return self._tries.get(_key(tape))
 
     def add(self, tape: Fields, tried: Try) -> None:
-        """Keep it, in the file too."""
+        """Add a try, in the file too."""
         self._keep(tape, tried)
         with self._file.open("a", encoding="utf-8") as stream:
             stream.write(jsonfields.to_json({"tape": tape, **tried.to_fields()}, indent=None) + "\n")
 
     def others(self, wanted: Fingerprint) -> dict[Fingerprint, Fields]:
-        """Other promises that were broken, or the same one otherwise, with the first tape of each."""
+        """Other broken promises, or the same one broken otherwise, with the first tape of each."""
         first: dict[Fingerprint, Fields] = {}
         for key, tried in self._tries.items():
             for fingerprint in tried.fingerprints:

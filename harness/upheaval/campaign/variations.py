@@ -1,6 +1,6 @@
-"""What a cluster of a campaign may have that others have not, drawn from the seed apart from all else of it.
+"""Optional properties of a campaign's cluster, drawn independently from the rest of its seed.
 
-Without variations a seed is the cluster that it was before there were any. Values only; this module runs nothing.
+Without variations, a seed makes the same cluster as before variations existed. Values only; this module runs nothing.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ CHECKSUM: Final = "CRC-32"
 LONE_FACTOR: Final = 4
 SECOND_SERVICE: Final = SILENT_SERVICES[0]
 SMALL_MTUS: Final = (96, 128)
-"""With which every opened session, and most requests and answers, need several frames."""
+"""MTUs with which every opened session, and most requests and answers, need several frames."""
 TEXT_LENGTHS: Final = (1500, 3000, 6000)
-"""Of two frames or more with Aeron's MTU; the longest message of the shortest term has 8 KiB."""
+"""Lengths that need two or more frames with Aeron's MTU. The longest message of the shortest term has 8 KiB."""
 DISCONNECTS_MS: Final = (20, 50, 200, 500)
-"""Heartbeats time out after a second or more."""
+"""Heartbeat time-outs are a second or longer."""
 
 
 class Variation(StrEnum):
-    """The kinds, by the names that a campaign shows."""
+    """The kinds of variations, by the names that a campaign shows."""
 
     SEVERAL_SERVICES = "several-services"
     SMALL_MTU = "small-mtu"
@@ -43,20 +43,20 @@ class Variation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A node beside the members, and what is done to it: a step at so many nanoseconds after the start of the load."""
+    """A companion and its steps, each with its time in nanoseconds after the start of the load."""
 
     config: CompanionConfig
     steps: tuple[tuple[int, Step], ...]
     is_restored: bool
-    """Whether another cluster begins with what it has in the end."""
+    """Whether another cluster is restored from its files at the end."""
 
     @property
     def starts(self) -> int:
-        """How often it is started."""
+        """The number of its starts."""
         return sum(_is_start(step) for _, step in self.steps)
 
     def to_fields(self) -> dict[str, Json]:
-        """As a line of JSON holds it."""
+        """The fields of a JSON line."""
         return {"name": self.config.name, "source": self.config.source, "starts": self.starts}
 
 
@@ -66,7 +66,7 @@ def _is_start(step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Wrong bytes in the log of a member: when after the start of the load, for how long, and where in its log."""
+    """Wrong bytes in a member's log: when after the start of the load, for how long, and where in its log."""
 
     start_ns: int
     duration_ns: int
@@ -76,7 +76,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Variations:
-    """Of one seed; the defaults are none. Lengths are in bytes."""
+    """The variations of one seed, by default none. Lengths are in bytes."""
 
     more_services: tuple[str, ...] = ()
     mtu: int = 0
@@ -85,14 +85,14 @@ class Variations:
     companion: Companion | None = None
     damages: tuple[Damage, ...] = ()
     has_credentials: bool = False
-    """Whether the cluster admits only clients with the right credentials, and a stranger tries wrong ones."""
+    """Whether the cluster accepts only clients with the right credentials, while a stranger tries wrong ones."""
     load_factor: int = 1
-    """How many times the rate of its load is that of others. A lone member serves no client while it is down."""
+    """The factor on the rate of its load. A lone member serves no client while it is down."""
     leader_disconnect_ms: int = 0
-    """How long a follower does without its connection from the leader; 0: as long as without its heartbeats."""
+    """How long a follower waits without its connection from the leader; 0: as long as without heartbeats."""
 
     def drawn(self) -> Iterator[Variation]:
-        """The kinds that it has."""
+        """The kinds that were drawn."""
         if self.more_services:
             yield Variation.SEVERAL_SERVICES
         if self.mtu:
@@ -111,7 +111,7 @@ class Variations:
             yield Variation.LEADER_DISCONNECT
 
     def apply(self, settings: MemberSettings) -> MemberSettings:
-        """The settings of a member with them; how many services it has is said elsewhere."""
+        """The settings of a member with these variations, except the number of services."""
         media, archive, cluster = settings.media, settings.archive, settings.cluster
         if self.mtu:
             media, cluster = replace(media, mtu=self.mtu), replace(cluster, log_mtu=self.mtu)
@@ -123,7 +123,7 @@ class Variations:
         return replace(settings, media=media, archive=archive, cluster=cluster)
 
     def to_fields(self) -> dict[str, Json]:
-        """As a line of JSON holds them."""
+        """The fields of a JSON line."""
         companion = None if self.companion is None else self.companion.to_fields()
         lists: dict[str, Json] = {
             "more_services": list(self.more_services),
@@ -136,7 +136,7 @@ NO_VARIATIONS: Final = Variations()
 
 
 def draw_variations(seed: int, members: int, sync_level: int, service: str, seconds: int) -> Variations:
-    """Each kind is drawn from a generator of its own, so that a kind more changes nothing of the others."""
+    """Draw each kind from its own generator, so that a new kind does not change the others."""
 
     def draws(kind: Variation, share: float) -> Random | None:
         random = Random(f"swarm/{seed}/{kind}")
@@ -168,7 +168,7 @@ def draw_variations(seed: int, members: int, sync_level: int, service: str, seco
 
 
 def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Companion:
-    """One that is started early, ended and started again a few times, and runs in the end."""
+    """A companion that starts early, is ended and restarted a few times, and runs at the end."""
     name = f"{kind}-0"
     source = random.choice(SOURCES if members > 1 else SOURCES[:2])
     time_ns = random.randint(S, 8 * S)
@@ -186,7 +186,7 @@ def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Co
 
 
 def _draw_damages(random: Random, members: int, seconds: int) -> tuple[Damage, ...]:
-    """One after the other: what is wrong on one disk is put right before the next one's turn."""
+    """Damages one after the other: the bytes of one disk are restored before those of the next are changed."""
     damages: list[Damage] = []
     time_ns = random.randint(5 * S, 15 * S)
     while time_ns < (seconds - 14) * S:

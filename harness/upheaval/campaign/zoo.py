@@ -1,7 +1,7 @@
 """The zoo: campaigns look for each planted bug until a promise that must find it is broken, or a budget is spent.
 
-A search is one bug from one first seed on. Its file in the folder of the zoo is written after every seed, so that a zoo
-that is ended goes on where it was. A bug is caught if the median of its searches is: one that ran out of its budget
+A search is one bug from one first seed on. Its file in the zoo's folder is written after every seed, so that an
+interrupted zoo continues where it was. A bug is caught if its median search found it: a search that spent its budget
 counts as longer than any other.
 """
 
@@ -22,16 +22,18 @@ from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node import __version__
 
 BUDGET_S: Final = 300.0
-"""Of processor time, for one search."""
+"""The budget of one search, in seconds of processor time."""
 SEEDS_APART: Final = 10_000
-"""Between the first seeds of two searches for one bug."""
+"""The distance between the first seeds of two searches for one bug."""
 
 TrySeed = Callable[[int, str | None, Path], SeedOutcome]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search for a bug and how far it is. `promise` is what the last seed broke, empty while the bug is not found."""
+    """A search for a bug and its progress. `promise` is the one that the last seed broke, empty while the bug is not
+    found.
+    """
 
     bug: str
     repeat: int
@@ -41,7 +43,7 @@ class Search:
     seeds: int = 0
     processor_ms: int = 0
     others: tuple[str, ...] = ()
-    """Promises that need not find the bug and were broken, and promises that were unknown."""
+    """Broken promises that need not find the bug, and promises that were unknown."""
 
     @property
     def is_caught(self) -> bool:
@@ -49,7 +51,7 @@ class Search:
         return bool(self.promise)
 
     def after(self, outcome: SeedOutcome) -> "Search":
-        """With one seed more."""
+        """The search with one more seed."""
         bug = bug_named(self.bug)
         broken = [one.promise for one in outcome.fingerprints if one.is_broken and bug.is_found_by(one.promise)]
         met = () if broken else (str(one.promise) for one in outcome.fingerprints)
@@ -64,19 +66,19 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of a bug. Seeds and processor seconds are medians; None where most searches did not find it."""
+    """The result for a bug. Seeds and processor seconds are medians; None if most searches did not find it."""
 
     bug: str
     area: str
     breaks: str
     promises: tuple[str, ...]
-    """That found it, the most frequent one first."""
+    """The promises that found it, the most frequent first."""
     caught: int
     searches: int
     seeds: int | None
     processor_seconds: float | None
     others: tuple[str, ...] = ()
-    """What the searches that did not find it met."""
+    """The other promises that unsuccessful searches met."""
 
     @property
     def is_caught(self) -> bool:
@@ -84,12 +86,12 @@ class Row:
         return self.seeds is not None
 
     def to_fields(self) -> dict[str, Json]:
-        """As JSON has it."""
+        """The JSON fields."""
         return {**asdict(self), "promises": list(self.promises), "others": list(self.others)}
 
 
 def row_of(bug: PlantedBug, searches: Sequence[Search]) -> Row:
-    """All searches for one bug together."""
+    """The row for all searches for one bug."""
     caught = [search for search in searches if search.is_caught]
     seeds = median_high([search.seeds if search.is_caught else float("inf") for search in searches])
     ms = median_high([search.processor_ms if search.is_caught else float("inf") for search in searches])
@@ -135,7 +137,7 @@ def run_zoo(
 
 
 def run_search(search: Search, folder: Path, scratch: Path, budget_s: float, try_one: TrySeed = try_seed) -> Search:
-    """Go on with a search until it has found its bug or spent its budget."""
+    """Continue a search until it has found its bug or spent its budget."""
     folder.mkdir(parents=True, exist_ok=True)
     current = _read(search, folder)
     while not current.is_caught and current.processor_ms < 1000 * budget_s:
@@ -150,7 +152,7 @@ def _file(search: Search, folder: Path) -> Path:
 
 
 def _read(search: Search, folder: Path) -> Search:
-    """How far a search is."""
+    """The progress of a search."""
     file = _file(search, folder)
     if not file.is_file():
         return search

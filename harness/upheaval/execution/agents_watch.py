@@ -1,7 +1,7 @@
-"""What agents in the networks of members have seen of the consensus stream, fetched and put in order.
+"""Collects what agents in the members' networks saw of the consensus stream, and orders it.
 
-Each agent sees the links to its own member. They are on one machine and have one monotonic clock, so what one of them
-let through is earlier than what came of it at another.
+Each agent sees the links to its own member. All run on one machine and share one monotonic clock. A datagram that one
+agent let through is therefore earlier than its consequences at another.
 """
 
 import threading
@@ -19,12 +19,12 @@ from upheaval_chaos.toxiproxy import ToxiproxyApi
 from upheaval_node.types import NEVER_NS
 
 SILENCE_S: Final = 30.0
-"""An agent that has not answered for so long is asked no more, and the others are not waited for on its account."""
+"""The seconds of silence after which an agent is not asked any more, and the others do not wait for it."""
 _INTERVAL_S: Final = 0.2
 
 
 class AgentsWatch:
-    """Asks all agents now and then, in a thread of its own, until it is closed: to be done while they still answer."""
+    """Polls all agents in its own thread until it is closed. Close it while the agents still answer."""
 
     def __init__(
         self,
@@ -45,7 +45,9 @@ class AgentsWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ask for the last time. An agent that does not answer, or is asked no more, reports nothing of its links."""
+        """Ask for the last time. An agent that does not answer, or is not asked any more, reports nothing of
+        its links.
+        """
         self._stop.set()
         self._thread.join()
         self._carried.clear()
@@ -63,7 +65,7 @@ class AgentsWatch:
             self._pass_on(known)
 
     def _ask(self) -> None:
-        """Ask all at once, and each until it has reported everything."""
+        """Ask all agents concurrently, and each of them until it has reported everything."""
         asked = self._asked
         while asked:
             answers = list(zip(asked, self._pool.map(_Asked.take, asked), strict=True))
@@ -72,13 +74,13 @@ class AgentsWatch:
         self._asked = [agent for agent in self._asked if agent.answers or agent.heard_s > silent_since]
 
     def _take(self, taken: Mapping[str, Any]) -> bool:
-        """Whether there may be more."""
+        """Add an answer. Returns whether the agent may have more."""
         self._entries.extend(map(tuple, taken["seen"]))
         self._carried.update((name, (received, sent)) for name, (received, sent) in taken["carried"].items())
         return len(taken["seen"]) >= ANSWER_MAX
 
     def _pass_on(self, entries: list[Entry]) -> None:
-        """Equal times are of one agent, or of what has nothing to do with each other."""
+        """Pass the entries on in order. Entries of equal time are from one agent, or independent."""
         for ns, name, is_sent, digits in sorted(entries, key=_time_of):
             link = self._watch.watch_of(name)
             if link is not None:
@@ -86,7 +88,7 @@ class AgentsWatch:
 
 
 class _Asked:
-    """One agent, and the time up to which it has reported what it saw."""
+    """One agent, and the time up to which it has reported."""
 
     def __init__(self, agent: ToxiproxyApi) -> None:
         self._agent = agent
@@ -95,7 +97,7 @@ class _Asked:
         self.heard_s = time.monotonic()
 
     def take(self) -> Mapping[str, Any] | None:
-        """The next answer; None without one."""
+        """The next answer; None when the agent does not answer."""
         try:
             taken = self._agent.take_seen()
         except EnvironmentFault:

@@ -1,9 +1,9 @@
-"""What proxies of the consensus stream let see, written into the run folder: members of Aeron trace no messages.
+"""Records in the run folder what proxies see of the consensus stream, because members of Aeron trace no messages.
 
-An observer, apart from what breaks links: it looks at what came in at each proxy and at what went out. Of the
-positions that members report all the time, append and commit positions, a line each 100 ms is written for each link,
-and each that does not go on from the one before. Reports to a member and the commit positions that it sends are written
-in the order in which they passed.
+It is an observer, independent of the link faults: it reads what each proxy received and what it sent. Members report
+append and commit positions all the time. For each link, one line per 100 ms is written, and every position that does
+not continue the one before. The reports to a member, and the commit positions that it sends, are written in the order
+in which they passed.
 """
 
 import struct
@@ -27,11 +27,11 @@ _TEMPLATE: Final = struct.Struct("<HH")
 _POSITION: Final = struct.Struct("<qq")
 _HEADER_LENGTH: Final = 8
 _APPEND, _COMMIT = 54, 55
-"""Templates of the positions that are reported all the time: term, position, and then who says it."""
+"""Templates of the positions that are reported all the time: term, position, and then the reporting member."""
 
 
 class ConsensusWatch:
-    """Of one cluster, for one harness. What it gives to proxies is called in their thread; times are monotonic."""
+    """The watch of one cluster. Proxies call its link watches in their thread; times are monotonic."""
 
     def __init__(self, path: Path, places: Iterable[ProxyPlace]) -> None:
         """Raises `EnvironmentFault` when the file cannot be opened."""
@@ -44,12 +44,14 @@ class ConsensusWatch:
         return self._links.get(name)
 
     def close(self, carried: Mapping[str, tuple[int, int]]) -> None:
-        """Nothing passes any more. `carried` are the bytes that each proxy received and sent, as it says."""
+        """Write what was kept back and close the file. `carried` are the bytes that each proxy reports as received and
+        sent.
+        """
         self.write_all()
         self._writer.close(time.monotonic_ns(), self._told(carried))
 
     def _told(self, carried: Mapping[str, tuple[int, int]]) -> Iterator[LinkSeen]:
-        """Nothing of those that say nothing."""
+        """The counts of the links in `carried`. A proxy without a report has none."""
         for name, (received, sent) in carried.items():
             link = self._links.get(name)
             if link is None:
@@ -66,10 +68,10 @@ class ConsensusWatch:
                 garbage,
             )
 
-    # --- what the links ask for ---
+    # --- for the links ---
 
     def write(self, ns: int, member_id: int, event: str, peer: int, payload: bytes, *, is_late: bool) -> bool:
-        """Whether it is a message of the cluster's."""
+        """Write a message. Returns whether it is a message of the cluster."""
         try:
             message = cm.SCHEMA.decode(payload)
         except DecodeError:
@@ -80,31 +82,31 @@ class ConsensusWatch:
         return message is not None
 
     def write_all(self) -> None:
-        """Of all links what was kept back."""
+        """Write the positions that were kept back, of all links."""
         for link in self._links.values():
             link.received.write_kept()
             link.sent.write_kept()
 
     def reports_to(self, member_id: int) -> "list[_Report]":
-        """What the followers of a member have reported to it last, as far as it is kept back."""
+        """The last reports of a member's followers to it, as far as they are kept back."""
         sides = (link.sent for link in self._links.values() if link.place.target == member_id)
         return [(side, report) for side in sides if (report := side.held_back(_APPEND)) is not None]
 
     def write_commits_of(self, member_id: int, order: int) -> None:
-        """What a member has sent before a message, and is kept back."""
+        """Write the commit positions that a member sent before the message `order`, if they are kept back."""
         for link in self._links.values():
             commit = link.received.held_back(_COMMIT) if link.place.source == member_id else None
             if commit is not None and commit.order < order:
                 link.received.write_kept(_COMMIT)
 
     def next_order(self) -> int:
-        """Of the next message that passes."""
+        """The order of the next message that passes."""
         self._order += 1
         return self._order
 
 
 class LinkWatch:
-    """One forwarder. Implements `datagram_ways.Watch`."""
+    """The watch of one forwarder. Implements `datagram_ways.Watch`."""
 
     def __init__(self, watch: ConsensusWatch, place: ProxyPlace) -> None:
         self.place = place
@@ -112,16 +114,16 @@ class LinkWatch:
         self.sent = _Side(watch, place.target, TraceKind.RECEIVE, place.source)
 
     def on_received(self, datagram: bytes, ns: int) -> None:
-        """Its source has sent it."""
+        """The source has sent the datagram."""
         self.received.add(datagram, ns)
 
     def on_sent(self, datagram: bytes, ns: int) -> None:
-        """It is on its way to the target."""
+        """The datagram is on its way to the target."""
         self.sent.add(datagram, ns)
 
 
 class _Side:
-    """What came in, or what went out."""
+    """One side of a forwarder: what it received, or what it sent."""
 
     def __init__(self, watch: ConsensusWatch, member_id: int, event: str, peer: int) -> None:
         self.tap = StreamTap(CONSENSUS_STREAM_ID, self._take)
@@ -137,23 +139,23 @@ class _Side:
         """Those that were kept back when the commit position passed that is."""
 
     def add(self, datagram: bytes, ns: int) -> None:
-        """The next one, which passed at that time."""
+        """Add the next datagram, which passed at `ns`."""
         self._ns = ns
         self.tap.add(datagram)
 
     def held_back(self, template: int) -> "_Passed | None":
-        """The position that is kept back."""
+        """The position of this template that is kept back."""
         return self._kept.get(template)
 
     def write_kept(self, *templates: int) -> None:
-        """What was kept back, of all templates when none is named."""
+        """Write the positions that were kept back, of all templates when none is named."""
         for template in templates or tuple(self._kept):
             held = self._kept.pop(template, None)
             if held is not None:
                 self._write(template, held, self._reports if template == _COMMIT else ())
 
     def write_report(self, report: "_Passed") -> None:
-        """A position that was kept back, unless it or a later one is written."""
+        """Write a position that was kept back, unless it or a later one is written already."""
         if self._kept.get(_APPEND) is report:
             del self._kept[_APPEND]
         written = self._written.get(_APPEND)
@@ -183,7 +185,9 @@ class _Side:
     def _write(
         self, template: int, passed: "_Passed", reports: "Iterable[_Report]" = (), *, is_late: bool = False
     ) -> None:
-        """After what passed before it: the `reports` that a commit position counts, or what a member had committed."""
+        """Write a message after its causes: the `reports` behind a commit position, or the commit positions that a
+        member sent before.
+        """
         member_id, event, peer = self._place
         for side, report in reports:
             side.write_report(report)
@@ -196,7 +200,7 @@ class _Side:
 
 
 class _Passed(NamedTuple):
-    """A message; `order` is the how-manyth of its cluster."""
+    """A message; `order` is its number in its cluster."""
 
     order: int
     ns: int
@@ -204,11 +208,11 @@ class _Passed(NamedTuple):
 
 
 _Report = tuple[_Side, _Passed]
-"""Of a follower, and where it passed."""
+"""The report of a follower, and the side on which it passed."""
 
 
 def _goes_on(before: bytes, after: bytes) -> bool:
-    """The same member in the same term, not further back."""
+    """Whether both are of the same member in the same term, and the position does not go back."""
     (term, position), (next_term, next_position) = (
         _POSITION.unpack_from(payload, _HEADER_LENGTH) for payload in (before, after)
     )

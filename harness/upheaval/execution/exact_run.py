@@ -1,6 +1,6 @@
-"""Runs an exact script on the simulated runtime, and judges the run folder that it left, as of every run.
+"""Runs an exact script on the simulated runtime, and judges the run folder like that of any other run.
 
-The script is in the folder, too, so that it can be run again.
+The folder also has the script, so that it can be run again.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ from upheaval_node.types import S
 
 STEP_TIMEOUT_S: Final = 60.0
 SESSION_MESSAGE: Final = 64
-"""Headers of a request in the log: that of its frame, and that of its session."""
+"""The headers of a request in the log: frame header and session header."""
 LONGEST_REQUEST: Final = 512
 SHORTEST_REQUEST: Final = 128
 
@@ -41,14 +41,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ExactResult:
-    """How a run ended, and the messages that it was about."""
+    """How a run ended, and the messages that the script names."""
 
     result: ScenarioResult
     lines: tuple[str, ...]
 
 
 def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactResult:
-    """Everything from the first start to the verdict."""
+    """Run everything from the first start to the verdict."""
     run = RunFolder(folder)
     performer = _Performer(wanted, seed, run)
     failure: Failure | None = None
@@ -69,7 +69,7 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
 
 
 def exact_of_run(folder: Path) -> ExactScript | None:
-    """The exact script that made a run folder, or None when something else did."""
+    """The exact script that made a run folder, or None if it has another origin."""
     path = RunFolder(folder).scenario_file
     content = read_text(path) if path.is_file() else ""
     return parse_exact(content, name=read_result(folder).scenario, where=str(path)) if is_exact(content) else None
@@ -116,8 +116,10 @@ class _Performer:
                 self._wait(lambda: is_caught_up(cluster.status(), member), f"member {member} that follows")
 
     def _start(self, members: Sequence[int], leader: int | None) -> None:
-        """A candidate that lacks a vote waits out its ballot, and a voter waits as long from the vote on. Whose time is
-        over first would be chance, and with it whether the voter canvasses once more: the leader's is a bit shorter.
+        """Start members. The appointed leader gets a slightly shorter election time-out.
+
+        A candidate that lacks a vote waits for the whole ballot, and a voter waits equally long after its vote. With
+        equal time-outs, chance would decide which of them ends first, and so whether the voter canvasses once more.
         """
         cluster = self.cluster
         settings = cluster.settings.cluster
@@ -133,7 +135,7 @@ class _Performer:
             cluster.members[member_id].start()
 
     def _kill(self, member_id: int) -> None:
-        """At this very moment, and written down as a fault that shows at once."""
+        """Kill the member at this very moment, and record that as a fault with immediate effect."""
         member, now_ns = self.cluster.members[member_id], self.cluster.world.now_ns
         names = ", ".join(sorted(member.incarnation()))
         member.kill()
@@ -156,7 +158,7 @@ class _Performer:
         return all(status.append_position == status.commit_position == position for status in running)
 
     def _log_end(self) -> int:
-        """After the last entry that the leader appended, recorded or not: what its trace says."""
+        """The position after the last entry that the leader appended, recorded or not, according to its trace."""
         leader = self.cluster.leader()
         if leader is None:
             raise UnknownOutcome("no member leads")
@@ -183,7 +185,7 @@ class _Performer:
         return protocol.of(member_id)
 
     def _wait_sent(self, wanted: script.WaitSent) -> None:
-        """One event of the world after the other, so that what follows begins at the very moment."""
+        """Run one event of the world at a time, so that the next step begins at the very moment of the message."""
         seen = self._seen(wanted.source)
         known = seen[-1].number if seen else 0
         incarnation = seen[-1].pid if seen else 0

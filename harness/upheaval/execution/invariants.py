@@ -1,9 +1,9 @@
-"""What must hold in a simulated cluster after every cycle of every member, checked while it runs.
+"""Invariants of a simulated cluster, checked after every cycle of every member while it runs.
 
-One leader a term; votes, terms and commit positions as `checkers.ballots` and `checkers.commits` have them, and no vote
-that the node state does not hold; a commit position of a member that lives never goes back; what two members have
-committed is the same to the byte; what was acknowledged was committed. The verdict comes from the run folder, as
-everywhere; this finds a broken promise at the moment at which it breaks, also when nothing shows it later.
+There is one leader per term. Votes, terms and commit positions follow the rules of `checkers.ballots` and
+`checkers.commits`, and every vote is in the node state. The commit position of a live member never goes back. Any two
+members committed the same bytes. Everything acknowledged was committed. The verdict still comes from the run folder;
+these checks find a broken promise at the moment it breaks, even if nothing shows it later.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ _SESSION: Final = 12
 
 
 class _Watch:
-    """What one incarnation of a member said last."""
+    """The last values of one incarnation of a member."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,11 +66,11 @@ class Invariants:
 
     @property
     def terms(self) -> int:
-        """How many terms had a leader."""
+        """The number of terms with a leader."""
         return len(self._leaders)
 
     def check(self, member: SimulatedMember) -> None:
-        """After a cycle of this member."""
+        """Check after a cycle of this member."""
         process = member.process
         assert process is not None
         watch = self._watches.get(member.member_id)
@@ -88,17 +88,18 @@ class Invariants:
             if watch.commit is None or watch.term is None or watch.role is None or watch.election is None:
                 return
         if not process.alive:
-            # What it committed in its last cycle may have been answered; its disk is another one by now.
+            # A client may have received answers for what it committed in its last cycle; its disk may have changed by
+            # now.
             self.highest_commit = max(self.highest_commit, watch.commit.get())
             return
         self._check_protocol(member)
-        # The role comes with the election, the term with its end.
+        # The leader role is set when the election begins to end, the term only when it is closed.
         if watch.role.get() == ClusterRole.LEADER and watch.election.get() == ElectionState.CLOSED:
             self._check_leader(member.member_id, watch.term.get())
         self._check_commit(member, watch, watch.commit.get())
 
     def check_acknowledged(self, operation: Operation) -> None:
-        """Right after an answer arrived: some member has committed what it says."""
+        """Check right after an answer arrived that some member has committed its position."""
         position = operation.position
         if position is not None and position > self.highest_commit:
             detail = f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}"
@@ -110,7 +111,7 @@ class Invariants:
             untold.append(MemberEvent(Place(member_id, line), ns, event, fields))
 
     def _check_protocol(self, member: SimulatedMember) -> None:
-        """What it did since the last check: the rules that a run folder is judged by, at the moment they break."""
+        """Check the member's events since the last check by the rules for run folders, at the moment they break."""
         before = self._ballots.last_ballot(member.member_id)
         untold, self._untold[member.member_id] = self._untold[member.member_id], []
         rule = Rule.BALLOT
@@ -146,9 +147,9 @@ class Invariants:
         self._compare(member, watch, position)
 
     def _compare(self, member: SimulatedMember, watch: _Watch, commit: int) -> None:
-        """What is recorded here of what is committed, with what any member recorded of it before."""
+        """Compare the committed bytes of this recording with those of all members before."""
         recorded = self._recorded(member, watch)
-        # Bytes that a fault changed on its disk are no doing of the member.
+        # The member is not responsible for bytes that a fault changed on its disk.
         if recorded is None or member.disk.has_wrong_bytes:
             return
         end = min(commit, recorded)
@@ -179,7 +180,7 @@ class Invariants:
         return None if watch.recorded is None else watch.recorded.get()
 
     def _read(self, member: SimulatedMember, watch: _Watch, begin: int, end: int) -> bytes:
-        """From one segment; nothing when it does not begin where a member's first does."""
+        """Bytes from one segment; empty when the member does not have that segment."""
         length = self._cluster.settings.archive.segment_length
         base = begin // length * length
         path = f"{layout.ARCHIVE_DIRECTORY}/{watch.recording_id}-{base}.rec"
@@ -188,7 +189,7 @@ class Invariants:
         return _without_sessions(member.disk.find(path).read(begin - base, min(end, base + length) - begin))
 
     def _signature(self, rule: Rule, member_id: int) -> Signature:
-        """With the role and the election state of the member, as far as it has counters of them."""
+        """A signature with the role and the election state of the member, if it has counters for them."""
         watch = self._watches.get(member_id)
         if watch is None or watch.role is None or watch.election is None:
             return Signature(rule)
@@ -205,7 +206,7 @@ class Invariants:
 
 
 def _without_sessions(block: bytes) -> bytes:
-    """Whole frames without the session that brought them: a member that copied the log has it from another one."""
+    """Clear the session ids in all frames: a member that copied the log received it in another session."""
     frames = bytearray(block)
     offset = 0
     while offset + FRAME_HEADER_LENGTH <= len(frames):

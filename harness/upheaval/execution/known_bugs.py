@@ -1,6 +1,6 @@
-"""Known bugs of released versions of Aeron Cluster: what each is, how it is brought about, and what finds it.
+"""Known bugs of released versions of Aeron Cluster: what each one is, how to provoke it, and which promise finds it.
 
-A try is one run of the bug's scenario on one version. This module counts what tries showed; it runs nothing.
+A try is one run of the bug's scenario on one version. This module counts the results of tries; it runs nothing.
 """
 
 from collections.abc import Sequence
@@ -16,29 +16,29 @@ from upheaval.system import AERON
 
 @dataclass(frozen=True, slots=True)
 class KnownBug:
-    """An issue of Aeron's; `bad` is a version that has it, `good` are versions that have not."""
+    """An issue of Aeron. `bad` is a version with the bug, `good` are versions without it."""
 
     issue: int
     what: str
     fault: str
-    """What is done to a cluster, for people; the scenario does it."""
+    """The fault of the scenario, in words."""
     promise: Promise
-    """What is broken by it."""
+    """The promise that the bug breaks."""
     bad: str
     good: tuple[str, ...]
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """All that are tried."""
+        """All versions to try."""
         return (self.bad, *self.good)
 
     @property
     def scenario_name(self) -> str:
-        """As `upheaval run` takes it."""
+        """The name that `upheaval run` takes."""
         return f"{AERON}-{self.issue}"
 
     def scenario(self, version: str) -> Scenario:
-        """Its steps, on members of that version."""
+        """The scenario's steps, on members of that version."""
         return load_scenario(self.scenario_name).on_system(f"{AERON}:{version}")
 
 
@@ -113,7 +113,7 @@ KNOWN_BUGS: Final = (
 
 
 def known_bugs(issues: Sequence[int]) -> tuple[KnownBug, ...]:
-    """Those of the issues, or all. Raises `UsageError` for an unknown issue."""
+    """The bugs of these issues, or all. Raises `UsageError` for an unknown issue."""
     by_issue = {bug.issue: bug for bug in KNOWN_BUGS}
     unknown = [issue for issue in issues if issue not in by_issue]
     if unknown:
@@ -123,9 +123,9 @@ def known_bugs(issues: Sequence[int]) -> tuple[KnownBug, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """What the tries of one bug on one version showed: how often its promise was broken, and all were valid.
-
-    `others` are the promises that were broken besides; `unclear` is what was neither valid nor broken, of all tries.
+    """The results of all tries of one bug on one version: how often its promise was broken, and how often all promises
+    held. `others` are other broken promises; `unclear` are the findings of all tries that were neither valid nor
+    broken.
     """
 
     bug: KnownBug
@@ -138,7 +138,7 @@ class Tries:
 
     @property
     def verdict(self) -> Verdict:
-        """Valid when they are as the table says: caught in the bad version, all valid in a good one."""
+        """Valid when the tries match the table: caught in the bad version, all valid in a good one."""
         if self.version == self.bug.bad:
             return Verdict.VALID if self.caught else Verdict.UNKNOWN
         if self.caught or self.others:
@@ -147,7 +147,7 @@ class Tries:
 
 
 def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: Sequence[str] = ()) -> Tries:
-    """From the reports of the runs, and why others left none."""
+    """Count the reports of the runs, and the reasons why other runs left none."""
     broken = [[finding.promise for finding in one.findings if finding.verdict is Verdict.INVALID] for one in reports]
     others = dict.fromkeys(promise for promises in broken for promise in promises if promise != bug.promise)
     unclear = {

@@ -1,10 +1,10 @@
-"""Proxied links of a cluster of processes: the proxies lie in this process, on loopback.
+"""Proxied links of a cluster of processes: the proxies run in this process, on loopback.
 
-Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints; clients
-dial members through proxies of their own. Where members speak datagrams, the proxies are of datagrams, and members dial
-clients, too. The injector sets toxics over Toxiproxy's API; the observer reads the bytes that the proxies wrote, and
-makes connections of its own, or sends datagrams. What passes the proxies of consensus messages is written down, also
-where agents in the networks of containers have them.
+Member A dials B only through the proxies from A to B, because A's configuration names them for B's endpoints. Clients
+dial members through their own proxies. Where members use datagrams, the proxies carry datagrams, and members dial
+clients, too. The injector sets toxics over Toxiproxy's API. The observer reads how many bytes the proxies wrote, and
+makes its own connections or sends datagrams. The messages that pass the proxies of the consensus stream are recorded,
+also with agents in the networks of containers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -59,18 +59,17 @@ _UDP: Final = "udp"
 
 
 def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> None:
-    """Give a cluster what breaks its links: proxies in all of them, as its runtime has them, or filters of packets.
+    """Give a cluster its link injector: proxies in all links, as its runtime has them, or packet filters.
 
-    To be done before the members start; it is closed with the cluster.
+    Call it before the members start. The cluster closes the links.
     """
     cluster.use_links(_links_of(cluster, seed, means))
 
 
 def watch_consensus(cluster: AnyCluster, seed: int) -> None:
-    """Put proxies into the consensus links alone where members trace no messages: to see these, not to break links.
+    """Put proxies into the consensus links only, to observe messages that members do not trace. They break no links.
 
-    To be done before the members start; they are closed with the cluster. Containers have some where the image of the
-    agents is.
+    Call it before the members start. The cluster closes them. Containers get them if the agents' image is present.
     """
     members = range(cluster.config.members)
     places = [ProxyPlace(source, target, CONSENSUS) for source, target in permutations(members, 2)]
@@ -115,13 +114,13 @@ def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
 
 
 def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault | DatagramFault]) -> None:
-    """Raises `UsageError` for a fault that has no meaning for what members of the system speak."""
+    """Raises `UsageError` for a fault that does not apply to the protocol of the system's members."""
     for fault in faults:
         require_meaning(system, fault.kind)
 
 
 def require_link_images(runtime: str, means: Means, system: SystemUnderTest) -> None:
-    """Raises `EnvironmentFault` when what breaks links needs an image that is not there; nothing is made for it."""
+    """Raises `EnvironmentFault` when the link injector needs an image that is missing. Creates nothing."""
     if runtime != DOCKER:
         return
     from upheaval.runtimes.docker import helpers, links
@@ -133,7 +132,7 @@ def require_link_images(runtime: str, means: Means, system: SystemUnderTest) -> 
 
 
 class Forwarders:
-    """The proxies in some places of a cluster of processes, of one kind; members dial them from their next start on."""
+    """Proxies of one kind in some places of a cluster of processes. Members dial them from their next start on."""
 
     def __init__(self, cluster: ProcessCluster, seed: int, places: Collection[ProxyPlace]) -> None:
         self._cluster = cluster
@@ -156,11 +155,11 @@ class Forwarders:
             self._stack = stack.pop_all()
 
     def close(self) -> None:
-        """End the proxies, and with them every connection through them; the next start dials the endpoints again."""
+        """End the proxies and all connections through them. At the next start, members dial the endpoints directly."""
         self._stack.close()
 
     def _names(self, source: int) -> dict[str, str]:
-        """Where one end dials for the endpoints of the others."""
+        """The addresses that one end dials for the endpoints of the others."""
         return {
             self._endpoint(place.target, place.channel): address
             for place, address in self.listen.items()
@@ -182,7 +181,7 @@ class Forwarders:
 
 
 def egress_endpoints(cluster: ProcessCluster) -> list[str]:
-    """Where clients take answers that members dial."""
+    """The endpoints on which clients receive answers from members that dial them."""
     return [f"{HOST}:{port}" for port in egress_ports(cluster.config.base_port)]
 
 
@@ -203,20 +202,20 @@ class ProxiedLinks(ToxicInjector):
     # --- observer ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        """Bytes that each proxy of the link has written to the receiver."""
+        """The bytes that each proxy of the link has written to the receiver."""
         sent = self._api.sent_bytes()
         streams = streams_of(link, self._legs)
         return {str(stream): sent.get((stream.proxy.name, stream.direction), 0) for stream in streams}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
-        """Dials through the proxy that the source would dial through; what no member has heard counts as refused."""
+        """Dials through the source's proxy. If no member received the ping, it counts as refused."""
         channel, text = self._cluster.system.ping(link.channels, extra_length)
         place = self._place(link, channel)
         stream = (place.name, UPSTREAM)
         before = self._api.sent_bytes().get(stream, 0)
         ping = ping_address(self._listen[place], text, timeout_s)
         if ping.answer is Answer.ENDED and self._api.sent_bytes().get(stream, 0) == before:
-            # It ended, but not because a member had heard it.
+            # The connection ended without reaching a member.
             return replace(ping, answer=Answer.REFUSED)
         return ping
 
@@ -228,7 +227,7 @@ class ProxiedLinks(ToxicInjector):
 
 
 class DatagramLinks(ProxiedLinks):
-    """The same where members and clients send each other datagrams. Implements `Datagrams`."""
+    """Proxied links for members and clients that use datagrams. Implements `Datagrams`."""
 
     @property
     def datagrams(self) -> Datagrams:
@@ -240,19 +239,19 @@ class DatagramLinks(ProxiedLinks):
         cluster.egress_endpoints = egress_endpoints(cluster)
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Raises `UsageError` for what ends connections."""
+        """Raises `UsageError` for faults that end connections."""
         require_meaning(self._cluster.system, effect.kind)
         super().impose(links, effect)
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
-        """Sends datagrams where the source would."""
+        """Sends datagrams to where the source would send them."""
         system, channels = self._cluster.system, link.channels
         channel, _ = system.ping(channels)
         address = self._listen[self._place(link, channel)]
         return datagrams.ping(address, lambda: system.ping(channels, extra_length)[1], timeout_s)
 
     def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
-        """Through every proxy by which the source dials along the link, all at once."""
+        """Sends through every proxy that the source dials along the link, concurrently."""
         places = [stream.proxy for stream in streams_of(link, self._legs) if stream.direction == UPSTREAM]
         volley = datagrams.volley_of(count, effect)
         with ThreadPoolExecutor(len(places)) as pool:
@@ -261,7 +260,7 @@ class DatagramLinks(ProxiedLinks):
 
 
 def ping_address(address: str, text: PingText, timeout_s: float) -> Ping:
-    """Connect, say it, and see what comes back."""
+    """Connect, send the text, and wait for the answer."""
     host, _, port = address.rpartition(":")
     answer, took_ns = connections.ping(host, int(port), text.opening, text.farewell, timeout_s)
     return Ping(Answer(answer), took_ns)

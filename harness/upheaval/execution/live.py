@@ -22,7 +22,7 @@ from upheaval_chaos.record import FaultRecord
 
 
 class LiveStage:
-    """Implements `stage.Stage`. Links get proxies, or filters, when the scenario has faults of links."""
+    """Implements `stage.Stage`. Links get proxies or filters if the scenario has link faults."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class LiveStage:
         return self._cluster
 
     def record_fault(self, fault: FaultRecord) -> None:
-        """Written to the run folder at once."""
+        """Write the record to the run folder at once."""
         self.run.add_fault(fault)
 
     def open(self, say: Callable[[str], None]) -> None:
-        """Make the cluster and its links, start it, and begin the load."""
+        """Make and start the cluster and its links, and start the load."""
         if self._means is not None:
             require_link_images(self._runtime, self._means, self._system)
         require_machines(self._machine_kinds)
@@ -98,9 +98,9 @@ class LiveStage:
         return self._load.finish()
 
     def close(self) -> None:
-        """End load, cluster and links, in this command."""
+        """Close load, cluster and links, in that order."""
         self._stack.close()
         require_tasks_passed(self.run, () if self._load is None else self._load.raised)
 
     def digest(self) -> None:
-        """Real executions do not repeat."""
+        """None: real executions do not repeat."""

@@ -1,4 +1,4 @@
-"""Machines of their own for the members of a live cluster, as far as its runtime has them."""
+"""Machines of their own for the members of a live cluster, as far as its runtime supports them."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,9 @@ __all__ = ["machine_kinds", "open_machines", "require_machines"]
 
 
 def machine_kinds(names: Collection[str]) -> list[HostFaultKind]:
-    """Raises `UsageError` for a name of no kind of fault that members in processes have machines for."""
+    """The kinds of machine faults with these names. Raises `UsageError` for a name that members in processes do not
+    support.
+    """
     unknown = [name for name in names if name not in ON_PROCESSES]
     if unknown:
         hint = did_you_mean(unknown[0], ON_PROCESSES)
@@ -22,7 +24,7 @@ def machine_kinds(names: Collection[str]) -> list[HostFaultKind]:
 
 
 def open_machines(cluster: AnyCluster, kinds: Collection[HostFaultKind]) -> None:
-    """Give the members what faults of these kinds are done to. Before proxies are put in, and before members start."""
+    """Give the members what faults of these kinds need. Call it before proxies are created and members start."""
     if not kinds:
         return
     for kind in kinds:

@@ -1,6 +1,6 @@
-"""Runs a scenario on a stage, and judges the run folder that it left.
+"""Runs a scenario on a stage, and judges the run folder.
 
-The scenario and the result are in the folder, too, so that the run can be replayed.
+The folder also has the scenario and the result, so that the run can be replayed.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """How a run of a scenario ended. `digest` is None where executions do not repeat, `planted` without a bug."""
+    """The result of a scenario. `digest` is None if executions do not repeat, `planted` without a planted bug."""
 
     scenario: str
     runtime: str
@@ -84,7 +84,7 @@ class ScenarioResult:
         planted: str | None = None,
         own: OwnCode | None = None,
     ) -> "ScenarioResult":
-        """What the folder of a run is judged to be, as `upheaval verify` does; the result is added to it."""
+        """Judge the run folder, as `upheaval verify` does, and add the result to it."""
         result = cls(scenario.name, runtime, seed, verify_run(run.path), digest, planted, own)
         write_atomically(run.path / RESULT_FILE, result.to_json())
         return result
@@ -95,7 +95,7 @@ class ScenarioResult:
         return self.report.verdict
 
     def to_json(self) -> str:
-        """As the run folder holds it and `--json` prints it."""
+        """The JSON in the run folder, which `--json` prints too."""
         fields = {
             "scenario": self.scenario,
             "runtime": self.runtime,
@@ -110,7 +110,7 @@ class ScenarioResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """What is read back of the file of a result."""
+    """The fields read back from a result file."""
 
     scenario: str
     runtime: str
@@ -130,7 +130,7 @@ def run_scenario(
     planted: str | None = None,
     own: OwnCode | None = None,
 ) -> ScenarioResult:
-    """Everything from the start of the cluster to the verdict. Nothing of the cluster is left, whatever happens."""
+    """Run everything from the start of the cluster to the verdict. Nothing of the cluster remains, whatever happens."""
     try:
         try:
             play(scenario, stage, say)
@@ -148,7 +148,7 @@ def run_scenario(
 
 
 def read_origin(folder: Path) -> tuple[Scenario, StoredResult]:
-    """The scenario that made a run folder, and what it gave. Raises `UsageError` for a folder that none has made."""
+    """The scenario that made a run folder, and its result. Raises `UsageError` for a folder that no scenario made."""
     scenario_file, result_file = RunFolder(folder).scenario_file, folder / RESULT_FILE
     if not scenario_file.is_file() or not result_file.is_file():
         raise UsageError(f"{folder} is not a run of a scenario: it has no {scenario_file.name} and {RESULT_FILE}")
@@ -157,17 +157,17 @@ def read_origin(folder: Path) -> tuple[Scenario, StoredResult]:
 
 
 def read_result(folder: Path) -> StoredResult:
-    """Of a run of a scenario, exact or not. Raises `UsageError` for a file that says it otherwise."""
+    """The result of a scenario, exact or not. Raises `UsageError` for a malformed file."""
     path = folder / RESULT_FILE
     stored = jsonfields.read_file(StoredResult, path)
-    # A new run folder is named after it.
+    # A new run folder is named after the scenario.
     if stored.scenario in ("", ".", "..") or "/" in stored.scenario or "\0" in stored.scenario:
         raise UsageError(f"{path}: field 'scenario' must be the name of a scenario, not {stored.scenario!r}")
     return stored
 
 
 def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None = None) -> None:
-    """From the start of the cluster to its converge phase, step by step; the driver may be the caller's."""
+    """Play the steps from the start of the cluster to its converge phase. The caller may pass its own driver."""
     stage.open(say)
     target = stage.target
     driver = driver or FaultDriver(target, stage.record_fault)
@@ -194,7 +194,7 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
 
 
 def _take_witness_before(step: Step, driver: FaultDriver, witnesses: Witnesses) -> None:
-    """Before the first fault, and once the members are well after one."""
+    """Take a witness if due: before the first fault, and after it whenever no fault is active."""
     if not driver.active and (driver.begun or isinstance(step, Inject | Begin)):
         witnesses.take_if_due()
 
@@ -289,7 +289,7 @@ def _keep_companion(target: Steered, step: KeepCompanion) -> ControlRecord:
 
 
 def _require_proof(say: Say, what: str, proof: Proof) -> None:
-    """What was not proved makes the run worthless: it ends here."""
+    """A fault without a proof makes the run worthless, so it ends here."""
     if not proof.holds:
         raise UnknownOutcome(f"{what}, {proof}")
     say(f"{what}: {proof}")

@@ -1,6 +1,6 @@
-"""Messages between members as the run folder has them while the run goes on: what members trace, and forwarders see.
+"""Messages between members, read from the run folder while the run continues: traced by members or seen by forwarders.
 
-Reads what is added to the files since the last look, whole lines alone. Waits for nothing.
+Reads what was added to the files since the last look, in whole lines. Does not wait.
 """
 
 import json
@@ -16,20 +16,20 @@ from upheaval_node.trace_kinds import TraceKind
 
 
 class SentMessages:
-    """All that were sent, in the order of each file."""
+    """All sent messages, in the order of each file."""
 
     def __init__(self, run: RunFolder, members: Sequence[int]) -> None:
         self._read = dict.fromkeys((run.consensus_file, *(run.member(member_id).trace for member_id in members)), 0)
 
     def more(self) -> Iterator[TraceEvent]:
-        """Those since the last look."""
+        """The messages since the last look."""
         for path in self._read:
             for line in self._lines(path):
                 try:
                     fields = jsonfields.parse_object(line.decode("utf-8"))
                     event = TraceEvent(0, jsonfields.integer(fields, "ts"), str(fields.get("event")), fields)
                 except (FieldError, UnicodeDecodeError):
-                    # What is left of a line whose writer was killed; who judges the run looks at it.
+                    # An incomplete line of a killed writer; the checkers of the run look at it.
                     continue
                 if event.event == TraceKind.SEND:
                     yield event
@@ -46,10 +46,10 @@ class SentMessages:
 
 
 class SentMessage:
-    """What a step waits for, with the members that its ends are now."""
+    """The message that a step waits for, with the members that are its ends now."""
 
     def __init__(self, step: WaitSent, roster: Roster, victim: Callable[[str], int], after_ns: int) -> None:
-        """Raises `UnknownOutcome` when it is unknown which members are meant."""
+        """Raises `UnknownOutcome` when the step's members are not known now."""
         everyone = list(roster.member_ids)
         self._sources, self._targets = (
             everyone if who is None else who.sparing(victim).select(roster) for who in (step.source, step.target)
@@ -63,7 +63,7 @@ class SentMessage:
         return f"{self._step.message}{values} from {' to '.join(ends)}"
 
     def is_meant(self, event: TraceEvent) -> bool:
-        """Whether a message is one."""
+        """Whether the event is such a message."""
         fields, step = event.fields, self._step
         if event.ns <= self._after_ns or fields.get("message") != step.message:
             return False

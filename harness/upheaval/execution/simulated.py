@@ -1,6 +1,6 @@
-"""Scenarios on the simulated runtime: faults of virtual links and processes, all of it from one seed.
+"""Scenarios on the simulated runtime: faults of virtual links and processes, all from one seed.
 
-The observer looks at the simulated processes and at the bytes that came out of the virtual links.
+The observer looks at the simulated processes and at the bytes that the virtual links delivered.
 """
 
 from collections import Counter
@@ -46,12 +46,12 @@ _STRANGERS_S: Final = 20.0
 
 LEADER_TIMEOUT_S = 60.0
 LOAD_END_S = 30.0
-# What is under way when a ping is over needs this long on an ordinary link.
+# On an ordinary link, bytes that are in flight at the end of a ping need this long.
 ARRIVAL_S = 0.005
 
 
 class _Prober:
-    """A process of its own on one host, which makes one connection. Implements `network.Owner`."""
+    """A process of its own on one host that makes one connection. Implements `network.Owner`."""
 
     alive = True
 
@@ -80,7 +80,7 @@ class _Prober:
             self._connection.send([self._text.farewell])
 
     def on_writable(self) -> None:
-        """All was sent at once."""
+        """Does nothing: everything was sent at once."""
 
     def on_closed(self, reason: str) -> None:
         self.end_reason = reason
@@ -99,7 +99,7 @@ class _Prober:
 
 
 class SimulatedTarget:
-    """A simulated cluster as faults see it. Implements `upheaval_chaos.target.Target`."""
+    """A simulated cluster as target of faults. Implements `upheaval_chaos.target.Target`."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
@@ -114,33 +114,33 @@ class SimulatedTarget:
 
     @property
     def member_ids(self) -> Sequence[int]:
-        """The ids of all members, whether they run or not."""
+        """The ids of all members, running or not."""
         return self.cluster.member_ids
 
     def leader(self) -> int | None:
-        """The member that leads and serves, if there is one now."""
+        """The serving leader, None without one."""
         return self.cluster.leader()
 
     def acknowledged(self) -> int:
-        """How many operations of the load were acknowledged; none where there is no load of the target's own."""
+        """How many operations of the load were acknowledged; 0 if the target has no load of its own."""
         return 0
 
     def has_caught_up(self, member_id: int) -> bool:
-        """Whether the member leads, or follows the member that does, with its election over."""
+        """Whether the member leads, or follows the serving leader, and its election is over."""
         return is_caught_up(self.cluster.status(), member_id)
 
     def record_fault(self, fault: FaultRecord) -> None:
-        """Kept with the cluster until the run folder is written."""
+        """Keep the record until the run folder is written."""
         self.cluster.faults.append(fault)
 
     # --- clock ---
 
     def now_ns(self) -> int:
-        """Virtual time."""
+        """The virtual time."""
         return self.world.now_ns
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Conditions that let time pass themselves are asked again until it is over."""
+        """Conditions that let time pass themselves are asked again until the time-out."""
         deadline_ns = self.world.now_ns + int(timeout_s * S)
         while not condition():
             if self.world.now_ns >= deadline_ns:
@@ -148,57 +148,57 @@ class SimulatedTarget:
             self.let_pass(0.0005)
 
     def let_pass(self, seconds: float) -> None:
-        """Run the world for so long. Raises `ProcessFailed` when a process ended by a defect."""
+        """Run the world for that many seconds. Raises `ProcessFailed` when a defect ended a process."""
         self.world.run_for(int(seconds * S))
         self.cluster.require_no_failure()
 
     def node(self, member_id: int) -> Node:
-        """Injector and observer of a member."""
+        """The injector and observer of a member."""
         return self.cluster.members[member_id]
 
     def try_strangers(self) -> None:
-        """Let time pass until the stranger of a cluster that asks for credentials has shown all that it has."""
+        """Let time pass until the stranger has tried all wrong credentials, if the cluster requires credentials."""
         if self.cluster.gate is not None:
             with suppress(UnknownOutcome):
                 self.wait_until(self.cluster.has_refused_strangers, _STRANGERS_S, "answer to wrong credentials")
 
     def converge(self, timeout_s: float) -> Converge:
-        """Let time pass until all members stand at one position."""
+        """Let time pass until all members have the same position."""
         return self.cluster.converge(timeout_s)
 
     # --- commands ---
 
     def status(self) -> list[MemberStatus]:
-        """What each member's counters say."""
+        """The status from each member's counters."""
         return self.cluster.status()
 
     def give(self, member_id: int, command: str) -> str:
-        """Set the member's control toggle; why it was not taken, empty when it was."""
+        """Set the member's control toggle. Returns why it was refused, empty if it was not."""
         return self.cluster.members[member_id].give(command)
 
     def control_statuses(self) -> Sequence[ControlStatus]:
-        """What each member says of its module and snapshots, in order of their ids."""
+        """What each member reports about its consensus module and snapshots, in order of member ids."""
         return [member.control_status() for member in self.cluster.members]
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
-        """With which status that process ended by itself; None when it runs, or was killed."""
+        """The exit status of a process that ended on its own; None while it runs, or if it was killed."""
         return self.cluster.members[member_id].exit_statuses.get(incarnation)
 
     def record_control(self, record: ControlRecord) -> None:
-        """Kept with the cluster until the run folder is written."""
+        """Keep the record until the run folder is written."""
         self.cluster.controls.append(record)
 
     # --- companions ---
 
     def companion(self, name: str) -> Beside:
-        """Raises `UsageError` for one that was never started here."""
+        """The companion of this name. Raises `UsageError` if it was never started here."""
         companion = self.cluster.companions.get(companion_name(name))
         if companion is None:
             raise UsageError(f"this cluster has no {name}: start it first")
         return companion
 
     def add_companion(self, config: CompanionConfig) -> SimulatedCompanion:
-        """Raises `UsageError` when it was started before and asked for otherwise: that cannot be changed here."""
+        """Raises `UsageError` when it was started before with other options, which cannot change here."""
         check_companion(config)
         make = make_backup if config.kind == BACKUP else make_standby
         companion = make(self.cluster, config)
@@ -209,15 +209,17 @@ class SimulatedTarget:
     # --- hosts and links ---
 
     def hosts(self, purpose: str, kind: str = "") -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
-        """The machines of the cluster, which serve every purpose."""
+        """The hosts of the cluster, which support every purpose."""
         return self._hosts
 
     def datagrams(self, purpose: str) -> NoReturn:
-        """Simulated members send each other streams. Raises `UsageError`."""
+        """Raises `UsageError`: simulated members use streams."""
         raise UsageError(f"simulated members send no datagrams to {purpose}: use --runtime process --system aeron")
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Raises `UsageError` for packet filters and for one side of the connections: there are no such here."""
+        """Raises `UsageError` for packet filters and for faults of one end's connections: the simulation has
+        neither.
+        """
         if any(link.dialler for link in links):
             raise UsageError(
                 "simulated links are cut whichever end dialled: leave out dialled-by, or use --runtime process"
@@ -231,18 +233,18 @@ class SimulatedTarget:
                 self.cluster.fabric.reset(*part)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """What other faults hold on the same links stays."""
+        """Effects of other faults on the same links remain."""
         for part in _parts(links, effect):
             self._imposed.setdefault(part, Counter())[effect] -= 1
             self._settle(part)
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        """What comes in one direction on one channel is one stream here."""
+        """One direction of one channel is one stream here."""
         parts = [_Part(host_of_end(link.source), host_of_end(link.target), PORTS[channel]) for channel in link.channels]
         return {f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in parts}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
-        """Dials from the source's host; takes as much virtual time as the answer does."""
+        """Dials from the source's host. It takes the virtual time of the answer."""
         channel = channel_of_ping(link.channels)
         prober = _Prober(self.world, host_of_end(link.source), ping_text(channel, extra_length))
         begin_ns = self.world.now_ns
@@ -255,7 +257,7 @@ class SimulatedTarget:
         return Ping(prober.answer(), round_trip_ns)
 
     def _settle(self, part: "_Part") -> None:
-        """Let what is imposed on it hold and nothing else: latencies add up, of limits the smallest holds."""
+        """Apply all imposed effects, and no others: latencies add up, and the smallest limit applies."""
         fabric, link, effects = self.cluster.fabric, self._virtual(part), list(self._imposed[part].elements())
         kinds = {effect.kind for effect in effects}
         if LinkFaultKind.BLACKHOLE in kinds:
@@ -274,7 +276,7 @@ class SimulatedTarget:
 
 
 class _Part(NamedTuple):
-    """A link, or one channel of it: hosts, and the port to which its connections are dialled, empty for all."""
+    """A link, or one channel of it: two hosts, and the port of its connections, empty for all."""
 
     source: str
     target: str
@@ -282,7 +284,7 @@ class _Part(NamedTuple):
 
 
 def _parts(links: Sequence[Link], effect: LinkEffect) -> list[_Part]:
-    """What an effect is imposed on: whole links, or channels; a limit of bandwidth is one for each channel."""
+    """The parts that an effect applies to: whole links, or channels. A bandwidth limit applies to each channel."""
     return [
         _Part(host_of_end(link.source), host_of_end(link.target), PORTS[channel] if channel else "")
         for link in links
@@ -338,21 +340,21 @@ class SimulatedStage(SimulatedTarget):
 
     @property
     def target(self) -> Self:
-        """Itself: in the simulation stage and target are one."""
+        """This object: in the simulation, stage and target are the same."""
         return self
 
     def open(self, say: Callable[[str], None]) -> None:  # noqa: ARG002 - there is nothing to say about it
-        """Start all members, wait for a leader, begin the load."""
+        """Start all members, wait for a leader, and start the load."""
         self.cluster.start_all()
         self.cluster.wait_until_leader(LEADER_TIMEOUT_S)
         self._load = self.cluster.start_load(self._workload, self._make_load)
 
     def acknowledged(self) -> int:
-        """Operations of the load that were answered."""
+        """The operations of the load that were answered."""
         return self._required_load().counts.ok
 
     def end_load(self) -> LoadCounts:
-        """Raises `UnknownOutcome` when operations stay outstanding."""
+        """Raises `UnknownOutcome` when operations remain outstanding."""
         load = self._required_load()
         load.stop()
         self.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
@@ -364,7 +366,7 @@ class SimulatedStage(SimulatedTarget):
         require_tasks_passed(self.run, () if self._load is None else self._load.raised)
 
     def digest(self) -> str:
-        """SHA-256 over traces, history (sessions are in the logs) and disks: one for a seed, to the byte."""
+        """The SHA-256 over traces, history (the logs have the sessions) and disks: for one seed, always the same."""
         history = [replace(operation, session=None).to_json() for operation in self.cluster.history]
         return digest(self.cluster.journal, history, {member.host: member.disk for member in self.cluster.members})
 

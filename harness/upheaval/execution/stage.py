@@ -1,4 +1,4 @@
-"""What a runtime gives a scenario: a cluster that faults can be done to, with a load on it.
+"""The contribution of a runtime to a scenario: a cluster with a load, as target of faults.
 
 A stage is used once: `open`, steps, `end_load`, `close`. This module knows no runtime.
 """
@@ -15,11 +15,11 @@ from upheaval_chaos.target import Target
 
 
 class Steered(Target, Ending, Keeper, Protocol):
-    """A cluster as the steps of a scenario see it."""
+    """A cluster as seen by the steps of a scenario."""
 
     @property
     def run(self) -> RunFolder:
-        """Where its members' files are."""
+        """The run folder with its members' files."""
 
 
 class Stage(Protocol):
@@ -31,26 +31,26 @@ class Stage(Protocol):
 
     @property
     def target(self) -> Steered:
-        """The cluster, once it is open."""
+        """The open cluster."""
 
     def open(self, say: Callable[[str], None]) -> None:
-        """Start the members, wait for a leader, begin the load; `say` what is worth knowing about the cluster."""
+        """Start the members, wait for a leader, and start the load. `say` gets notes about the cluster."""
 
     def record_fault(self, fault: FaultRecord) -> None:
-        """Write down a fault that was put in or healed."""
+        """Record a fault that was injected or healed."""
 
     def end_load(self) -> LoadCounts:
-        """Invoke nothing more, and settle what is outstanding."""
+        """Invoke no more operations, and settle the outstanding ones."""
 
     def close(self) -> None:
-        """End everything; the run folder is complete. Safe at any time, also after a failure."""
+        """End everything; the run folder is complete then. Safe at any time, also after a failure."""
 
     def digest(self) -> str | None:
-        """The digest of the execution where one seed gives one execution, after `close`; None elsewhere."""
+        """The digest of the execution after `close`, if one seed gives one execution; None otherwise."""
 
 
 def require_tasks_passed(run: RunFolder, raised: Sequence[str]) -> None:
-    """Write down what the code of users raised, if it did."""
+    """Record the errors that users' code raised, if any."""
     if raised:
         others = f" (and {len(raised) - 1} other texts)" if len(raised) > 1 else ""
         add_failure(run, Failure(Promise.TASKS_PASSED, f"{raised[0]}{others}"))

@@ -22,9 +22,7 @@ TAB: Final[Mapping[str, Any]] = {
 
 
 def with_faults(answer: str, run: RunFolder, monotonic_ns: int, now: datetime) -> str:
-    """Add the faults so far to an answer of `STATS_PATH`. `monotonic_ns` and `now` are the present time of two
-    clocks.
-    """
+    """Add the faults so far to an answer of `STATS_PATH`. `monotonic_ns` and `now` are the present time."""
     rows = [
         {
             "at": datetime.fromtimestamp(now.timestamp() - (monotonic_ns - fault.inject_begin_ns) / S, UTC).strftime(

@@ -19,10 +19,10 @@ _SKIPS_PATCHES: Final = "LOCUST_SKIP_MONKEY_PATCH"
 
 
 def load_maker(user: str, source: str = "") -> LoadMaker:
-    """The factory of the load: with users of that class, looked up in the folder `source` first; a drawn load without
-    one.
+    """The factory of the load: with users of the class `user`, or of a drawn load if that is empty.
 
-    Raises `UsageError` if the class does not exist, `EnvironmentFault` without locust.
+    The class is looked up in the folder `source` first. Raises `UsageError` if it does not exist, `EnvironmentFault`
+    without locust.
     """
     if not user:
         return Load

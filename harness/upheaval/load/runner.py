@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -144,7 +145,7 @@ class Load:
 
     def _add_faults(self, response: Any) -> Any:
         """Add the faults to the answer that the page requests periodically."""
-        if request.path == STATS_PATH:
+        if request.path == STATS_PATH and response.status_code == HTTPStatus.OK:
             run = RunFolder(Path(self.settings.history).parent)
             text = with_faults(response.get_data(as_text=True), run, time.monotonic_ns(), datetime.now(UTC))
             response.set_data(text)
@@ -158,9 +159,7 @@ class Load:
             self.counted.log_error(request_type, name, exception)
 
     def _on_raised(self, exception: Exception, **_: Any) -> None:
-        """Count what a task raised. Only a history that cannot be written ends the load; other errors are the user's
-        concern.
-        """
+        """Count what a task raised. Only a history that cannot be written ends the load."""
         if isinstance(exception, EnvironmentFault):
             self._end_for(exception)
         text = text_of(exception)

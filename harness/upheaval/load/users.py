@@ -225,10 +225,10 @@ class ClusterUser(User):  # type: ignore[misc]
     # --- operations ---
 
     def perform(self, function: Function, key: str, value: Json = None, *, operation_id: int | None = None) -> Json:
-        """Perform an operation of a shipped service and record it, in history and statistics. Returns its result or
-        None.
+        """Perform an operation of a shipped service and return its result, None without one.
 
-        `operation_id` must come from `new_id`; pass it if the task needs to know the id.
+        It is recorded in the history and in locust's statistics. `operation_id` must come from `new_id`; pass it if the
+        task needs to know the id.
         """
         if operation_id is None:
             operation_id = self.new_id()
@@ -241,12 +241,12 @@ class ClusterUser(User):  # type: ignore[misc]
         return attempt.result
 
     def call(self, name: str, payload: bytes, accepts: Accepts | None = None) -> bytes | None:
-        """Send a request to a custom service and record it, in history and statistics as `name`. Returns the answer or
-        None.
+        """Send a request to a custom service and return the answer, None without one.
 
-        The answer is the first message that `accepts` takes. Without `accepts` it is the first message that the service
-        sends to this session; then the service may send nothing else, or no call without `accepts` counts as
-        acknowledged. An acknowledged call must be in the log, which has the digest of its payload.
+        The call is recorded in the history, and in locust's statistics as `name`. The answer is the first message that
+        `accepts` takes. Without `accepts` it is the first message that the service sends to this session; then the
+        service may send nothing else, or no call without `accepts` counts as acknowledged. An acknowledged call must be
+        in the log, which has the digest of its payload.
         """
         payload = bytes(payload)
         is_mixed_up = not tells_requests_apart(accepts)
@@ -356,9 +356,7 @@ class ClusterUser(User):  # type: ignore[misc]
         self.load.add_stray(Stray(self._session.session_id, self.load.clock_ns(), operation_id, position))
 
     def _hear_news(self, session_id: int, payload: Buffer) -> None:
-        """Record only the first message of each session: it shows that the service sends more than answers, as
-        it may.
-        """
+        """Record the first message of each session, which shows that the service sends more than answers."""
         if self._session_with_news != session_id:
             self._session_with_news = session_id
             self.load.add_stray(Stray(session_id, self.load.clock_ns(), text=answer_text(payload)))
@@ -386,8 +384,9 @@ def _answered(answer: bytes) -> tuple[Json, None]:
 
 
 def _require_opaque(payload: bytes) -> None:
-    """Reject a payload in the form of a shipped service's request: by that form the log tells calls from such
-    requests.
+    """Reject a payload in the form of a shipped service's request.
+
+    By that form the log tells calls from operations of the shipped services.
     """
     try:
         decode_operation(payload)

@@ -52,22 +52,34 @@ class LoadHand:
         """End the load gracefully: each user finishes its operation."""
         with self._lock:
             self._is_ended = True
-            if self._input is not None:
-                self._input.close()
+            self._close_input()
 
     def set_rate(self, rate: float) -> None:
         """Set the operations per second of each user, 0 for no limit. Does nothing after the load has ended."""
         with self._lock, contextlib.suppress(BrokenPipeError):
-            if self._input is not None and not self._is_ended:
+            if self._input is not None:
                 self._input.write(json.dumps({RATE: rate}) + "\n")
                 self._input.flush()
 
-    def hold(self, stream: IO[str]) -> None:
-        """Take the standard input of the users' process; close it at once if the end was requested already."""
+    @contextlib.contextmanager
+    def holding(self, stream: IO[str]) -> Iterator[None]:
+        """Use the standard input of the users' process in the block; close it at the end, or when `end` is called."""
         with self._lock:
             self._input = stream
             if self._is_ended:
-                stream.close()
+                self._close_input()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._close_input()
+
+    def _close_input(self) -> None:
+        """Close the stream. Closing flushes it, which fails if the process has ended."""
+        if self._input is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._input.close()
+            self._input = None
 
 
 def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadHand | None = None) -> Statistics:
@@ -77,9 +89,7 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadH
     `EnvironmentFault` with the last line of their output if they fail.
     """
     hand = hand or LoadHand()
-    with _process(settings, log) as process:
-        assert process.stdin is not None
-        hand.hold(process.stdin)
+    with _process(settings, log) as process, hand.holding(_input_of(process)):
         messages = _listen(process)
         try:
             statistics = _follow(messages, listener, hand, _end_timeout_s(settings))
@@ -123,6 +133,11 @@ def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
         process.kill()
 
 
+def _input_of(process: _Process) -> IO[str]:
+    assert process.stdin is not None
+    return process.stdin
+
+
 def _listen(process: _Process) -> _Messages:
     """The messages, then None. A thread reads them, so that a signal never interrupts a message."""
     messages: _Messages = queue.SimpleQueue()
@@ -132,8 +147,10 @@ def _listen(process: _Process) -> _Messages:
 
 
 def _read(stream: IO[str], messages: _Messages) -> None:
-    for line in stream:
-        messages.put(json.loads(line))
+    # A killed process may leave an incomplete last line.
+    with contextlib.suppress(ValueError):
+        for line in stream:
+            messages.put(json.loads(line))
     messages.put(None)
 
 

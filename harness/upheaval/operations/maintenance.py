@@ -1,7 +1,7 @@
 """Maintenance of a cluster that keeps serving: a new version member by member, a new host for a dead member.
 
-The work on a member is recorded as a fault of the run, with its proof, and healed when the member has caught up. This
-module knows no runtime: `Hosts` is what each runtime implements.
+The stop of a member is recorded as a fault of the run, with its proof, and its start as the healing. Then the member
+has to catch up. This module knows no runtime: `Hosts` is what each runtime implements.
 """
 
 import shutil
@@ -106,9 +106,7 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
 
 
 def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
-    """Require a majority, because committed entries may be only in the files of this member and of another one that is
-    down.
-    """
+    """Require a majority: committed entries may be only in the files of this member and of others that are down."""
     others = [member for member in cluster.members if member.member_id != member_id]
     running = sum(member.is_running() for member in others)
     needed = len(cluster.members) // 2 + 1

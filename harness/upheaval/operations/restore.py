@@ -252,9 +252,7 @@ def archive_files(source: Source) -> list[Path]:
 
 
 def recording_log_of(source: Source) -> bytes:
-    """The recording log, with snapshots beyond the end of the log marked invalid: no member could continue
-    from them.
-    """
+    """The recording log, with snapshots beyond the end of the log marked invalid: no member could use them."""
     content = bytearray((source.folder / layout.RECORDING_LOG).read_bytes())
     for snapshot in source.unreached:
         at = snapshot.offset + recording_log_entry.TYPE_OFFSET

@@ -22,9 +22,7 @@ def class_path_of(service: str, folders: Sequence[str]) -> list[str]:
 
 
 def class_path_digest(source: str, service: str) -> str:
-    """SHA-256 over the names and contents of all files of the class path in the folder `source`; empty without any
-    file.
-    """
+    """SHA-256 over names and contents of all files of the class path in the folder `source`; empty without any file."""
     whole, count = hashlib.sha256(), 0
     for number, entry in enumerate(class_path_of(service, [source])):
         for name, path in sorted(_files(Path(entry)), key=lambda file: os.fsencode(file[0])):

@@ -82,9 +82,7 @@ class CompanionStatus:
         return self.alive and self.state == BACKING_UP
 
     def has_reached(self, position: int) -> bool:
-        """Whether it follows and has the log up to `position`; for a standby, whether its services have applied that,
-        too.
-        """
+        """Whether it follows and has the log up to `position`; a standby must also have applied it."""
         has_applied = not self.name.startswith(STANDBY) or self.applied_position >= position
         return self.follows and self.live_log_position >= position and has_applied
 

@@ -71,8 +71,8 @@ class ConsensusWriter:
 
     def close(self, now_ns: int, links: Iterable[LinkSeen]) -> None:
         """Write the end of the watch and close the file."""
-        told: dict[str, Json] = {"event": WATCH_END, "unwritten": self.unwritten}
-        self._add(now_ns, {**told, "links": [asdict(each) for each in links]})
+        end: dict[str, Json] = {"event": WATCH_END, "unwritten": self.unwritten}
+        self._add(now_ns, {**end, "links": [asdict(each) for each in links]})
         self._file.close()
 
     def _add(self, ns: int, fields: Mapping[str, Json]) -> None:
@@ -103,8 +103,8 @@ def watches_of(events: Iterable[TraceEvent]) -> list[Watch]:
         elif event.event == WATCH_END and found:
             unwritten = jsonfields.integer(event.fields, "unwritten")
             links = event.fields.get("links")
-            told = links if isinstance(links, list) else []
-            seen = tuple(jsonfields.decode(LinkSeen, each) for each in told if isinstance(each, dict))
+            objects = links if isinstance(links, list) else []
+            seen = tuple(jsonfields.decode(LinkSeen, each) for each in objects if isinstance(each, dict))
             found[-1] = Watch(found[-1].begin_ns, event.ns, unwritten, seen)
     return found
 

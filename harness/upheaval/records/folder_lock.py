@@ -9,9 +9,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process holds the folder's lock, then hold it for the block. The lock ends with the
-    process.
-    """
+    """Wait until no other process holds the folder's lock, then hold it for the block, or until the process ends."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

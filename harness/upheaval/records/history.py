@@ -64,9 +64,7 @@ SHIPPED: Final = tuple(function for function in Function if function not in (Fun
 
 
 class Outcome(StrEnum):
-    """What the client knows. `FAIL`: it certainly never offered the request. `UNKNOWN`: the operation may still happen
-    later.
-    """
+    """What the client knows. `FAIL`: it never offered the request. `UNKNOWN`: the operation may still happen later."""
 
     OK = "ok"
     FAIL = "fail"

@@ -70,7 +70,9 @@ def labelled(run: Path, named: Sequence[tuple[str, str]]) -> Iterator[None]:
 def write_labels(run: Path, labels: Mapping[str, str]) -> None:
     """Write `labels.json`, unless there are none. Raises `EnvironmentFault` when that is not possible."""
     if labels:
-        write_atomically(run / LABELS_FILE, json.dumps(labels, indent=2, sort_keys=True) + "\n")
+        # A variable may have bytes that are no UTF-8, which a reader would refuse.
+        known = {name: value.encode("utf-8", "backslashreplace").decode("utf-8") for name, value in labels.items()}
+        write_atomically(run / LABELS_FILE, json.dumps(known, indent=2, sort_keys=True) + "\n")
 
 
 def read_labels(run: Path) -> dict[str, str] | None:

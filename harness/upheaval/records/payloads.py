@@ -20,9 +20,7 @@ BYTES_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Turns payloads into lines of text. Without a schema a payload is read as UTF-8, and unprintable characters are
-    escaped.
-    """
+    """Turns payloads into lines of text. Without a schema they are UTF-8, with unprintable characters escaped."""
 
     schema: SbeSchema | None = None
 

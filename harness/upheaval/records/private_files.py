@@ -1,6 +1,4 @@
-"""Files that only their owner may read, from their first byte on: keys, secrets, books. Does not know their
-contents.
-"""
+"""Files that only their owner may read, from their first byte on: keys, secrets, books."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""The protocol trace of a run, read from its folder: entries in order, selected by member, message and time, and as
-text.
+"""The protocol trace of a run: its entries in order, selected by member, message and time, and as text.
 
 There are two notations. The plain one has a line for each message and state change, with every field. `columns` is the
 notation of the documents on Aeron Cluster's messages: the messages sent, the election state of their sender, and
@@ -224,8 +223,9 @@ def _read_file(path: Path, member_id: int) -> Iterator[Entry]:
 
 
 def _with_states(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Add the member's election state to each entry; outside an election, an answer gets `on` and the message it
-    answers.
+    """Add the member's election state to each entry.
+
+    Outside an election, an answer gets `on` and the name of the message that it answers.
     """
     state, pid, received = UNKNOWN, None, ""
     received_ns = -1

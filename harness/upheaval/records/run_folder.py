@@ -362,8 +362,9 @@ class RunFolder:
         _append_line(self.controls_file, control.to_json())
 
     def add_forced_end(self, member_ids: Iterable[int], begin_ns: int, end_ns: int, why: str) -> None:
-        """Record that whoever started the members killed them. A record that cannot be written must not prevent their
-        end.
+        """Record that the harness killed members that it had started.
+
+        A record that cannot be written must not prevent their end, so that error is ignored.
         """
         members: dict[str, Json] = {str(member_id): None for member_id in sorted(set(member_ids)) if member_id >= 0}
         if members:

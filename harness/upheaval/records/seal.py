@@ -76,8 +76,8 @@ def add_failure(run: RunFolder, failure: Failure) -> None:
 def seal_of(run: RunFolder) -> Seal:
     """The seal that the run would get in its present state. Raises `OSError` for a file that cannot be read."""
     fields = jsonfields.parse_object(jsonfields.read_text(run.manifest_file))
-    told = {name: value for name, value in fields.items() if name != "sealed"}
-    manifest = digest_of_text(json.dumps(told, sort_keys=True))
+    unsealed = {name: value for name, value in fields.items() if name != "sealed"}
+    manifest = digest_of_text(json.dumps(unsealed, sort_keys=True))
     files = _sealed_files(run)
     # Folders without the field were sealed without these files.
     written = fields.get("written")
@@ -131,9 +131,7 @@ def _block_offsets(fd: int, length: int) -> Iterator[int]:
 
 
 def _sealed_files(run: RunFolder) -> list[Path]:
-    """The files that a run is judged by: all files of members and companions, and the others that nothing
-    appends to.
-    """
+    """The files that a run is judged by: all of members and companions, and the others that nothing appends to."""
     names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, CONSENSUS_NAME, SCHEMA_FILE, "security.json")
     found = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
     members = [path for path in run.path.glob("member-*") if path.is_dir()]

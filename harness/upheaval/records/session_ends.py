@@ -32,8 +32,8 @@ class SessionEnd:
     """The client of a session sent nothing in it after `ended_ns`, on the host's monotonic clock.
 
     `leadership_term_id` is the term in which the session opened: in a later term, another session may get the same id
-    if the opening was not committed. `followed_term_id` is the latest term whose leader the client knew. `held_ns` is
-    when a silent client's connection ended.
+    if the opening was not committed. `followed_term_id` is the latest term whose leader the client knew. A silent
+    client kept its connection open until `held_ns`.
     """
 
     session: int

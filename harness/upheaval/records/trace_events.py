@@ -33,8 +33,8 @@ def read_trace_events(path: Path) -> Iterator[TraceEvent]:
             torn += 1
             continue
         if torn:
-            told = fields.get(LOST_EVENTS)
-            fields[LOST_EVENTS] = max(torn, told if isinstance(told, int) else 0)
+            lost = fields.get(LOST_EVENTS)
+            fields[LOST_EVENTS] = max(torn, lost if isinstance(lost, int) else 0)
             torn = 0
         try:
             yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)

@@ -76,9 +76,7 @@ class _Event(NamedTuple):
 
 
 def _steps(events: Iterable[_Event]) -> list[str]:
-    """The statements, with waits of the original length in rounded seconds; without any fault, at most
-    `QUIET_MAX_S`.
-    """
+    """The statements, with waits of the original length in seconds; without any fault, at most `QUIET_MAX_S`."""
     steps: list[str] = []
     last_ns: int | None = None
     open_count = 0

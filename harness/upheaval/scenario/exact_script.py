@@ -191,9 +191,7 @@ def exact_names() -> list[str]:
 
 
 def find_exact(name: str) -> ExactScript | None:
-    """The exact script with that name, or in that file; None if there is none, or if the file is not an exact
-    script.
-    """
+    """The exact script with that name or in that file; None without a file, or if it is not an exact script."""
     path = Path(name) if name.endswith(SUFFIX) else EXACT_LIBRARY / f"{name}{SUFFIX}"
     if not path.is_file():
         return None

@@ -15,9 +15,7 @@ from upheaval.scenario.values import Scenario
 from upheaval_node.types import MS
 
 _HEAD: Final = ("title", "cluster", "workload")
-"""The statements of the original scenario that come before the steps of a recorded schedule; promises come
-after them.
-"""
+"""The original statements that come before the steps of a recorded schedule; promises come after them."""
 _NO_WITNESSES: Final = "witnesses off"
 """The witness snapshots of a custom service are among the recorded commands."""
 

@@ -47,8 +47,7 @@ class WaitCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class WaitMoment:
-    """Wait until `operations` are acknowledged in all, and `after_ms` have passed since the last fault began or was
-    healed.
+    """Wait until `operations` are acknowledged in all, and `after_ms` after the last fault began or was healed.
 
     The first wait of a scenario counts from the beginning of the load. A recorded schedule consists of these waits.
     """
@@ -139,9 +138,7 @@ class GiveCommand:
 
 @dataclass(frozen=True, slots=True)
 class KeepCompanion:
-    """Start, stop or kill a node beside the members, and prove it. `source` says which members a started node copies
-    from.
-    """
+    """Start, stop or kill a node beside the members, and prove it. A started node copies from members of `source`."""
 
     action: str
     source: str = "ANY"

@@ -8,9 +8,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.tamper.run_copy import RunCopy
 
 Change = Callable[[RunCopy], None]
-"""Changes a run. Raises `Lacking` if the run lacks what it changes. The first line of its docstring says what it
-forges.
-"""
+"""Changes a run, or raises `Lacking` if it cannot. The first line of its docstring says what it forges."""
 
 
 @dataclass(frozen=True)

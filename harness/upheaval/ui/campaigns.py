@@ -31,6 +31,8 @@ class Campaign:
         """As the endpoint has it. Raises `UsageError` for a line that is none of a seed."""
         with self._lock:
             self._read()
+            if self._flaw:
+                raise UsageError(self._flaw)
             return {
                 "seeds": sum(self._verdicts.values()),
                 "is_over": self._is_over(),
@@ -46,6 +48,8 @@ class Campaign:
             }
 
     def _begin_anew(self) -> None:
+        self._flaw = ""
+        """What is wrong with the first line that is none of a seed."""
         self._verdicts: Counter[str] = Counter()
         self._inconclusive = 0
         self._operations = 0
@@ -67,7 +71,10 @@ class Campaign:
                 if number == 1:
                     # Of a campaign that has replaced the one before.
                     self._begin_anew()
-                self._add(self._parsed(line))
+                try:
+                    self._add(self._parsed(line))
+                except UsageError as error:
+                    self._flaw = self._flaw or str(error)
 
     def _parsed(self, line: bytes) -> Mapping[str, Json]:
         try:

@@ -161,7 +161,8 @@ class LivePages:
         arguments = ["run", str(path), "--runtime", "simulated", "--dir", str(folder), "--json"]
         done = self._programs.run(arguments, limit_s=_RUN_TIMEOUT_S)
         if done.returncode not in (CommandStatus.VALID, CommandStatus.BROKEN, CommandStatus.UNKNOWN):
-            raise EnvironmentFault(f"the scenario did not run: {done.stderr.strip().splitlines()[-1:]}")
+            reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            raise EnvironmentFault(f"the scenario did not run: {reason}")
         return {"run": path.stem, "verdict": jsonfields.parse_object(done.stdout)["verdict"]}
 
 

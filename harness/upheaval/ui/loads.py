@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from upheaval.errors import HarnessError, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.execution.stage import require_tasks_passed
 from upheaval.load.on_cluster import LOG_FILE, LoadPlan, sessions_max, settings_of, write_workload
 from upheaval.load.own import require_locust
@@ -124,8 +124,9 @@ class _Running:
             require_tasks_passed(self._cluster.run, tuple(statistics.raised))
             # The run has what the members wrote so far, as after `upheaval load`.
             self._cluster.collect()
-        except HarnessError as fault:
-            self._fault, self.error = fault, " ".join(str(fault).split())
+        except (HarnessError, OSError) as error:
+            self.error = " ".join(str(error).split())
+            self._fault = error if isinstance(error, HarnessError) else EnvironmentFault(self.error)
 
 
 def _check_rate(rate: float) -> None:

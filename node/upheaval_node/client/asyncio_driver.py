@@ -95,7 +95,7 @@ class AsyncClient(ClientDriver):
         self._unsent: deque[_Request] = deque()
         self._by_operation: dict[int, _Request] = {}
         self._by_test: dict[_Request, None] = {}
-        self._untold: _Request | None = None
+        self._takes_any: _Request | None = None
         self._one_at_a_time = asyncio.Lock()
         self._settled: asyncio.Future[None] | None = None
 
@@ -249,7 +249,7 @@ class AsyncClient(ClientDriver):
         elif request.accepts is not None:
             self._by_test[request] = None
         else:
-            self._untold = request
+            self._takes_any = request
         try:
             yield
         finally:
@@ -260,7 +260,7 @@ class AsyncClient(ClientDriver):
             elif request.accepts is not None:
                 del self._by_test[request]
             else:
-                self._untold = None
+                self._takes_any = None
             # Retrieve an error that came too late to be raised, or asyncio would complain about it.
             if request.answer.done() and not request.answer.cancelled():
                 request.answer.exception()
@@ -280,7 +280,7 @@ class AsyncClient(ClientDriver):
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
         request = self._by_operation.get(operations.peek_operation_id(payload))
         if request is None or not request.is_waiting:
-            request = next((each for each in self._by_test if _accepts(each, payload)), self._untold)
+            request = next((each for each in self._by_test if _accepts(each, payload)), self._takes_any)
         if request is not None and request.is_waiting:
             request.answer.set_result(bytes(payload))
 
@@ -324,7 +324,7 @@ class AsyncClient(ClientDriver):
         if error is not None and self._client is not None:
             self._client.close()
         under_way = [*self._by_operation.values(), *self._by_test]
-        for request in under_way if self._untold is None else [*under_way, self._untold]:
+        for request in under_way if self._takes_any is None else [*under_way, self._takes_any]:
             request.fail(error or request.failure)
         if error is not None and self._settled is not None and not self._settled.done():
             self._settled.set_exception(error)

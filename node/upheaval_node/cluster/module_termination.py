@@ -43,7 +43,7 @@ class Termination:
         self._term_id = NULL_TERM_ID
         self._deadline_ns = 0
         self._services_deadline_ns = 0
-        self._are_services_told = False
+        self._is_sent_to_services = False
         self._have_services_ended = False
 
     @property
@@ -140,9 +140,9 @@ class Termination:
         if standing.state is not ModuleState.TERMINATING:
             return 0
         if not self._have_services_ended:
-            if not self._are_services_told:
+            if not self._is_sent_to_services:
                 message = cm.ServiceTerminationPosition(log_position=position, ack_required=True)
-                self._are_services_told = self._services.send(message)
+                self._is_sent_to_services = self._services.send(message)
             if now.ns >= self._services_deadline_ns:
                 # Without a quorum, for example, the services never reach the position of their end.
                 raise TerminationError(f"the services did not end at {position} in time", expected=False)
@@ -171,6 +171,6 @@ class Termination:
 
     def _terminate_services(self, now: Now) -> None:
         self._standing.enter(now, ModuleState.TERMINATING)
-        self._are_services_told = False
+        self._is_sent_to_services = False
         self._services_deadline_ns = now.ns + self._timeout_ns
         self._have_services_ended = self._context.settings.service_count == 0

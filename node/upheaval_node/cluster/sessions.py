@@ -522,8 +522,8 @@ class SessionManager:
         A retry is needed for a client that is busy now and whose stream does not end, because other sessions share it.
         """
         may_hear = session.is_connected and is_response_channel(session.response_channel)
-        is_told = self._send_event(session, cm.EventCode.CLOSED, reason)
-        if is_told or not may_hear or len(self.answering) >= MAX_WAITING + self._context.settings.max_sessions:
+        is_sent = self._send_event(session, cm.EventCode.CLOSED, reason)
+        if is_sent or not may_hear or len(self.answering) >= MAX_WAITING + self._context.settings.max_sessions:
             return
         farewell = ClusterSession(
             session.id, session.correlation_id, session.response_stream_id, session.response_channel, now.ns

@@ -96,14 +96,14 @@ def _message(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     """The traceback from the service's callback on, with the causes of the exception."""
-    told = traceback.TracebackException.from_exception(error, limit=-FRAMES_MAX)
+    outermost = traceback.TracebackException.from_exception(error, limit=-FRAMES_MAX)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     calling = list(takewhile(_is_of_node, frames))
     if len(calling) < len(frames):
-        del told.stack[: max(len(calling) - (len(frames) - len(told.stack)), 0)]
+        del outermost.stack[: max(len(calling) - (len(frames) - len(outermost.stack)), 0)]
     short: dict[str, str] = {}
     errors: list[BaseException | None] = [error]
-    chain: list[traceback.TracebackException | None] = [told]
+    chain: list[traceback.TracebackException | None] = [outermost]
     while chain:
         failed, each = errors.pop(), chain.pop()
         if failed is None or each is None:
@@ -113,7 +113,7 @@ def _traceback(error: BaseException) -> str:
             summary.filename = short.get(summary.filename, summary.filename)
         errors += [failed.__cause__, failed.__context__]
         chain += [each.__cause__, each.__context__]
-    return "".join(told.format())[-TRACEBACK_MAX:]
+    return "".join(outermost.format())[-TRACEBACK_MAX:]
 
 
 def _short(frame: FrameType) -> str:

@@ -54,6 +54,11 @@ def test_labels_of_the_run_come_before_those_of_the_place_that_ingests_it(tmp_pa
     assert ingest.of(tmp_path) == {"commit": "12", "team": "money"}
 
 
+def test_a_label_of_bytes_that_are_no_utf_8_can_be_read_again(tmp_path: Path) -> None:
+    write_labels(tmp_path, {"branch": "\udcff"})
+    assert read_labels(tmp_path) == {"branch": r"\udcff"}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"), [("[]", "object"), ('{"a": 3}', "expected a text for each label, got {'a': 3}"), ("{", "JSON")]
 )
