@@ -1,9 +1,10 @@
-"""The backup agent: asks a member what there is, copies snapshots and log, and names them for who starts from them.
+"""The backup agent: queries a member, copies its snapshots and log, and names them so that a member can start from
+them.
 
 Theory of operation. One state machine with one writer (`_enter`) goes round: query, snapshots, log, recording log,
-wait. While the log is being followed a round changes only what is new. Whatever goes wrong, with a member or an
-archive, gives the round up; after a pause the next one begins with another member. Only the loss of the own archive or
-a disk that fails ends the agent. Source: Aeron Cluster, backup agent; docs/protocol.md names what differs.
+wait. While the log is being followed, a round copies only what is new. Any failure of a member or an archive ends the
+round; after a pause the next round begins with another member. Only the loss of the local archive or a failing disk
+ends the agent. Source: Aeron Cluster, backup agent; docs/protocol.md names the differences.
 """
 
 from random import Random
@@ -44,14 +45,14 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_POSITION, NULL_VALUE, Now
 
 TICK_NS: Final = 10 * MS
-"""How often a state that waits for others is looked after."""
+"""How often a state that waits for others is checked, in nanoseconds."""
 
 IDLE_TICK_NS: Final = 200 * MS
-"""How often the deadline of the next query is looked at, which a tool of another process may have changed."""
+"""How often the deadline of the next query is checked, in nanoseconds: a tool in another process may change it."""
 
 
 class BackupAgent:
-    """Has to take its turns before the archive of its process, see `log_copy`.
+    """Runs a backup. Its duty cycle must come before that of the archive of its process, see `log_copy`.
 
     Raises `DecodeError` for a damaged recording log, `UsageError` for a bad channel.
     """
@@ -69,7 +70,7 @@ class BackupAgent:
         *,
         is_alone: bool = False,
     ) -> None:
-        """With `is_alone` no other process records in the own archive."""
+        """With `is_alone`, no other process records in the local archive."""
         self.bell: Bell | None = None
         self._media = media
         self._counters = counters
@@ -110,26 +111,26 @@ class BackupAgent:
         self._now = NOT_YET
         self.published.query_deadline.set(NULL_VALUE)
 
-    # --- what others see ---
+    # --- queries ---
 
     @property
     def state(self) -> BackupState:
-        """Where in its round the agent is."""
+        """The state of its round."""
         return self._states.current
 
     @property
     def supplier_id(self) -> int:
-        """The member that is being copied from, -1 without one."""
+        """The member that is being copied from, or -1."""
         return NULL_VALUE if self._offer is None else self._offer.supplier.id
 
     @property
     def asked_endpoint(self) -> str | None:
-        """Where the member listens that is being asked, None when none is."""
+        """The endpoint of the member that is being queried, or None."""
         return self._queries.group.current_endpoint
 
     @property
     def live_log(self) -> LogCopy | None:
-        """The log as it is being followed, None while it is not."""
+        """The copy of the log that is in progress, or None."""
         return self._copy if self._is_live else None
 
     @property
@@ -165,7 +166,7 @@ class BackupAgent:
         return deadline_ns
 
     def close(self) -> None:
-        """An orderly end: what was copied stays, and is gone on with at the next start."""
+        """End in order. The copies stay, and the next start continues them."""
         if self._states.current is BackupState.CLOSED:
             return
         self._give_up()
@@ -211,7 +212,7 @@ class BackupAgent:
                 return 0
 
     def _hear_archives(self) -> None:
-        """Signals and late errors go to what they are about."""
+        """Pass signals and late errors to the parts that they concern."""
         for signal in self._archive.take_signals():
             self._leftovers.on_signal(signal)
             if self._retrieval is not None:
@@ -230,7 +231,7 @@ class BackupAgent:
     def _check_stall(self, now: Now) -> None:
         assert self._progress_ns is not None
         if self._copy is not None and self._copy.is_lost:
-            # An election of the member is enough for that, so it is no error.
+            # An election of the member is enough to cause this, so it is not an error.
             self._reset(now, f"the log of member {self.supplier_id} ended")
         elif not self._is_live and now.ns > self._progress_ns + self._settings.progress_timeout_ns:
             raise PeerError(f"no progress in {self._states.current.name}")
@@ -238,7 +239,7 @@ class BackupAgent:
     # --- BACKUP_QUERY ---
 
     def _query(self, now: Now) -> int:
-        """Before anything new is copied, what became of nothing goes."""
+        """Delete leftovers before anything new is copied."""
         if not self._archive.is_connected:
             return 0
         if not self._is_tidy:
@@ -265,12 +266,12 @@ class BackupAgent:
                 pass
 
     def _refuse_member(self, now: Now, reason: str) -> None:
-        """Ask others first, after the pause; this is no error."""
+        """Query other members first, after the pause; a refusal is not an error."""
         self._queries.group.exclude_current()
         self._reset(now, reason)
 
     def _on_backup_response(self, now: Now, response: cm.BackupResponse) -> None:
-        """Only the answer to the query counts; Aeron resets for what other ones say, too."""
+        """Only the answer to the present query counts; Aeron resets for other answers, too."""
         if self._states.current is not BackupState.BACKUP_QUERY or not self._queries.is_ours(response.correlation_id):
             return
         offer = offer_of(response)
@@ -320,7 +321,7 @@ class BackupAgent:
                 [each.recording_id for each in self._wanted],
                 progress_timeout_ns=self._settings.replication_progress_timeout_ns,
             )
-        # It has a time-out of its own.
+        # The snapshot replication has its own time-out.
         self._progress_ns = now.ns
         work = self._retrieval.poll(now)
         if not self._retrieval.is_complete:
@@ -367,13 +368,13 @@ class BackupAgent:
             )
             if not is_replayed:
                 return 0
-            # Whatever has come by now is named before it counts.
+            # Terms that have arrived by now are named before the copy counts.
             copy.look(now)
         self._enter(now, BackupState.UPDATE_RECORDING_LOG, f"recording {copy.recording_id}")
         return 1
 
     def _first_position(self) -> int:
-        """Where the copy begins that is no continuation."""
+        """The first position of a copy that does not continue an earlier one."""
         if self._config.replay_start is ReplayStart.LATEST_SNAPSHOT:
             return newest_position(self._retrieved)
         return NULL_POSITION
@@ -435,7 +436,7 @@ class BackupAgent:
     def _fail(self, now: Now, error: NodeError) -> None:
         """Count and report the error, and give up the round.
 
-        A refusal is a kind of its own, so that it is reported although members were silent before.
+        A refusal is a separate kind of error, so that it is reported even if members were silent before.
         """
         self.published.errors.increment()
         self._errors.report(now, "backup refused" if isinstance(error, RefusedError) else "backup", str(error))
@@ -448,7 +449,7 @@ class BackupAgent:
         self._give_up()
 
     def _give_up(self) -> None:
-        """Forget the member and end all that was begun with it. An excluded endpoint stays so."""
+        """Forget the member and end everything that was begun with it. An excluded endpoint stays excluded."""
         self._queries.forget()
         self._queries.group.close_current()
         if self._retrieval is not None:

@@ -6,7 +6,7 @@ from upheaval_node.types import NULL_POSITION
 
 
 class BackupCounters:
-    """`query_deadline` is wall-clock time in milliseconds; who sets it makes the agent ask again at that time."""
+    """`query_deadline` is wall-clock time in milliseconds. Setting it makes the agent query again at that time."""
 
     def __init__(self, counters: Counters, cluster_id: int) -> None:
         def make(type_id: int, name: str, initial: int = 0) -> Counter:
@@ -21,7 +21,7 @@ class BackupCounters:
         self.snapshots_retrieved = make(counter_types.BACKUP_SNAPSHOTS_RETRIEVED, "Cluster Backup snapshots retrieved")
 
     def close(self) -> None:
-        """Free all of them."""
+        """Free all counters."""
         for counter in (
             self.state,
             self.live_log_position,

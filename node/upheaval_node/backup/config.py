@@ -18,7 +18,7 @@ Choice = TypeVar("Choice", bound=Enum)
 
 
 class SourceType(Enum):
-    """Which members a backup copies from."""
+    """The members that a backup copies from."""
 
     ANY = "ANY"
     LEADER = "LEADER"
@@ -26,7 +26,7 @@ class SourceType(Enum):
 
 
 class ReplayStart(Enum):
-    """Where the copy of the log begins that a backup without one makes."""
+    """The first position of a new copy of the log."""
 
     BEGINNING = "BEGINNING"
     LATEST_SNAPSHOT = "LATEST_SNAPSHOT"
@@ -34,9 +34,9 @@ class ReplayStart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BackupEndpoints:
-    """Where a backup listens, each `host:port`: answers of members, copies on their way to it, its archive.
+    """The endpoints of a backup, each `host:port`: for members' answers, for incoming copies, and of its archive.
 
-    Port 0 of `consensus` and `catchup` means any that is free.
+    Port 0 of `consensus` and `catchup` means any free port.
     """
 
     consensus: str
@@ -46,10 +46,9 @@ class BackupEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class BackupConfig(ProcessConfig):
-    """One backup of a cluster.
+    """One backup of a cluster. `consensus_endpoints` are the members', `host:port`; `cluster_id` must be theirs.
 
-    `consensus_endpoints` are those of the members, `host:port`; `cluster_id` must be theirs. `credentials_file` is
-    where its principal and secret are, empty for none.
+    `credentials_file` holds its principal and secret; empty for none.
     """
 
     name: str
@@ -76,7 +75,7 @@ class BackupConfig(ProcessConfig):
 
 
 def backup_config_from_fields(values: Mapping[str, object]) -> BackupConfig:
-    """The configuration that a JSON object states. Raises `UsageError` naming the field that is wrong."""
+    """Read the configuration from a JSON object. Raises `UsageError` naming the bad field."""
     reader = Fields(values)
     config = read_backup_config(reader)
     reader.refuse_unread()

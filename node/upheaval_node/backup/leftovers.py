@@ -1,7 +1,7 @@
-"""Recordings of the own archive that no entry of the recording log names: copies that were given up.
+"""Recordings of the local archive that no entry of the recording log names: copies that were given up.
 
 They are deleted, so that a backup of a cluster that it cannot copy does not fill its disk. Only recordings that the
-agent made itself are touched, and those of the log's and the snapshots' streams that were there before it started.
+agent made itself are deleted, and recordings of the log's and the snapshots' streams from before its start.
 """
 
 from typing import Final
@@ -16,14 +16,14 @@ from upheaval_node.types import NULL_POSITION
 
 LISTED_AT_ONCE: Final = 100
 MAX_KEPT: Final = 1000
-"""Recordings that are remembered as made; more than a few are there only while the archive does not answer."""
+"""The most recordings that are remembered as made. There are more than a few only while the archive does not answer."""
 
 _MADE_BY: Final = frozenset({RecordingSignal.START, RecordingSignal.REPLICATE})
 _OURS: Final = frozenset({LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID})
 
 
 class Leftovers:
-    """With `is_alone` no other process records these streams, so those of earlier processes are looked for."""
+    """With `is_alone`, no other process records these streams, so recordings of earlier processes are included."""
 
     def __init__(self, archive: ArchiveClient, recording_log: RecordingLog, *, is_alone: bool) -> None:
         self._archive = archive
@@ -32,12 +32,12 @@ class Leftovers:
         self._made: set[int] = set()
 
     def on_signal(self, signal: RecordingSignalEvent) -> None:
-        """A signal of the own archive to the agent: what it began to record is the agent's."""
+        """Take a signal of the local archive: a recording that it began for the agent is the agent's."""
         if signal.signal in _MADE_BY and len(self._made) < MAX_KEPT:
             self._made.add(signal.recording_id)
 
     def delete(self) -> StepGenerator[None]:
-        """Delete what is not named; what cannot be deleted yet is tried again with the next call."""
+        """Delete the recordings that are not named. The next call retries those that cannot be deleted yet."""
         if self._looks_for_old:
             yield from self._find_old()
             self._looks_for_old = False

@@ -1,10 +1,10 @@
-"""The copy of the log: a replay of a member's recording, recorded by the own archive as it arrives.
+"""The copy of the log: a replay of a member's recording, recorded by the local archive as it arrives.
 
-Theory of operation. The own archive listens on the catch-up endpoint for the stream of one session id and records it,
-as a new recording or as more of the one that the recording log names. The member's archive replays its log recording
-into that stream, never beyond what its member knows to be committed. The agent looks at the same stream, before the
-archive writes any of it, for terms that begin in it. Source: Aeron Cluster, live log recording and replay. Knows
-nothing of snapshots and of which member it is.
+Theory of operation. The local archive listens on the catch-up endpoint for the stream of one session id and records it,
+as a new recording or as an extension of the one that the recording log names. The member's archive replays its log
+recording into that stream, never beyond what its member knows to be committed. The agent reads the same stream, before
+the archive writes any of it, to find terms that begin in it. Source: Aeron Cluster, live log recording and replay. The
+module knows nothing of snapshots and of the member.
 """
 
 import struct
@@ -26,14 +26,14 @@ from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import MAX_POSITION, MS, NULL_POSITION, NULL_VALUE, Now
 
 ASK_INTERVAL_NS = 10 * MS
-"""Pause before the archive is asked again whether a recording has stopped."""
+"""The pause before the archive is asked again whether a recording has stopped, in nanoseconds."""
 
 
 class LogCopy:
-    """One attempt to follow the log; `close` ends it for good.
+    """One attempt to follow the log; `close` ends it for good. `extends` is the recording to extend, -1 for a new one.
 
-    `extends` is the recording to go on with, -1 for a new one. `on_terms(now, recording id, events)` names what begins
-    in the log; the first call comes as soon as there is anything to name the recording for.
+    `on_terms(now, recording id, events)` names the terms that begin in the log. The first call comes as soon as the
+    recording is worth naming.
     """
 
     def __init__(
@@ -70,24 +70,26 @@ class LogCopy:
         spy = Channel("tcp", {"session-id": str(self.session_id), "alias": "log"}).as_spy()
         self._view = media.add_subscription(str(spy), LOG_STREAM_ID)
 
-    # --- what it has come to ---
+    # --- progress ---
 
     @property
     def position(self) -> int | None:
-        """How far the copy is recorded, which is safe at sync level 1 and 2; None when nothing is being recorded."""
+        """The recorded position, durable at sync levels 1 and 2; None when nothing is being recorded."""
         if self._counter is None or self._counter.is_closed:
             return None
         return self._counter.get()
 
     @property
     def is_lost(self) -> bool:
-        """The archive recorded and does so no more."""
+        """Whether the archive has stopped recording."""
         return self._counter is not None and self._counter.is_closed
 
     # --- recording ---
 
     def record(self, now: Now) -> bool:
-        """Have the own archive record what is to come; whether it is ready. Raises `PeerError`, `TimeoutExpired`."""
+        """Start the recording in the local archive. Returns whether it is ready. Raises `PeerError`,
+        `TimeoutExpired`.
+        """
         if self._record_steps is None:
             self._record_steps = Steps(self._record())
         return self._record_steps.poll(now)
@@ -109,7 +111,7 @@ class LogCopy:
         yield from _answered(call, "the log cannot be recorded")
 
     def _free_port(self, endpoint: str) -> StepGenerator[str]:
-        """Port 0 of the catch-up endpoint: one that is free now. If another process takes it, the round fails."""
+        """A free port for port 0 of the catch-up endpoint. If another process takes it, the round fails."""
         channel = str(Channel("tcp", {"endpoint": endpoint}))
         finder = self._media.add_subscription(channel, LOG_STREAM_ID)
         try:
@@ -126,10 +128,10 @@ class LogCopy:
     def replay(
         self, now: Now, source: ArchiveClient, *, recording_id: int, first_position: int, limit_counter_id: int
     ) -> bool:
-        """Have `source` send its log, bounded by one of its counters; whether it is being recorded here.
+        """Make `source` replay its log, bounded by one of its counters. Returns whether it is being recorded here.
 
-        A recording that is extended goes on where it stopped, a new one begins at `first_position`, -1 for the start
-        of the source's. Raises `PeerError`, `TimeoutExpired`.
+        An extended recording continues where it stopped. A new one begins at `first_position`, -1 for the start of the
+        source's. Raises `PeerError`, `TimeoutExpired`.
         """
         if self._replay_steps is None:
             self._source = source
@@ -161,7 +163,9 @@ class LogCopy:
         self.recording_id, self._counter = found
 
     def on_late_error(self, archive: ArchiveClient, error: LateError) -> None:
-        """What an archive says of a request that it had accepted. Raises `PeerError` where that was one of ours."""
+        """Take an archive's error about a request that it had accepted. Raises `PeerError` if it is one of
+        this copy's.
+        """
         for what, call in (("recording", self._record_call), ("replay", self._replay_call)):
             is_ours = archive is (self._archive if what == "recording" else self._source)
             if is_ours and call is not None and call.correlation_id == error.correlation_id:
@@ -182,9 +186,9 @@ class LogCopy:
     # --- terms ---
 
     def look(self, now: Now) -> int:
-        """See all that has come since the last call.
+        """Read everything that arrived since the last call.
 
-        A new recording is looked at once something of it is safe: to name it before would name what a power cut takes.
+        A new recording is read only once part of it is durable: a name for it must not outlive it in a power cut.
         """
         image: Image | None = self._view.image(self.session_id)
         if image is None:
@@ -211,7 +215,7 @@ class LogCopy:
     # --- the end ---
 
     def close(self) -> None:
-        """End recording and replay, as far as the archives can still be reached."""
+        """End recording and replay, as far as the archives are still reachable."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -227,12 +231,12 @@ class LogCopy:
         if record.done and record.error is None:
             self._archive.stop_recording(record.relevant_id)
         elif not record.done:
-            # Served after the request that has not been answered.
+            # The archive serves this after the unanswered request.
             self._archive.stop_recording_channel(str(self._channel), LOG_STREAM_ID)
 
 
 def stopped_at(archive: ArchiveClient, recording_id: int) -> StepGenerator[int]:
-    """Where a recording of the own archive stopped, once it has. Raises `PeerError`, `TimeoutExpired`."""
+    """The stop position of a recording of the local archive, once known. Raises `PeerError`, `TimeoutExpired`."""
     deadline_ns: int | None = None
     while True:
         descriptor = yield from describe_recording(archive, recording_id)

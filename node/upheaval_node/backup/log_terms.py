@@ -1,8 +1,8 @@
-"""The leadership terms that a copied log holds: found in its frames, named in the recording log.
+"""The leadership terms of a copied log: found in its frames, named in the recording log.
 
-A backup names the terms of its copy from the log itself, where Aeron's names only the last term of a member's recording
-log: a copy may be behind that term, or have gone on to later ones by the time that a member starts from it. Knows no
-stream and no archive.
+A backup names the terms of its copy from the log itself. Aeron's backup names only the last term of a member's
+recording log, but a copy may be behind that term, or have reached later terms when a member starts from it. The module
+knows no stream and no archive.
 """
 
 from typing import Final
@@ -52,9 +52,9 @@ def _decode(block: Block, offset: int, length: int) -> cm.NewLeadershipTermEvent
 
 
 def name_terms(recording_log: RecordingLog, recording_id: int, events: list[cm.NewLeadershipTermEvent]) -> int:
-    """Name those that are not named yet; how many there were. Raises `PeerError` when that cannot be.
+    """Name the terms that are not named yet. Returns their number. Raises `PeerError` when that is impossible.
 
-    The last one first: whatever is in the way after that, the recording log names the term in which the copy ends.
+    The last term comes first: even if a later step fails, the recording log names the term in which the copy ends.
     """
     named = 0
     for event in reversed(events):

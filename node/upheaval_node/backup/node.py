@@ -1,7 +1,7 @@
-"""Which agents make a backup: mark files, media driver, archive and backup agent, in one process. No I/O here.
+"""The agents of a backup in one process: mark files, media driver, archive and backup agent. No I/O here.
 
-The runtimes build backups from this function as they build members from `upheaval_node.member`. Agents come in the
-order in which they take their turns; they are closed in the opposite one.
+The runtimes build backups with this module as they build members with `upheaval_node.member`. Agents are listed in the
+order of their duty cycles; they are closed in reverse order.
 """
 
 import zlib
@@ -23,16 +23,16 @@ from upheaval_node.ports import Storage
 from upheaval_node.tls_files import MEMBER
 
 BackupNodeAgent = MarkKeeper | MediaDriver | Archive | BackupAgent
-"""What a backup is made of: agents with an orderly end."""
+"""A part of a backup: an agent with an orderly end."""
 
 
 def build_backup(
     config: BackupConfig, ports: MemberPorts, credentials: CredentialsSupplier | None = None
 ) -> list[BackupNodeAgent]:
-    """All agents of a backup.
+    """Build all agents of a backup.
 
-    Its `BackupAgent` has its turns before the archive: it names the terms of the log before the archive writes them.
-    Raises `UsageError` for recordings without the recording log that names them.
+    Its `BackupAgent` runs before the archive: it names the terms of the log before the archive writes them. Raises
+    `UsageError` if there are recordings but no recording log that names them.
     """
     marks = backup_marks(config, ports)
     try:
@@ -47,7 +47,7 @@ def build_backup(
 
 
 def _require_recording_log(storage: Storage) -> None:
-    """Recordings that the recording log does not name are deleted, but not when the recording log was lost."""
+    """Recordings that the recording log does not name are deleted, but not if the recording log itself was lost."""
     if storage.exists(layout.RECORDING_LOG):
         return
     count = len(read_recordings(storage))
@@ -71,7 +71,7 @@ def backup_marks(config: BackupConfig, ports: MemberPorts, service_count: int = 
 
 
 def build_backup_archive(config: BackupConfig, ports: MemberPorts) -> tuple[MediaDriver, Archive, ComponentMedia]:
-    """Media driver and archive, and the media as the backup agent shall have them."""
+    """Build media driver and archive, and the media for the backup agent."""
     resolver = ports.resolver or StaticResolver(config.names)
     driver = MediaDriver(
         ports.network,
@@ -126,5 +126,5 @@ def build_backup_agent(
 
 
 def archive_id_of(name: str) -> int:
-    """An id for the archive of a backup, unlike those of members, which are their member ids."""
+    """An id for the archive of a backup that differs from those of members, which are their member ids."""
     return 1 << 32 | zlib.crc32(name.encode())

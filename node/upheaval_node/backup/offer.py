@@ -1,4 +1,4 @@
-"""What a member offers to a backup: its answer to a query, checked, and which members a backup takes it from.
+"""A member's offer to a backup: its checked answer to a query, and the members that a backup accepts it from.
 
 Source: Aeron Cluster, backup response and log source validation. Pure functions on messages.
 """
@@ -14,12 +14,14 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE, Position, TermId
 
 MAX_SNAPSHOTS: Final = 128
-"""Services of one cluster, far above what runs; a longer list is no answer."""
+"""More than the services of any cluster: a longer list is not a valid answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`supplier` is the member that answered. `snapshots` come as they were sent: services last to first, then -1."""
+    """`supplier` is the member that answered. `snapshots` are in the order of the message: services last to first, then
+    -1.
+    """
 
     supplier: ClusterMember
     leader_member_id: int
@@ -31,7 +33,7 @@ class Offer:
 
 
 def is_acceptable(source: SourceType, leader_member_id: int, member_id: int) -> bool:
-    """Whether a backup of this kind copies from the member; -1 means an unknown leader."""
+    """Whether a backup with this source type copies from the member; -1 means an unknown leader."""
     is_leader = leader_member_id != NULL_VALUE and leader_member_id == member_id
     match source:
         case SourceType.LEADER:
@@ -43,7 +45,7 @@ def is_acceptable(source: SourceType, leader_member_id: int, member_id: int) -> 
 
 
 def offer_of(response: cm.BackupResponse) -> Offer:
-    """Raises `PeerError` for an answer that cannot be one of a member."""
+    """Raises `PeerError` for an answer that no member can give."""
     try:
         members = parse_members(response.cluster_members)
     except UsageError as error:
@@ -58,7 +60,7 @@ def offer_of(response: cm.BackupResponse) -> Offer:
             f" term {response.log_leadership_term_id} from {base}"
         )
     if response.commit_position_counter_id < 0:
-        # An unbounded replay would bring what is not committed.
+        # An unbounded replay would copy uncommitted messages.
         raise PeerError(f"backup response of member {response.member_id} without a counter of what is committed")
     _check_snapshots(response)
     return Offer(

@@ -11,7 +11,7 @@ from upheaval_node.types import NULL_VALUE
 
 
 class PublicationGroup:
-    """`add` opens the publication to an endpoint. One endpoint at most is excluded: `next` passes over it."""
+    """`add` opens the publication to an endpoint. At most one endpoint is excluded: `next` skips it."""
 
     def __init__(self, endpoints: Sequence[str], add: Callable[[str], Publication]) -> None:
         self._endpoints = list(endpoints)
@@ -27,22 +27,22 @@ class PublicationGroup:
 
     @property
     def current(self) -> Publication | None:
-        """What the last `next` opened; None before that and after `close_current`."""
+        """The publication that the last `next` opened; None before that and after `close_current`."""
         return self._current
 
     @property
     def current_endpoint(self) -> str | None:
-        """The endpoint of the current publication, if there is one."""
+        """The endpoint of the current publication, or None."""
         return None if self._current is None else self._endpoints[self._cursor]
 
     def shuffle(self, random: Random) -> None:
-        """Another order, before the first `next`."""
+        """Shuffle the endpoints, before the first `next`."""
         random.shuffle(self._endpoints)
 
     def next(self) -> Publication:
-        """Close the current one and open that to the next endpoint. A single one is used even if it is excluded.
+        """Close the current publication and open the next endpoint's. A single endpoint is used even if it is excluded.
 
-        Raises what `add` raises; the next call then goes on after that endpoint.
+        Raises what `add` raises; the next call then continues after that endpoint.
         """
         self.close_current()
         count = len(self._endpoints)
@@ -53,11 +53,11 @@ class PublicationGroup:
         return self._current
 
     def exclude_current(self) -> None:
-        """Pass over the endpoint of the last `next` until another one is excluded."""
+        """Skip the endpoint of the last `next` until another one is excluded."""
         self._excluded = self._cursor
 
     def clear_exclusion(self) -> None:
-        """Pass over no endpoint any more."""
+        """Skip no endpoint any more."""
         self._excluded = NULL_VALUE
 
     def close_current(self) -> None:

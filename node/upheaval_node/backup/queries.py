@@ -1,8 +1,8 @@
 """The conversation of a backup with one member at a time: query, challenge, answer.
 
-Theory of operation. Requests go out on the publication of a group, answers come on the backup's own consensus channel,
-both on stream 108. At most one request is outstanding. A member that does not answer in time is left for the next one.
-Source: Aeron Cluster, backup query. What an answer means to the backup is not its business.
+Theory of operation. Requests go out on the publication of a group; answers come on the backup's own consensus channel,
+both on stream 108. At most one request is outstanding. If a member does not answer in time, the next one is queried.
+Source: Aeron Cluster, backup query. The backup interprets the answers.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from upheaval_node.types import MAX_POSITION, NOT_YET, NULL_VALUE, Now
 FRAGMENT_LIMIT: Final = 10
 
 Answer = cm.BackupResponse | cm.SessionEvent
-"""What is handed on: answers to the outstanding request, and every backup response."""
+"""The messages that are passed on: answers to the outstanding request, and every backup response."""
 
 
 class RefusedError(PeerError):
-    """A member does not answer this backup: it says why."""
+    """A member refuses to answer this backup, with the reason."""
 
 
 class MemberQueries:
-    """`endpoint` is where the backup listens, `timeout_ns` how long a member may take."""
+    """`endpoint` is the backup's own endpoint, `timeout_ns` the time that a member has to answer."""
 
     def __init__(
         self,
@@ -60,24 +60,24 @@ class MemberQueries:
 
     @property
     def correlation_id(self) -> int:
-        """Of the outstanding request, -1 without one."""
+        """The correlation id of the outstanding request, or -1."""
         return self._correlation_id
 
     def is_ours(self, correlation_id: int) -> bool:
-        """Whether it is that of the outstanding request; without one nothing is."""
+        """Whether it is the correlation id of the outstanding request; always False without one."""
         return correlation_id not in (NULL_VALUE, codec.NULL_INT64) and correlation_id == self._correlation_id
 
     def forget(self) -> None:
-        """No request is outstanding any more."""
+        """Forget the outstanding request."""
         self._correlation_id = NULL_VALUE
 
     def begin(self, now: Now) -> None:
-        """A round of queries begins: with the member that is connected, if one is, else with the next one."""
+        """Begin a round of queries: with the connected member, if any, else with the next one."""
         self.forget()
         self._asked_ns = now.ns
 
     def ask(self, now: Now) -> int:
-        """Send what is due."""
+        """Send the next request when it is due."""
         current = self.group.current
         is_late = self._asked_ns is None or now.ns > self._asked_ns + self._timeout_ns
         if current is None or current.is_closed or is_late:
@@ -90,11 +90,11 @@ class MemberQueries:
         return 0
 
     def next_deadline_ns(self) -> int:
-        """When the outstanding request is given up; 0, which is at once, without one."""
+        """The time-out of the outstanding request; 0, which is at once, without one."""
         return 0 if self._asked_ns is None else self._asked_ns + self._timeout_ns + 1
 
     def poll(self, now: Now) -> list[Answer]:
-        """What came. Bytes that are no message cost their sender the stream, and nothing else."""
+        """Receive messages. A sender of undecodable bytes loses its stream, but nothing else happens."""
         self._now = now
         self._answers = []
         self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
@@ -148,7 +148,7 @@ class MemberQueries:
                 pass
 
     def _answer_challenge(self, challenge: cm.Challenge) -> None:
-        """Once a query: an answer takes work, and no member may ask for it again and again."""
+        """Once per query: an answer takes work, so a member must not ask for it again and again."""
         self._may_be_challenged = False
         publication = self.group.current
         answer = cm.ChallengeResponse(
@@ -162,7 +162,7 @@ class MemberQueries:
 
 
 def answer_channel(endpoint: str, subscription: Subscription) -> str | None:
-    """Where answers come to a subscription at `endpoint`; None while the port that port 0 was bound to is not known."""
+    """The channel of answers to a subscription at `endpoint`; None while the bound port for port 0 is unknown."""
     if split_endpoint(endpoint)[1] == 0:
         resolved = subscription.resolved_endpoint
         if resolved is None:

@@ -1,4 +1,4 @@
-"""What a backup writes into its recording log when a round of copying is done. Decides nothing else.
+"""The backup's update of its recording log at the end of a round. It decides nothing else.
 
 Source: Aeron Cluster, backup's update of the recording log.
 """
@@ -19,7 +19,7 @@ from upheaval_node.types import NULL_POSITION
 
 @dataclass(frozen=True, slots=True)
 class RetrievedSnapshot:
-    """`source` is what the member offered, `recording_id` and `length` are those of the own copy."""
+    """`source` is the member's offer; `recording_id` and `length` are those of the local copy."""
 
     source: cm.BackupResponseSnapshot
     recording_id: int
@@ -27,7 +27,7 @@ class RetrievedSnapshot:
 
 
 def wanted_snapshots(recording_log: RecordingLog, offer: Offer) -> list[cm.BackupResponseSnapshot]:
-    """What is offered and not there yet."""
+    """The offered snapshots that have not been copied yet."""
     have = {(each.service_id, each.log_position) for each in recording_log.entries if each.is_valid_snapshot}
     return [each for each in offer.snapshots if (each.service_id, each.log_position) not in have]
 
@@ -35,7 +35,7 @@ def wanted_snapshots(recording_log: RecordingLog, offer: Offer) -> list[cm.Backu
 def describe_copies(
     archive: ArchiveClient, wanted: Sequence[cm.BackupResponseSnapshot], recordings: dict[int, int]
 ) -> StepGenerator[list[RetrievedSnapshot]]:
-    """The copies with their lengths. Raises `PeerError` for one that has no end."""
+    """The copies with their lengths. Raises `PeerError` for one without an end."""
     found: list[RetrievedSnapshot] = []
     for snapshot in wanted:
         descriptor = yield from describe_recording(archive, recordings[snapshot.recording_id])

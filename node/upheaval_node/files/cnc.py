@@ -28,7 +28,7 @@ _CLIENT_LIVENESS_TIMEOUT_NS: Final = 10 * S
 
 @dataclass(frozen=True, slots=True)
 class CncLayout:
-    """Lengths in bytes, and where each buffer starts. The default holds 8192 counters."""
+    """Lengths in bytes, and the start of each buffer. The default holds 8192 counters."""
 
     to_driver_length: int = 64 * 1024 + TO_DRIVER_TRAILER
     to_clients_length: int = 64 * 1024 + TO_CLIENTS_TRAILER
@@ -37,22 +37,22 @@ class CncLayout:
 
     @property
     def counters_metadata_length(self) -> int:
-        """Bytes of the metadata buffer: one record of it for each value record."""
+        """Bytes of the metadata buffer: one metadata record for each value record."""
         return self.counters_values_length // VALUE_LENGTH * METADATA_LENGTH
 
     @property
     def counters_metadata_offset(self) -> int:
-        """Where the counters' metadata begins, after header and command buffers."""
+        """The offset of the counters' metadata, after header and command buffers."""
         return HEADER_LENGTH + self.to_driver_length + self.to_clients_length
 
     @property
     def counters_values_offset(self) -> int:
-        """Where the counters' values begin, after their metadata."""
+        """The offset of the counters' values, after their metadata."""
         return self.counters_metadata_offset + self.counters_metadata_length
 
     @property
     def error_log_offset(self) -> int:
-        """Where the distinct error log begins, after the values."""
+        """The offset of the distinct error log, after the values."""
         return self.counters_values_offset + self.counters_values_length
 
     @property
@@ -80,7 +80,7 @@ class CncLayout:
 
 @dataclass(frozen=True, slots=True)
 class CncHeader:
-    """What a reader learns from a header. `pid` is the driver's, the start in epoch milliseconds."""
+    """The content of a header. `pid` is the driver's, the start is in epoch milliseconds."""
 
     layout: CncLayout
     start_timestamp_ms: int
@@ -88,12 +88,12 @@ class CncHeader:
 
     @property
     def counters_values_offset(self) -> int:
-        """Where the counters' values begin in this file."""
+        """The offset of the counters' values in this file."""
         return self.layout.counters_values_offset
 
     @property
     def counters_metadata_offset(self) -> int:
-        """Where the counters' metadata begins in this file."""
+        """The offset of the counters' metadata in this file."""
         return self.layout.counters_metadata_offset
 
 

@@ -1,7 +1,7 @@
-"""The distinct error log inside mark files and cnc.dat: one record for each different text (Aeron: distinct error log).
+"""The distinct error log inside mark files and cnc.dat: one record for each distinct text (Aeron: distinct error log).
 
 Record: length (int32, written last), observation count (int32), last and first observation (int64 epoch ms), text;
-8-byte aligned; a length of 0 ends the log. Repetition only raises count and time.
+8-byte aligned; a length of 0 ends the log. A repeated error only raises count and time.
 """
 
 import struct
@@ -24,7 +24,7 @@ _MAX_COUNT: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """An error and how often it was seen; times in epoch milliseconds."""
+    """An error and its number of observations; times in epoch milliseconds."""
 
     text: str
     count: int
@@ -33,7 +33,7 @@ class ErrorRecord:
 
 
 def read_errors(content: bytes) -> list[ErrorRecord]:
-    """The records of an error buffer, up to the first that is not there or not whole."""
+    """The records of an error buffer, up to the first that is missing or incomplete."""
     records: list[ErrorRecord] = []
     offset = 0
     while offset + _HEADER.size <= len(content):
@@ -47,10 +47,10 @@ def read_errors(content: bytes) -> list[ErrorRecord]:
 
 
 class Writable(Protocol):
-    """What an error log is written into: a file, or memory that others see."""
+    """The target of an error log: a file, or memory that other processes see."""
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
-        """Write all parts one after the other from `offset`."""
+        """Write all parts consecutively from `offset`."""
 
 
 class ErrorLog:

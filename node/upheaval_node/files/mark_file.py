@@ -1,8 +1,9 @@
 """Mark files: `archive-mark.dat`, `cluster-mark.dat`, `cluster-mark-service-N.dat` (Aeron: mark files).
 
-A mark file tells tools who runs here with which streams and directories, keeps a component from being started twice in
-one folder, and holds its error log. Layout: SBE header, a block of 128 bytes, var data, and from 8192 on the errors.
-Its owner keeps `activityTimestamp` young; this module reads no clock and checks no process ids.
+A mark file shows tools which process runs in a folder, with which streams and directories; it prevents a second start
+of a component in the same folder, and holds the component's error log. Layout: SBE header, a block of 128 bytes, var
+data, and from 8192 on the errors. The owner updates `activityTimestamp`; this module reads no clock and checks no
+process ids.
 """
 
 import struct
@@ -44,13 +45,13 @@ _CLUSTER_MEMBER_ID_OFFSET: Final = _BLOCK_OFFSET + 56
 _TEMPLATE_ID: Final = 200
 _OWNER: Final = struct.Struct("<16xq8xq")
 OWNER_LENGTH: Final = _OWNER.size
-"""How many bytes from the start of a mark file name its owner."""
+"""The number of bytes from the start of a mark file that identify its owner."""
 _MESSAGE_HEADER: Final = struct.Struct("<HHHH")
 
 
 @dataclass(frozen=True, slots=True)
 class MarkFileContent(Generic[Header]):
-    """What a mark file says. `is_legacy`: written without a message header by an early release.
+    """The content of a mark file. `is_legacy`: written without a message header by an early release.
 
     `schema_version` and `block_length` (bytes) are those of the message header, 0 without one.
     """
@@ -64,14 +65,14 @@ class MarkFileContent(Generic[Header]):
 
 @dataclass(frozen=True, slots=True)
 class MarkOwner:
-    """Who wrote a mark file: process id and last sign of life (epoch milliseconds), -1 where it says nothing."""
+    """The owner of a mark file: process id and last activity (epoch milliseconds), -1 where the file has none."""
 
     pid: int
     activity_timestamp_ms: int
 
 
 def owner_of(head: bytes) -> MarkOwner:
-    """The owner by the first `OWNER_LENGTH` bytes of either kind of mark file; fewer bytes name no owner."""
+    """The owner, from the first `OWNER_LENGTH` bytes of either kind of mark file. Fewer bytes name no owner."""
     if len(head) < OWNER_LENGTH:
         return MarkOwner(NULL_VALUE, NULL_VALUE)
     is_legacy = any(head[:4]) and _MESSAGE_HEADER.unpack_from(head)[1] != _TEMPLATE_ID
@@ -82,7 +83,7 @@ def owner_of(head: bytes) -> MarkOwner:
 def is_active(
     header: ArchiveMarkHeader | ClusterMarkHeader, now_ms: int, timeout_ms: int = LIVENESS_TIMEOUT_MS
 ) -> bool:
-    """Whether the owner has shown itself within the time-out. An owner that ended has left a -1."""
+    """Whether the owner was active within the time-out. An owner that ended in order has left a -1."""
     return header.activity_timestamp != NULL_VALUE and now_ms - header.activity_timestamp < timeout_ms
 
 
@@ -96,12 +97,12 @@ def read_mark_file(storage: Storage, path: str, kind: type[Header]) -> MarkFileC
 
 
 def decode_mark_file(content: bytes, kind: type[Header]) -> MarkFileContent[Header]:
-    """The same of a file that was read whole."""
+    """Decode a mark file, like `read_mark_file`, from its whole content."""
     return _read(kind, lambda offset, length: content[offset : offset + length])
 
 
 def decode_header(content: bytes, kind: type[Header]) -> Header:
-    """The header alone, of either layout. Raises `DecodeError` for what begins like neither."""
+    """The header alone, of either layout. Raises `DecodeError` for bytes that begin like neither."""
     header, is_legacy = _decode(kind, content)
     version = ARCHIVE_MARK_VERSION if kind is ArchiveMarkHeader else CLUSTER_MARK_VERSION
     if is_legacy and header.version not in (0, VERSION_FAILED) and header.version >> 16 != version >> 16:
@@ -138,7 +139,7 @@ def _schema(kind: type[object]) -> MessageSchema:
 
 
 class MarkFile(Generic[Header]):
-    """The mark file of a running component: opened once, before anything else is touched in the folder."""
+    """The mark file of a running component. It is opened before anything else in the folder is touched."""
 
     def __init__(
         self,
@@ -151,10 +152,11 @@ class MarkFile(Generic[Header]):
         liveness_timeout_ms: int | None = LIVENESS_TIMEOUT_MS,
     ) -> None:
         """Make or take over the file. `header` gives identity, streams and texts; versions, times and lengths are set
-        here. Without a time-out no owner counts as active: a lock says that, not a time that a write may have torn.
+        here.
 
-        Raises `UsageError` when another owner is active or of another kind, `DecodeError` for a file of another major
-        version. A candidate term that an earlier release left in the file is kept.
+        Without a time-out, no owner counts as active: then a lock decides that, not a time that may be torn. Raises
+        `UsageError` when another owner is active or of another kind, `DecodeError` for a file of another major version.
+        A candidate term that an earlier release left in the file is kept.
         """
         if not ERROR_BUFFER_LENGTH <= error_buffer_length <= MAX_ERROR_BUFFER_LENGTH:
             raise UsageError(f"error buffer of {error_buffer_length} bytes")
@@ -190,7 +192,7 @@ class MarkFile(Generic[Header]):
         self._file.sync(1)
 
     def signal_failed_start(self) -> None:
-        """The component could not start; the next one may take the file over at once."""
+        """The component could not start. The next one may take over the file at once."""
         self._write_version(VERSION_FAILED)
         self.update_activity(NULL_VALUE)
         self._file.sync(1)
@@ -201,7 +203,7 @@ class MarkFile(Generic[Header]):
         self._file.sync(1)
 
     def update_activity(self, now_ms: int) -> None:
-        """Show that the owner lives: about once a second."""
+        """Show that the owner is alive, about once a second."""
         self.header = with_values(self.header, activity_timestamp=now_ms)
         self._file.write(_ACTIVITY_OFFSET, [struct.pack("<q", now_ms)])
 
@@ -214,11 +216,11 @@ class MarkFile(Generic[Header]):
         self._file.write(_CLUSTER_MEMBER_ID_OFFSET, [struct.pack("<i", member_id)])
 
     def close(self) -> None:
-        """Close the file and leave its content: without `signal_terminated` the owner looks as if it were killed."""
+        """Close the file unchanged. Without `signal_terminated`, the owner looks as if it was killed."""
         self._file.close()
 
     def _check_takeover(self, path: str, old: Header, new: Header, now_ms: int, timeout_ms: int | None) -> None:
-        # Version 0: its owner was killed while it started, which must not lock the folder for ever either.
+        # Version 0: the owner was killed while it started. That must not lock the folder for ever either.
         if old.version not in (0, VERSION_FAILED) and old.version >> 16 != self._version >> 16:
             raise DecodeError(f"{path} has version {old.version}, ours is {self._version}")
         if isinstance(old, ClusterMarkHeader) and isinstance(new, ClusterMarkHeader):
@@ -250,7 +252,7 @@ class MarkFile(Generic[Header]):
 
 
 def _has_content(storage: Storage, path: str) -> bool:
-    """An empty file is no mark file yet: its maker was killed, or it was made only to be locked."""
+    """Whether the file has content. An empty file is not a mark file yet: its creator was killed, or only locked it."""
     if not storage.exists(path):
         return False
     file = storage.open(path)

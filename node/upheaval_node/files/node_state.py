@@ -1,7 +1,7 @@
-"""`node-state.dat`: the highest term for which this member has voted or stood, so that it never votes twice in one.
+"""`node-state.dat`: the highest term in which this member has voted or stood, so that it never votes twice in a term.
 
 Layout (Aeron Cluster: node state file): version and padding, then SBE records with a 16-byte header: candidateTerm
-(template 301) and the footer (304); records of other releases in between are stepped over.
+(template 301) and the footer (304). Records of other releases in between are skipped.
 """
 
 import struct
@@ -33,7 +33,7 @@ class NodeState:
     def __init__(
         self, storage: Storage, path: str = layout.NODE_STATE, sync_level: int = 0, *, create: bool = True
     ) -> None:
-        """Open the file, or make it where it is missing (`StorageError` unless `create`).
+        """Open the file, or create it if it is missing (`StorageError` unless `create`).
 
         Raises `DecodeError` for a file of another major version or one without a footer.
         """
@@ -41,7 +41,7 @@ class NodeState:
         self._sync_level = sync_level
         self._file: File = storage.open(path, create=create)
         content = self._file.read(0, FILE_LENGTH)
-        # A file that is all zeros was cut off while being made: nothing can have been promised in it yet.
+        # The creation of a file that is all zeros was interrupted, so it cannot hold a vote yet.
         if not any(content):
             self.is_new = True
             self._file.truncate(FILE_LENGTH)
@@ -64,7 +64,7 @@ class NodeState:
 
     @property
     def log_position(self) -> Position:
-        """Where the log ended when the term was stored; -1 for none."""
+        """The end of the log when the term was stored; -1 for none."""
         return self._log_position
 
     @property
@@ -73,16 +73,16 @@ class NodeState:
         return self._timestamp
 
     def propose_max_candidate_term_id(self, term: TermId, log_position: Position, timestamp_ms: int) -> TermId:
-        """Store `term` if it is higher than the stored one, and return the higher of the two.
+        """Store `term` if it is higher than the stored one. Returns the higher of the two.
 
-        At sync level 1 and 2 it survives a power cut before this returns: a vote may be sent afterwards.
+        At sync levels 1 and 2 it is durable on return, so a vote may be sent afterwards.
         """
         if term > self._candidate_term_id:
             self._store(term, log_position, timestamp_ms)
         return self._candidate_term_id
 
     def close(self) -> None:
-        """Close the file; every stored term is in it already."""
+        """Close the file. It already holds every stored term."""
         self._file.close()
 
     def _store(self, term: TermId, log_position: Position, timestamp_ms: int) -> None:
@@ -91,7 +91,7 @@ class NodeState:
             term_bytes = _TERM.pack(term)
         except struct.error as error:
             raise UsageError(f"term {term} at {log_position} does not fit the file: {error}") from error
-        # The term goes last: a process that reads the file in between sees the old term with newer details.
+        # The term is written last: a process that reads the file meanwhile sees the old term with newer details.
         self._file.write(self._record_offset + 8, [rest])
         self._file.write(self._record_offset, [term_bytes])
         self._file.sync(self._sync_level)
@@ -109,7 +109,7 @@ def _initial_content() -> bytes:
 
 
 def _find_candidate_term(content: bytes) -> tuple[int, messages.CandidateTerm]:
-    """Offset of the block of the candidateTerm record, and what it says; the records must end with a footer."""
+    """Offset and content of the candidateTerm record's block. The records must end with a footer."""
     found: tuple[int, messages.CandidateTerm] | None = None
     offset = _FIRST_RECORD
     while offset + _HEADER_LENGTH <= len(content):

@@ -1,9 +1,8 @@
-"""`recording.log`: the leadership terms of the log, and the snapshots that exist (Aeron Cluster: recording log).
+"""`recording.log`: the leadership terms of the log, and its snapshots (Aeron Cluster: recording log).
 
 The file keeps records in the order in which they were appended; in memory they are sorted by term, base, kind and
-position. What an archive knows about a recording comes in as a `RecordingExtent`; this module never asks.
-
-Every change is written, and at sync level 1 and 2 synced, before the call returns.
+position. The caller passes what an archive knows of a recording as a `RecordingExtent`. Every change is written, and at
+sync levels 1 and 2 synced, before the call returns.
 """
 
 from bisect import insort
@@ -44,7 +43,7 @@ class RecordingLog:
     def __init__(
         self, storage: Storage, path: str = layout.RECORDING_LOG, sync_level: int = 0, *, create: bool = True
     ) -> None:
-        """Open and read the file; make an empty one where it is missing (`StorageError` unless `create`)."""
+        """Open and read the file. If it is missing, create an empty one (`StorageError` unless `create`)."""
         self._storage = storage
         self._path = path
         self._sync_level = sync_level
@@ -61,7 +60,7 @@ class RecordingLog:
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """All entries that were not removed, invalid ones included, in sorted order."""
+        """All entries that were not removed, including invalid ones, in sorted order."""
         return self._entries
 
     def is_unknown(self, leadership_term_id: TermId) -> bool:
@@ -73,7 +72,7 @@ class RecordingLog:
         return self._terms[max(self._terms)] if self._terms else None
 
     def find_last_term_recording_id(self) -> int:
-        """Recording id of the log, -1 while there is no term."""
+        """The recording id of the log, -1 without a term."""
         last = self.find_last_term()
         return NULL_VALUE if last is None else last.recording_id
 
@@ -97,7 +96,7 @@ class RecordingLog:
         return None
 
     def base_of_term(self, leadership_term_id: TermId) -> Position:
-        """Where the term begins. Raises `UsageError` when it is unknown."""
+        """The base position of the term. Raises `UsageError` when it is unknown."""
         return self.get_term_entry(leadership_term_id).term_base_log_position
 
     def get_term_timestamp(self, leadership_term_id: TermId) -> int:
@@ -132,7 +131,7 @@ class RecordingLog:
         return lowest
 
     def latest_standby_snapshots(self, service_count: int) -> dict[str, list[Entry]]:
-        """For every archive endpoint the standby snapshots of its highest complete position."""
+        """The standby snapshots of the highest complete position of each archive endpoint."""
         by_place: dict[tuple[str, int], list[Entry]] = {}
         for entry in self._entries:
             if entry.is_valid and entry.type is EntryType.STANDBY_SNAPSHOT:
@@ -146,11 +145,11 @@ class RecordingLog:
         return latest
 
     def create_recovery_plan(self, service_count: int, extent: RecordingExtent | None = None) -> RecoveryPlan:
-        """What the member starts from. `extent` is what the archive knows about the log's recording.
+        """The recovery plan of the member. `extent` is what the archive knows about the log's recording.
 
-        The recording to ask about is `find_last_term_recording_id()`; with an empty recording log it may be one that
-        was replicated from elsewhere. Raises `UsageError` when the extent of a known log is missing or another's, or
-        a service's snapshot is missing.
+        The recording to query is `find_last_term_recording_id()`; with an empty recording log it may be one that was
+        replicated from elsewhere. Raises `UsageError` when the extent of a known log is missing or that of another
+        recording, or when a service's snapshot is missing.
         """
         return make_recovery_plan(self._entries, self.find_last_term(), service_count, extent)
 
@@ -159,7 +158,9 @@ class RecordingLog:
     def append_term(
         self, recording_id: int, leadership_term_id: TermId, term_base_log_position: Position, timestamp: int
     ) -> Entry:
-        """Append a TERM: ends the term before at its base, and ends where the term after begins if that is known."""
+        """Append a TERM. The previous term ends at its base; the new term ends at the base of the next one, if
+        known.
+        """
         _check_recording_id(recording_id)
         if leadership_term_id in self._terms:
             raise UsageError(f"leadership term {leadership_term_id} is already known")
@@ -183,16 +184,17 @@ class RecordingLog:
         )
 
     def commit_log_position(self, leadership_term_id: TermId, log_position: Position) -> None:
-        """Write where a term ends. Raises `UsageError` when the term is unknown."""
+        """Write the end position of a term. Raises `UsageError` when the term is unknown."""
         entry = self.get_term_entry(leadership_term_id)
         if entry.log_position != log_position:
             self._write(entry.offset + LOG_POSITION_OFFSET, encode_position(log_position))
             self._replace(entry, replace(entry, log_position=log_position))
 
     def cut_terms(self, position: Position) -> TermId:
-        """The log was cut at `position`: what began after it is invalid. Returns the term in which the log now ends.
+        """Invalidate the terms that began after `position`, where the log was cut. Returns the term in which it now
+        ends.
 
-        -1 when there is no term. A term that begins at `position` stays, without length.
+        Returns -1 without a term. A term that begins at `position` stays, without length.
         """
         for entry in self._latest_terms_first():
             if entry.term_base_log_position <= position:
@@ -213,9 +215,10 @@ class RecordingLog:
             self.commit_log_position(TermId(first_term_id - 1), position)
 
     def extend_last_term(self, next_term_id: TermId, base: Position) -> None:
-        """Before `next_term_id` is named: entries up to its base are of the last term, though it was closed before.
+        """Extend the last term up to the base of `next_term_id`, which is about to be named, even if it was closed
+        before.
 
-        It was, when the member closed it to name a term of its own and ended before that was written.
+        It is closed already if the member closed it to name a term of its own and ended before it wrote that term.
         """
         last = self.find_last_term()
         if last is not None and last.leadership_term_id < next_term_id and NULL_POSITION != last.log_position < base:
@@ -232,9 +235,9 @@ class RecordingLog:
         *,
         recorded_length: int = NULL_VALUE,
     ) -> Entry:
-        """Append a SNAPSHOT, or make an invalidated entry for the same one valid again. The module's goes last.
+        """Append a SNAPSHOT, or make an invalidated entry for the same one valid again. The module's comes last.
 
-        An entry that exists stays as it is: members with the same log have the same snapshot at the same place.
+        An existing entry stays unchanged: members with the same log have the same snapshot at the same place.
         """
         return self._append_snapshot(
             Entry(
@@ -259,10 +262,10 @@ class RecordingLog:
         service_id: int,
         archive_endpoint: str,
     ) -> Entry:
-        """The same for a snapshot that a standby took; `archive_endpoint` tells where it can be fetched.
+        """Append a snapshot that a standby took; `archive_endpoint` is where it can be fetched.
 
-        An invalidated entry comes to life again only if its endpoint is the same too: Aeron fails to rewrite one. What
-        is said again of the same snapshot replaces what was said before.
+        An invalidated entry becomes valid again only if its endpoint is the same: Aeron fails to rewrite one. A
+        repeated report of the same snapshot replaces the earlier one.
         """
         if not archive_endpoint:
             raise UsageError("a standby snapshot needs an archive endpoint")
@@ -280,7 +283,7 @@ class RecordingLog:
         )
 
     def invalidate_entry(self, entry_index: int) -> None:
-        """Mark the entry with this ordinal as invalid; a term then is unknown."""
+        """Invalidate the entry with this ordinal. A term then is unknown."""
         entry = self._entry_at(entry_index)
         if entry.is_valid:
             invalid = replace(entry, is_valid=False)
@@ -288,7 +291,7 @@ class RecordingLog:
             self._replace(entry, invalid)
 
     def invalidate_latest_snapshot(self) -> bool:
-        """Invalidate the newest snapshot, local and standby sets of that position alike. False if there is none.
+        """Invalidate the newest snapshot: the local and standby sets of its position. False if there is none.
 
         Raises `UsageError` when the term of the snapshot is unknown.
         """
@@ -304,21 +307,23 @@ class RecordingLog:
         return True
 
     def latest_snapshot_set(self) -> list[Entry]:
-        """The newest valid snapshot of the module and, by id, those of services that belong to it; empty if none."""
+        """The newest valid snapshot of the module and, by id, the services' snapshots of its set; empty if none."""
         module = self.get_latest_snapshot()
         return [] if module is None else [e for e in self._set_of(module) if e.is_same_set(module)]
 
     def invalidate_snapshot(self, snapshot: Sequence[Entry]) -> None:
-        """Invalidate the entries of one set, the module's first: without it the others count for nothing."""
+        """Invalidate the entries of one set, the module's first: without it the others do not count."""
         for entry in snapshot:
             self.invalidate_entry(entry.entry_index)
 
     def remove_entry(self, leadership_term_id: TermId, entry_index: int) -> None:
-        """Erase an entry; its record keeps its place in the file. Raises `UsageError` if there is no such entry."""
+        """Erase an entry; its record still takes its place in the file. Raises `UsageError` if the entry does not
+        exist.
+        """
         entry = self._entry_at(entry_index)
         if entry.leadership_term_id != leadership_term_id:
             raise UsageError(f"entry {entry_index} belongs to term {entry.leadership_term_id}")
-        # Readers step over a removed record by 64 bytes, whatever its length was: each such piece is marked.
+        # Readers skip a removed record by 64 bytes, whatever its length was, so each 64-byte piece is marked.
         for offset in range(entry.offset, entry.offset + len(encode_entry(entry)), RECORD_ALIGNMENT):
             self._write(offset + TYPE_OFFSET, REMOVED_TYPE)
         self.reload()
@@ -362,11 +367,11 @@ class RecordingLog:
             self.commit_log_position(leadership_term_id, log_position)
 
     def force(self, level: int) -> None:
-        """Sync the file at `level`, whatever the level of this log is."""
+        """Sync the file at `level`, regardless of the level of this log."""
         self._file.sync(level)
 
     def close(self) -> None:
-        """Close the file; every change is in it already."""
+        """Close the file. It already holds every change."""
         self._file.close()
 
     def reload(self) -> None:
@@ -383,8 +388,8 @@ class RecordingLog:
         content = self._file.read(0, size)
         entries, self._next_index, end = read_entries(content)
         if end < size:
-            # A record cut off at the end was never reported as written, nor was one that a power cut left as zeros.
-            # What comes after such a hole counts for nothing where files are not synced, and cannot be there otherwise.
+            # A record that is cut off at the end, or zeros after a power cut, was never reported as written. Records
+            # after such a hole do not count if files are not synced, and cannot exist otherwise.
             if self._sync_level > 0 and not any(content[end : end + RECORD_ALIGNMENT]) and any(content[end:]):
                 raise DecodeError(f"record {self._next_index} is missing")
             self._file.truncate(end)
@@ -433,7 +438,7 @@ class RecordingLog:
         return entry
 
     def _replace(self, old: Entry, new: Entry) -> None:
-        """Put `new` where `old` was; the fields that decide the order are the same in both."""
+        """Put `new` in the place of `old`; both have the same sort key."""
         self._entries[self._entries.index(old)] = new
         if new.type is EntryType.TERM:
             if new.is_valid:
@@ -448,7 +453,7 @@ class RecordingLog:
         raise UsageError(f"no entry with index {entry_index}")
 
     def _set_of(self, head: Entry) -> list[Entry]:
-        """The snapshot entry of the module and, directly before it, those of services 0, 1, ..."""
+        """The snapshot entry of the module and, directly before it, the entries of services 0, 1, ..."""
         index = self._entries.index(head)
         found = [head]
         while index >= len(found):

@@ -50,7 +50,7 @@ class EntryType(IntEnum):
 
 _TYPES: Final = {int(member): member for member in EntryType}
 
-# A complete set of snapshots ends with the module's, which sorts last for its service id of -1.
+# A complete set of snapshots ends with the module's, which sorts last because its service id is -1.
 _TYPE_ORDER: Final = {EntryType.TERM: 0, EntryType.STANDBY_SNAPSHOT: 1, EntryType.SNAPSHOT: 2}
 
 
@@ -78,22 +78,22 @@ class Entry:
 
     @property
     def is_snapshot(self) -> bool:
-        """A snapshot of either kind, valid or not."""
+        """Whether this is a snapshot of either kind, valid or not."""
         return self.type is not EntryType.TERM
 
     @property
     def is_valid_snapshot(self) -> bool:
-        """A valid local snapshot."""
+        """Whether this is a valid local snapshot."""
         return self.is_valid and self.type is EntryType.SNAPSHOT
 
     @property
     def is_module_snapshot(self) -> bool:
-        """A valid local snapshot of the consensus module: the head of a set."""
+        """Whether this is a valid local snapshot of the consensus module: the head of a set."""
         return self.is_valid_snapshot and self.service_id == CONSENSUS_MODULE_ID
 
     @property
     def is_invalid_snapshot(self) -> bool:
-        """A local snapshot that was invalidated, and may become valid again."""
+        """Whether this is an invalidated local snapshot, which may become valid again."""
         return not self.is_valid and self.type is EntryType.SNAPSHOT
 
     def is_same_set(self, module: "Entry") -> bool:
@@ -102,7 +102,7 @@ class Entry:
         return is_same and self.type is EntryType.SNAPSHOT
 
     def is_same_snapshot(self, other: "Entry") -> bool:
-        """Whether both records stand for the same snapshot, wherever it is recorded."""
+        """Whether both records describe the same snapshot, wherever it is recorded."""
         return self.is_snapshot and _identity(self) == _identity(other)
 
 

@@ -1,6 +1,6 @@
-"""What a member starts from: the newest snapshot and the log after it (Aeron Cluster: recovery plan).
+"""The recovery plan of a member: the newest snapshot and the log after it (Aeron Cluster: recovery plan).
 
-Pure computation over recording log entries and what the archive said about the log's recording.
+Pure computation from recording log entries and the archive's description of the log's recording.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, Position
 
 @dataclass(frozen=True, slots=True)
 class RecordingExtent:
-    """What the archive's descriptor says about a recording. Positions and lengths in bytes."""
+    """The extent of a recording by the archive's descriptor. Positions and lengths in bytes."""
 
     recording_id: int
     start_position: int
@@ -28,7 +28,7 @@ class RecordingExtent:
 class LogPlan:
     """The log to replay: from `start_position` to `stop_position` of its recording.
 
-    `log_position` is where the last term ends, -1 while it is open; the other fields are those of the last TERM entry
+    `log_position` is the end of the last term, -1 while it is open. The other fields are those of the last TERM entry
     and of the recording.
     """
 
@@ -46,7 +46,7 @@ class LogPlan:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """`snapshots` holds the consensus module's first, then the services' by id."""
+    """`snapshots` begins with the consensus module's, followed by the services' by id."""
 
     last_leadership_term_id: TermId
     last_term_base_log_position: Position
@@ -103,7 +103,7 @@ def _log(extent: RecordingExtent, term: TermId, base: Position, end: Position, s
 
 
 def _snapshots(entries: Sequence[Entry], service_count: int) -> tuple[Entry, ...]:
-    """The newest valid snapshot of the module with those of the services that stand before it."""
+    """The newest valid snapshot of the module with the services' snapshots before it."""
     index = next((at for at in range(len(entries) - 1, -1, -1) if entries[at].is_module_snapshot), None)
     if index is None:
         return ()
