@@ -1,4 +1,4 @@
-"""What is known of a proxy whatever it carries: its addresses, its toxics, and what came in and went out."""
+"""The common part of all proxies: addresses, toxics, and counts of received and sent bytes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from upheaval_chaos.toxics import STREAMS, Toxic
 
 @dataclass(slots=True)
 class Traffic:
-    """Of one stream of a proxy over its life: bytes read from its sender, and written to its receiver; datagrams, too,
-    where it carries these.
+    """The traffic of one stream of a proxy over its life: bytes read from its sender and written to its receiver, and
+    datagrams if it carries these.
     """
 
     received: int = 0
@@ -22,10 +22,10 @@ class Traffic:
 
 
 class AnyProxy(ABC):
-    """One proxy. `listen` is the address as it is, with the port that was chosen for port 0."""
+    """One proxy. `listen` is its actual address, with the port that was chosen for port 0."""
 
     types: ClassVar[Mapping[str, Sequence[str]]]
-    """The toxics that it has, with the attributes of each."""
+    """The supported types of toxics, with the attributes of each."""
 
     def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
         self.name = name
@@ -50,18 +50,20 @@ class AnyProxy(ABC):
 
     @abstractmethod
     def put_toxic(self, toxic: Toxic) -> None:
-        """Add or replace it; it holds for what is there, too. Raises `ToxicError` for what this proxy cannot do."""
+        """Add or replace a toxic; it also affects existing connections. Raises `ToxicError` for an unsupported
+        toxic.
+        """
 
     @abstractmethod
     async def remove_toxic(self, name: str) -> None:
         """Take it away."""
 
     def toxics_of(self, stream: str, kind: str) -> list[Toxic]:
-        """The toxics of one type on one stream, in the order in which they were first put."""
+        """The toxics of one type on one stream, in the order in which they were first added."""
         return [toxic for toxic in self.toxics.values() if toxic.stream == stream and toxic.type == kind]
 
     def to_fields(self) -> dict[str, object]:
-        """As Toxiproxy's API shows a proxy."""
+        """The proxy in the form of Toxiproxy's API."""
         return {
             "name": self.name,
             "listen": self.listen,

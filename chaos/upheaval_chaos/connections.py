@@ -17,14 +17,15 @@ _SOCK_DIAG_BY_FAMILY = 20
 _REQUEST_DUMP = 0x301
 _DONE, _ERROR = 3, 2
 _INFO = 2
-# In the kernel's structures: the message before its attributes, and the counter within the attribute `_INFO`.
+# Sizes in the kernel's structures: the message before its attributes, and the counter's offset in the attribute
+# `_INFO`.
 _MESSAGE_LENGTH = 72
 _BYTES_RECEIVED = 128
 _ESTABLISHED = 1
 
 
 class Received(NamedTuple):
-    """One connection: its ports, its peer, and the bytes that have arrived. `cookie` is that of one socket only."""
+    """One connection: its ports, its peer, and the number of received bytes. `cookie` identifies the socket."""
 
     port: int
     peer: str
@@ -34,7 +35,7 @@ class Received(NamedTuple):
 
 
 def received() -> list[Received]:
-    """Every TCP connection of this name space. Raises `OSError` when the kernel does not tell."""
+    """All TCP connections of this name space. Raises `OSError` when the kernel refuses the query."""
     found: list[Received] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as diag:
         diag.settimeout(5)
@@ -67,8 +68,8 @@ def _of_message(message: bytes) -> list[Received]:
 
 
 def ping(host: str, port: int, opening: bytes, farewell: bytes, timeout_s: float) -> tuple[str, int]:
-    """What became of the connection, and how long that took."""
-    # A name is looked up before the clock runs: that time is not the link's.
+    """The outcome of a connection, and how long that took."""
+    # Resolve the name before the clock runs: that time is not the link's.
     address = socket.gethostbyname(host)
     begin_ns = time.monotonic_ns()
     try:

@@ -1,8 +1,8 @@
-"""Faults of datagrams, proved by probes of which some do not come out at the far end, come twice, or in another order.
+"""Datagram faults, proved by probes that get lost, arrive twice, or arrive out of order.
 
-Each leg of the links is tried by many numbered probes, which have the type and the stream of the frames that the fault
-is about. As many have to be hit as the fault says, give or take what chance does; none was before, none is after, and
-none of another type ever is.
+Each leg of the links is tried with many numbered probes, which have the frame type and the stream of the fault. The
+share of hit probes has to match the fault within the limits of chance. Before the fault and after it no probe is hit,
+and no probe of another type ever is.
 """
 
 from collections import Counter
@@ -40,19 +40,19 @@ T = TypeVar("T")
 LONGEST_JITTER_MS: Final = 1000
 _PROBES_LEAST: Final = 200
 _HITS_EXPECTED: Final = 60
-"""So many probes that as many are hit: then chance is small beside it."""
+"""The expected number of hit probes: large enough to make deviations by chance small in comparison."""
 _CHANCE: Final = 5.0
-"""Standard deviations; further off by chance is one look in a million."""
+"""Tolerated standard deviations: chance exceeds them in one look in a million."""
 _DISORDER: Final = 0.1
-"""The share of probes that overtake another where the order is lost; far more of them do."""
+"""The minimum share of probes that overtake another when the order is lost; far more of them do."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatagramFault:
-    """Something done to some of the datagrams from some ends to others, or both ways.
+    """A fault of some of the datagrams from some ends to others, or both ways.
 
-    `percent` of them are hit; `jitter_ms` is for those that lose their order. Only frames of one type (of `FRAMES`) and
-    of one stream are hit where these are given; to omit is done to single messages called `message` (of `MESSAGES`).
+    It hits `percent` of them; `jitter_ms` applies to a loss of order. A frame type (of `FRAMES`) and a stream, if
+    given, restrict it. Omission removes single messages called `message` (of `MESSAGES`).
     """
 
     kind: DatagramFaultKind
@@ -82,7 +82,7 @@ class DatagramFault:
             raise UsageError(f"unknown frames {self.frames!r}: use {', '.join(FRAMES)}{hint}")
 
     def _require_message(self) -> None:
-        """Where it is sent, and to how many of them it is done."""
+        """Checks the channel of the message, and the percentage."""
         if self.message not in MESSAGES:
             hint = did_you_mean(self.message, MESSAGES)
             raise UsageError(f"{self.kind} needs message of {', '.join(MESSAGES)}, got {self.message!r}{hint}")
@@ -93,29 +93,28 @@ class DatagramFault:
 
     @property
     def means(self) -> Means:
-        """By what the links are broken."""
+        """The means of the fault."""
         return Means.PROXY
 
     @property
     def dialler(self) -> Dialler:
-        """On whose connections: on all."""
+        """The affected connections: all."""
         return Dialler.ANY
 
     @property
     def effect(self) -> DatagramEffect:
-        """What is done to each link."""
+        """The effect on each link."""
         return DatagramEffect(self.kind, self.percent, self.jitter_ms, self.frames, self.stream_id, self.message)
 
     def require_possible(self, members: int) -> None:
-        """There must be such links, whichever member leads."""
+        """The links must exist, whichever member leads."""
         require_some_leader(
             members, lambda roster: links_between(self, self.sources.select(roster), self.targets.select(roster))
         )
 
     def aim(self, target: Target, *, tries: bool = True) -> "DatagramInjection":  # noqa: ARG002 - probes only are seen
-        """At the links between the ends as they are selected now.
-
-        Raises `UsageError` where no datagrams are sent, `UnknownOutcome` where probes are hit as it is.
+        """Aim at the links between the ends that are selected now. Raises `UsageError` when members send no datagrams,
+        and `UnknownOutcome` when probes are hit without the fault.
         """
         roster = roster_of(target)
         sources, targets = self.sources.select(roster), self.targets.select(roster)
@@ -124,7 +123,7 @@ class DatagramFault:
 
 
 def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence[int]) -> str:
-    """What was done to whom, in the language of scenarios."""
+    """The fault and its target in the language of scenarios."""
     options = {
         "percent": fault.percent,
         "jitter-ms": fault.jitter_ms,
@@ -138,7 +137,7 @@ def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Of the probes of one leg: how many there were, did not come, came more than once, and after a later one."""
+    """The probes of one leg: how many were sent, were lost, arrived more than once, and arrived after a later one."""
 
     probes: int
     lost: int
@@ -146,7 +145,7 @@ class _Seen:
     late: int
 
     def hit(self, kind: DatagramFaultKind) -> int:
-        """How many of them show a fault of that kind."""
+        """How many of the probes show a fault of that kind."""
         match kind:
             case DatagramFaultKind.LOSE | DatagramFaultKind.OMIT:
                 return self.lost
@@ -157,7 +156,7 @@ class _Seen:
 
 
 def _seen(probes: int, came: Sequence[int]) -> _Seen:
-    """`came` are the numbers of the probes in the order in which they came."""
+    """Count the probes. `came` are their numbers in order of arrival."""
     late, latest = set[int](), -1
     for number in came:
         if number < latest:
@@ -168,7 +167,7 @@ def _seen(probes: int, came: Sequence[int]) -> _Seen:
 
 
 class DatagramInjection:
-    """A fault of datagrams. Implements `Injection`."""
+    """An injected datagram fault. Implements `Injection`."""
 
     is_exclusive = False
     keeps_down = False
@@ -193,14 +192,14 @@ class DatagramInjection:
         self._datagrams.disturb(self.links, self._fault.effect)
 
     def prove(self) -> Proof:
-        """As many probes are hit as the fault says, on each leg."""
+        """On each leg, the share of hit probes matches the fault."""
         return proof_of(lambda: self._twice(self._look_hit))
 
     def seen(self) -> None:
-        """What is sent anyway does not say what became of it."""
+        """None: usual traffic does not show what happened to it."""
 
     def heal(self) -> None:
-        """Take the effect off every link."""
+        """Remove the effect from every link."""
         self._datagrams.restore(self.links, self._fault.effect)
 
     def prove_healed(self) -> Proof:
@@ -208,18 +207,18 @@ class DatagramInjection:
         return proof_of(self._look_healed)
 
     def seen_healed(self) -> None:
-        """What is sent anyway does not say that."""
+        """None: usual traffic does not show that."""
 
     @staticmethod
     def _twice(look: Callable[[], T]) -> T:
-        """A machine that gives probes no time loses some, too: then another look."""
+        """Look twice if needed: a busy machine loses some probes, too."""
         try:
             return look()
         except UnknownOutcome:
             return look()
 
     def _look(self, effect: DatagramEffect) -> Mapping[tuple[Link, str], _Seen]:
-        """How probes like the frames of the effect arrive, by link and leg."""
+        """The arrival of probes that match the effect, by link and leg."""
         return {
             (link, leg): _seen(self._count, came)
             for link in self.links
@@ -249,7 +248,9 @@ class DatagramInjection:
         return text
 
     def _bounds(self, link: Link) -> tuple[int, int]:
-        """Of how many probes have to be hit; both ways, an answer can be hit like what it answers."""
+        """The range for the number of hit probes. If both directions are affected, the answer to a probe can be hit as
+        well.
+        """
         count = self._count
         if self._fault.kind is DatagramFaultKind.DISORDER:
             return int(_DISORDER * count), count

@@ -1,8 +1,8 @@
-"""A proxy of datagrams with toxics: what comes to its listen address goes on to its upstream, and answers come back.
+"""A proxy of datagrams with toxics: forwards datagrams from its listen address to its upstream, and answers back.
 
-Runs in an asyncio loop of its owner. Each sender has a socket of its own towards the upstream, so that
-answers find back to it; they leave from the listen address, by which Aeron tells destinations apart. A `probe` that has
-come out at the upstream's end is not sent to it, who would not answer, but goes back at once.
+Runs in its owner's asyncio loop. Each sender has its own socket towards the upstream, so that answers find their way
+back. Answers leave from the listen address, by which Aeron distinguishes destinations. A `probe` that reaches the
+upstream's end is not forwarded, since no upstream would answer it, but returns at once.
 """
 
 import asyncio
@@ -19,13 +19,15 @@ _LENGTH_MAX: Final = 1 << 16
 _BUFFER_LENGTH: Final = 4 << 20
 _TAKEN_AT_ONCE: Final = 64
 _UNUSED_S: Final = 60.0
-"""Longer than an image lives without a sign of its source: then the way back of a sender may go."""
+"""The seconds after which an unused sender's socket is closed: longer than an image lives without a sign of
+its source.
+"""
 
 Address = tuple[str, int]
 
 
 class DatagramProxy(ProxyOfDatagrams):
-    """One that listens."""
+    """A proxy with a listen address."""
 
     def __init__(self, name: str, listen: str, upstream: str, random: Random, watch: Watch | None = None) -> None:
         super().__init__(name, listen, upstream, random, watch)
@@ -67,7 +69,7 @@ class DatagramProxy(ProxyOfDatagrams):
             flow.carry_on(data)
 
     def _new_flow(self, made: socket.socket, sender: Address) -> "_Flow":
-        """Make a flow, and close those that are no longer in use."""
+        """Create a flow, and close those that are no longer in use."""
         oldest = time.monotonic() - _UNUSED_S
         for unused in [known for known, flow in self._flows.items() if flow.used_s < oldest]:
             self._flows.pop(unused).close()
@@ -75,7 +77,7 @@ class DatagramProxy(ProxyOfDatagrams):
 
 
 class _Flow:
-    """The datagrams of one sender, and what answers them."""
+    """The datagrams of one sender, and the answers to them."""
 
     def __init__(self, listener: socket.socket, sender: Address, upstream: Address, ways: dict[str, Way]) -> None:
         self._listener = listener
@@ -101,7 +103,7 @@ class _Flow:
             except BlockingIOError:
                 return
             except ConnectionRefusedError:
-                # An earlier one found no listener.
+                # An earlier datagram found no listener.
                 continue
             self._back.take(data, self._send_back)
 

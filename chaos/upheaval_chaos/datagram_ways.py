@@ -1,6 +1,6 @@
-"""What is done to datagrams on their way: one proxy of them with its toxics, whatever brings and sends them.
+"""The effects of toxics on datagrams: one proxy with two directions, however its datagrams are received and sent.
 
-Runs in an asyncio loop of its owner.
+Runs in its owner's asyncio loop.
 """
 
 import asyncio
@@ -18,12 +18,14 @@ from upheaval_node.protocol.frames import FLAGS_UNFRAGMENTED, TYPE_DATA, TYPE_OF
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
 
 _QUEUE_MAX_S: Final = 2.0
-"""How long a datagram waits at most because of a limit; what would wait longer is dropped."""
+"""The longest wait of a datagram because of a bandwidth limit, in seconds; a datagram that would wait longer is
+dropped.
+"""
 _TYPE: Final = struct.Struct("<H")
 _INT: Final = struct.Struct("<i")
 _STREAM_OFFSETS: Final = {TYPE_PAD: 16, TYPE_DATA: 16, TYPE_SETUP: 16}
 _STREAM_OFFSET: Final = 12
-"""Of all other frames."""
+"""The offset of the stream id in all other frames."""
 _FLAGS_OFFSET: Final = 5
 _SBE_HEADER: Final = struct.Struct("<HHHH")
 
@@ -31,24 +33,23 @@ Send = Callable[[bytes], object]
 
 
 class Watch(Protocol):
-    """Sees what passes a proxy on its way to the upstream; called in the thread of the proxies, it must not wait.
-
-    Times are monotonic.
+    """Observes datagrams that pass a proxy towards the upstream. It is called in the proxies' thread and must not
+    block. Times are monotonic.
     """
 
     def on_received(self, datagram: bytes, ns: int) -> None:
-        """It has come in, whatever is done to it."""
+        """The datagram has arrived, whatever happens to it."""
 
     def on_sent(self, datagram: bytes, ns: int) -> None:
-        """It has gone out, and not before that time: whatever comes of it is later."""
+        """The datagram has been sent, and not before that time: all its consequences are later."""
 
 
 WatchOf = Callable[[str], Watch | None]
-"""By the name of a proxy, who looks at it."""
+"""The observer of a proxy, by the proxy's name."""
 
 
 class ProxyOfDatagrams(AnyProxy):
-    """One proxy. `ways` are its directions."""
+    """One proxy of datagrams. `ways` are its directions."""
 
     types = DATAGRAM_TYPES
 
@@ -58,7 +59,7 @@ class ProxyOfDatagrams(AnyProxy):
         self.ways = {stream: Way(self.traffic[stream], random, watches.get(stream)) for stream in STREAMS}
 
     def put_toxic(self, toxic: Toxic) -> None:
-        """Add or replace it; a cut holds for what is under way, too."""
+        """Add or replace a toxic; a cut also affects datagrams in flight."""
         if toxic.get("timeout"):
             raise ToxicError("a datagram has no connection to end: expected timeout 0")
         self.toxics[toxic.name] = toxic
@@ -73,7 +74,7 @@ class ProxyOfDatagrams(AnyProxy):
 
 
 class Way:
-    """One direction: its toxics, and the datagrams that wait because of them."""
+    """One direction: its toxics, and the datagrams that they delay."""
 
     def __init__(self, traffic: Traffic, random: Random, watch: Watch | None) -> None:
         self.toxics: list[Toxic] = []
@@ -86,12 +87,12 @@ class Way:
         self._timer: asyncio.TimerHandle | None = None
 
     def clear(self) -> None:
-        """Drop what waits."""
+        """Drop all waiting datagrams."""
         self._waiting.clear()
         self._arm()
 
     def take(self, data: bytes, send: Send) -> None:
-        """Have it sent at once, later, twice, or not at all."""
+        """Send a datagram at once, later, twice, or not at all, according to the toxics."""
         self._traffic.received += len(data)
         self._traffic.datagrams_received += 1
         if self._watch is not None:
@@ -129,7 +130,7 @@ class Way:
             self._arm()
 
     def _arm(self) -> None:
-        """Be called when the first of those that wait is due."""
+        """Schedule a call for the first waiting datagram that becomes due."""
         due_s = self._waiting[0][0] if self._waiting else None
         if self._timer is not None and (due_s is None or self._timer.when() > due_s):
             self._timer.cancel()
@@ -155,7 +156,7 @@ class Way:
         try:
             send(data)
         except OSError:
-            # No room, or no listener: lost, as datagrams are.
+            # The socket has no room, or no listener: the datagram is lost, as datagrams can be.
             return
         self._traffic.sent += len(data)
         self._traffic.datagrams_sent += 1
@@ -164,7 +165,7 @@ class Way:
 
 
 def _is_about(toxic: Toxic, data: bytes) -> bool:
-    """Whether a datagram is one of those that a toxic is done to, by its first frame."""
+    """Whether a toxic applies to a datagram, according to its first frame."""
     wanted_type, wanted_stream = toxic.get("frame_type"), toxic.get("stream_id")
     if not wanted_type and not wanted_stream:
         return True
@@ -178,7 +179,7 @@ def _is_about(toxic: Toxic, data: bytes) -> bool:
 
 
 def _without(data: bytes, template_id: int) -> bytes:
-    """The datagram with padding for each whole message of a template: its place in the stream stays."""
+    """The datagram with padding in place of each whole message of a template: positions in the stream stay."""
     found = [offset + TYPE_OFFSET for offset in _messages(data) if _template(data, offset) == template_id]
     if not found:
         return data
@@ -189,7 +190,7 @@ def _without(data: bytes, template_id: int) -> bytes:
 
 
 def _messages(data: bytes) -> Iterator[int]:
-    """Where the frames with a whole message begin."""
+    """The offsets of the frames with a whole message."""
     offset = 0
     while offset + FRAME_HEADER_LENGTH + _SBE_HEADER.size <= len(data):
         (length,) = _INT.unpack_from(data, offset)
@@ -202,6 +203,6 @@ def _messages(data: bytes) -> Iterator[int]:
 
 
 def _template(data: bytes, offset: int) -> int:
-    """Of the message between consensus modules in that frame; 0 for any other."""
+    """The template of the consensus message in that frame; 0 for any other frame."""
     _, template_id, schema_id, _ = _SBE_HEADER.unpack_from(data, offset + FRAME_HEADER_LENGTH)
     return template_id if schema_id == SCHEMA.table.schema_id else 0

@@ -1,7 +1,7 @@
-"""Faults of the machines under the members: power, wall clock, disk, where a runtime has machines to break.
+"""Faults of members' hosts: power, wall clock and disk, on runtimes that have hosts to break.
 
-Proved by what the machine and the member show: which boot it is, what the member writes down as the time, what the disk
-took and refused, how long its syncs take.
+Proved by what the host and the member show: the current boot, the time that the member records, what the disk accepted
+and refused, and how long its syncs take.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ from upheaval_node.types import MS
 
 CLOCK_EXACT_MS: Final = 20
 POLLED_SHARE: Final = 4
-"""Where times are polled, one that is off by a quarter of the jump shows it: a busy machine polls late."""
+"""With polling, a time that is off by a quarter of the jump shows the fault: a busy machine polls late."""
 LEAST_JUMP_MS: Final = 100
 LONGEST_JUMP_MS: Final = 60_000
 SLOWEST_DISK_MS: Final = 10_000
 
 
 class HostFaultKind(StrEnum):
-    """What can be done to the machines of members, by the names of scenarios."""
+    """The kinds of host faults, by their names in scenarios."""
 
     POWER_CUT = "power-cut"
     CLOCK_JUMP = "clock-jump"
@@ -45,16 +45,16 @@ class HostFaultKind(StrEnum):
 
 
 IN_CHANGE: Final = frozenset({HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_LOST_IN_CHANGE})
-"""One hand of the injector does both, and a disk waits for one change at a time."""
+"""Both use the same injector operation, and a disk waits for one change at a time."""
 ON_PROCESSES: Final = (HostFaultKind.CLOCK_JUMP, HostFaultKind.DISK_FULL)
-"""The kinds for which members on a machine that they share can have what is broken to themselves."""
+"""The kinds that are possible when members share a machine."""
 HOST_OPTIONS: Final = {
     HostFaultKind.CLOCK_JUMP: "jump-ms",
     HostFaultKind.DISK_SLOW: "latency-ms",
     HostFaultKind.WRONG_BYTES: "at-percent",
     **dict.fromkeys(IN_CHANGE, "changes"),
 }
-"""What a text calls the amount of a fault; kinds without one are not in it."""
+"""The option with the amount of a fault, for the kinds that have one."""
 
 
 _PURPOSES: Final = {
@@ -69,10 +69,10 @@ _PURPOSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class HostFault:
-    """Something done to the machines of members.
+    """A fault of members' hosts.
 
-    `amount` is by how many milliseconds a clock jumps, by how many a sync takes longer, how many changes of its
-    files a member still makes before it dies in one, or where in its log bytes are wrong.
+    `amount` is the clock jump in ms, the added sync latency in ms, the number of file changes before the member dies in
+    one, or the place of the wrong bytes in its log.
     """
 
     kind: HostFaultKind
@@ -97,17 +97,16 @@ class HostFault:
 
     @property
     def option(self) -> str | None:
-        """What a text calls the amount; None for a kind that has none."""
+        """The option with the amount; None for a kind without one."""
         return HOST_OPTIONS.get(self.kind)
 
     def require_possible(self, members: int) -> None:
-        """There must be so many members, whichever member leads."""
+        """The cluster must have enough members, whichever one leads."""
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "HostInjection":  # noqa: ARG002 - there is nothing to try
-        """At the machines of the members as they are selected now.
-
-        Raises `UsageError` where the runtime makes none, `UnknownOutcome` when one of them cannot be hit now.
+        """Aim at the hosts of the members that are selected now. Raises `UsageError` when the runtime has no such
+        hosts, and `UnknownOutcome` when one of them cannot be hit now.
         """
         injection = HostInjection(target, self, self.members.select(roster_of(target)))
         injection.require_possible()
@@ -116,7 +115,7 @@ class HostFault:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What was seen of a member before."""
+    """The state of a member before the fault."""
 
     boot: str
     names: frozenset[str]
@@ -127,7 +126,7 @@ class _Before:
 
 
 class HostInjection:
-    """A fault of machines. Implements `Injection`."""
+    """An injected host fault. Implements `Injection`."""
 
     is_exclusive = True
     component = None
@@ -150,7 +149,7 @@ class HostInjection:
         """The first look at what runs of each member now."""
 
     def act(self) -> None:
-        """Every machine in turn."""
+        """Inject it at every host in turn."""
         hosts, amount = self._hosts, self._fault.amount
         for member_id in self.member_ids:
             match self._fault.kind:
@@ -173,11 +172,11 @@ class HostInjection:
             self._filled = {member_id: self._look_at(member_id) for member_id in self.member_ids}
 
     def prove(self) -> Proof:
-        """Waits until every machine shows it."""
+        """Wait until every host shows it."""
         return awaited(self._target, self.seen, TAKES_EFFECT_S, f"effect of {self.what} of {self.where}")
 
     def seen(self) -> Proof | None:
-        """What each machine and its member show; None while one of them shows nothing."""
+        """The evidence of all hosts and members; None while one of them has none."""
         try:
             shown = [self._seen_of(member_id, before) for member_id, before in self._before.items()]
         except UnknownOutcome as error:
@@ -185,7 +184,7 @@ class HostInjection:
         return Proof(True, "; ".join(shown)) if all(shown) else None
 
     def heal(self) -> None:
-        """Undo what was done, and start the members that it has ended."""
+        """Undo the fault, and start the members that it ended."""
         hosts = self._hosts
         for member_id in self.member_ids:
             match self._fault.kind:
@@ -207,9 +206,9 @@ class HostInjection:
         self._healed = {member_id: self._look_at(member_id) for member_id in self.member_ids}
 
     def prove_healed(self) -> Proof:
-        """Waits until every machine shows it."""
+        """Wait until every host shows it."""
         proof = awaited(self._target, self.seen_healed, COMES_BACK_S, f"end of {self.what} of {self.where}")
-        # A member whose files are as long as they will be shows nothing by itself.
+        # A member whose files do not grow any more shows nothing on its own.
         if proof.holds or self._fault.kind is not HostFaultKind.DISK_FULL or not all(map(self._has_room, self._before)):
             return proof
         return Proof(True, f"the disk of {self.where} takes bytes; the member, which runs, has needed no room")
@@ -218,12 +217,12 @@ class HostInjection:
         return bool(self._target.node(member_id).incarnation()) and self._hosts.has_room(member_id)
 
     def seen_healed(self) -> Proof | None:
-        """What each machine and its member show; None while one of them shows nothing."""
+        """The evidence of all hosts and members; None while one of them has none."""
         shown = [self._seen_healed_of(member_id, before) for member_id, before in self._before.items()]
         return Proof(True, "; ".join(shown)) if all(shown) else None
 
     def require_possible(self) -> None:
-        """Raises `UnknownOutcome` when one of its machines cannot be hit now."""
+        """Raises `UnknownOutcome` when one of its hosts cannot be hit now."""
         kind = self._fault.kind
         for member_id, before in self._before.items():
             if not before.boot:
@@ -235,19 +234,19 @@ class HostInjection:
             if kind is HostFaultKind.WRONG_BYTES and not self._hosts.has_durable_log(member_id):
                 raise UnknownOutcome(f"cannot do {kind} to member {member_id}: nothing of its log is durable for sure")
 
-    # --- one member; empty text when nothing shows ---
+    # --- one member; empty text without evidence ---
 
     def _look_at(self, member_id: int) -> _Before:
         hosts, target = self._hosts, self._target
         names = target.node(member_id).incarnation()
-        # It may have to be waited for.
+        # This call may wait.
         clock = hosts.clock_lead_ms(member_id) if self._fault.kind is HostFaultKind.CLOCK_JUMP else None
         disk = hosts.disk_work(member_id)
         damage = hosts.damage_reports(member_id)
         return _Before(hosts.boot(member_id), names, clock, disk, damage, target.now_ns())
 
     def _seen_of(self, member_id: int, before: _Before) -> str:
-        """Raises `UnknownOutcome` when what is seen contradicts it."""
+        """The evidence of one member. Raises `UnknownOutcome` when an observation contradicts the fault."""
         match self._fault.kind:
             case HostFaultKind.POWER_CUT:
                 return self._seen_off(member_id, before)
@@ -322,7 +321,7 @@ class HostInjection:
             raise UnknownOutcome(f"member {member_id} goes on running")
         if now.names != self._since_start[member_id].names:
             self._since_start[member_id] = now
-        # What another fault ended at its start did not come to read its log, whatever it wrote.
+        # A member that another fault ended at its start did not read its log, whatever it wrote.
         grown = now.disk.grown - self._since_start[member_id].disk.grown
         if now.names and grown:
             raise UnknownOutcome(f"member {member_id} found nothing wrong and has written {grown} bytes more")
@@ -361,7 +360,7 @@ class HostInjection:
 
     @property
     def _clock_exact_ms(self) -> int:
-        """By how much a time may be off from what is expected and still show the fault, or its end."""
+        """The tolerance in ms within which a time still shows the fault, or its healing."""
         if self._hosts.is_exact:
             return CLOCK_EXACT_MS
         return max(CLOCK_EXACT_MS, abs(self._fault.amount) // POLLED_SHARE)

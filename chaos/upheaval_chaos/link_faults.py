@@ -1,8 +1,8 @@
-"""Faults of links, proved by bytes that do or do not come out at the far end.
+"""Link faults, proved by whether bytes arrive at the far end.
 
-Every link that was named is tried, by connections made either way: along the link, so that what is sent travels it, and
-against it, so that the answer does. For one-way faults the way back is tried too: it has to deliver still. A fault that
-is not to take the time for that is seen in what is sent along its links anyway.
+Every affected link is tried with connections in both directions: along the link, so that the request travels it, and
+against it, so that the answer does. For one-way faults the way back has to deliver still. A fault that must not take
+the time for that is observed in the usual traffic of its links.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,15 +44,15 @@ PING_TIMEOUT_S: Final = 3.0
 BULK_S: Final = 1.0
 BULK_LENGTH_MAX: Final = 256 * 1024
 LONGEST_MS: Final = 60_000
-"""Of a latency, and of a time-out."""
-# What a connection does that works: the other side has heard it and answers, or has nothing to say and ends it.
+"""The longest latency or time-out in ms."""
+# The outcomes of a working connection: the target received the request and answers, or ends it without an answer.
 _WORKS: Final = (Answer.ANSWERED, Answer.ENDED)
 _ENDS: Final = (Answer.ENDED, Answer.REFUSED, Answer.RESET)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFault:
-    """Something done to the links from some ends to others, or to both directions."""
+    """A fault of the links from some ends to others, or of both directions."""
 
     kind: LinkFaultKind
     sources: Who
@@ -87,18 +87,20 @@ class LinkFault:
                 raise UsageError(f"{name} is at most {LONGEST_MS}, not {value}")
 
     def require_possible(self, members: int) -> None:
-        """There must be such links, whichever member leads."""
+        """The links must exist, whichever member leads."""
         require_some_leader(
             members, lambda roster: _links(self, self.sources.select(roster), self.targets.select(roster))
         )
 
     @property
     def effect(self) -> LinkEffect:
-        """What is done to each link."""
+        """The effect on each link."""
         return LinkEffect(self.kind, self.latency_ms, self.bytes_per_second, self.timeout_ms, self.means)
 
     def aim(self, target: Target, *, tries: bool = True) -> "LinkInjection":
-        """At the links between the ends as they are selected now; with `tries` they are tried as they are."""
+        """Aim at the links between the ends that are selected now. With `tries`, the links are tried in their current
+        state.
+        """
         roster = roster_of(target)
         return LinkInjection(target, self, self.sources.select(roster), self.targets.select(roster), tries=tries)
 
@@ -108,34 +110,34 @@ class BetweenEnds(Protocol):
 
     @property
     def sources(self) -> Who:
-        """Whose bytes."""
+        """The senders of the affected bytes."""
 
     @property
     def targets(self) -> Who:
-        """On their way to whom."""
+        """The receivers of the affected bytes."""
 
     @property
     def both_ways(self) -> bool:
-        """Whether those back, too."""
+        """Whether the reverse links are affected, too."""
 
     @property
     def channel(self) -> str:
-        """Empty for all."""
+        """The affected channel; empty for all."""
 
     @property
     def dialler(self) -> Dialler:
-        """On whose connections, the sources' or the targets'."""
+        """Whether only the sources' or only the targets' connections are affected."""
 
 
 def require_channel(channel: str) -> None:
-    """Raises `UsageError` for one that is neither empty nor known."""
+    """Raises `UsageError` for an unknown channel; empty means all."""
     known = (*CHANNELS, INGRESS)
     if channel and channel not in known:
         raise UsageError(f"there is no channel {channel!r}: use {', '.join(known)}{did_you_mean(channel, known)}")
 
 
 def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
-    """Raises `UsageError` when there are none, or clients and channel do not go together."""
+    """The links between the ends. Raises `UsageError` when there are none, or when the channel does not fit clients."""
     pairs = [(a, b) for a in sources for b in targets if a != b]
     if fault.channel:
         for pair in pairs:
@@ -143,7 +145,7 @@ def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[
                 raise UsageError(
                     f"channel {INGRESS} is that between clients and members, the others lie between members"
                 )
-    # Links of clients have one channel only, which needs no name.
+    # Links of clients have only one channel, which needs no name.
     channel = "" if fault.channel == INGRESS else fault.channel
     there = [Link(a, b, channel, fault.dialler) for a, b in pairs]
     ways = [(link, link.reverse) for link in there]
@@ -154,7 +156,7 @@ def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[
 
 
 def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
-    """Raises `UsageError` when there are none, or the fault cannot be done to them."""
+    """The links of the fault. Raises `UsageError` when there are none, or when they do not support it."""
     links = links_between(fault, sources, targets)
     if fault.bytes_per_second and any(link.target == CLIENTS for link in links):
         raise UsageError("a limit of bytes-per-second towards clients cannot be proved: no member dials clients")
@@ -168,13 +170,13 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
 def statement_between(
     kind: str, sources: Sequence[int], targets: Sequence[int], options: Mapping[str, object], *, both_ways: bool
 ) -> str:
-    """What was done to the links between some ends, in the language of scenarios, with the options that were given."""
+    """A link fault in the language of scenarios, with the options that were given."""
     words = [kind, who_of(sources), "<->" if both_ways else "->", who_of(targets)]
     return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
 
 
 class LinkInjection:
-    """A fault of links. Implements `Injection`."""
+    """An injected link fault. Implements `Injection`."""
 
     is_exclusive = False
     keeps_down = False
@@ -204,7 +206,7 @@ class LinkInjection:
         self._target.impose(self.links, self._fault.effect)
 
     def prove(self) -> Proof:
-        """What is sent over the links comes late, comes to an end, or does not come, and the way back as usual."""
+        """Traffic on the links is late, ends or does not arrive, and the ways back work as usual."""
         match self._fault.kind:
             case LinkFaultKind.SLOW:
                 return proof_of(self._look_slow)
@@ -214,20 +216,20 @@ class LinkInjection:
                 return proof_of(self._look_cut)
 
     def heal(self) -> None:
-        """Take the effect off every link."""
+        """Remove the effect from every link."""
         for traffic in self._traffic.values():
             traffic.end()
         self._target.lift(self.links, self._fault.effect)
 
     def prove_healed(self) -> Proof:
-        """What is sent over the links comes as it did before."""
+        """Traffic on the links arrives as before."""
         return proof_of(self._look_healed)
 
-    # --- what is sent anyway ---
+    # --- usual traffic ---
 
     def seen(self) -> Proof | None:
-        """What was sent along the links since it began. What any of them delivers contradicts the fault; only a link
-        where nothing else can have held it up proves it.
+        """The proof from the usual traffic since the fault began. A delivery on any link contradicts the fault; only a
+        link that nothing else can have stopped proves it.
         """
         try:
             seen = {link: self._seen_of(link, traffic) for link, traffic in self._traffic.items()}
@@ -237,7 +239,7 @@ class LinkInjection:
         return Proof(True, "; ".join(shown)) if shown else None
 
     def _delivers_without_fault(self, link: Link) -> bool:
-        """It did until the fault, which is the only one of this link, and its receiver has lived all the time."""
+        """Whether the link delivered until the fault, has no other fault, and its receiver was alive all the time."""
         return self._traffic[link].was_used and self._receiver(link) == self._receivers[link] != frozenset()
 
     def _receiver(self, link: Link) -> frozenset[str]:
@@ -245,7 +247,7 @@ class LinkInjection:
         return clients if link.target == CLIENTS else self._target.node(link.target).incarnation()
 
     def _seen_of(self, link: Link, traffic: Traffic) -> str:
-        """Empty when it shows nothing."""
+        """The evidence of one link; empty without any."""
         kind = self._fault.kind
         if kind is LinkFaultKind.SLOW:
             fastest_ns, added_ns = traffic.fastest_ns, self._fault.latency_ms * MS
@@ -263,12 +265,14 @@ class LinkInjection:
         return f"{traffic.connections} connections of {link} are gone, nothing came out" if traffic.connections else ""
 
     def seen_healed(self) -> None:
-        """What is sent anyway need not go along a link at all: each is tried at the end of the run."""
+        """None: usual traffic may not use a link at all, so each link is tried at the end of the run."""
 
     # --- connections ---
 
     def _try_roads(self, link: Link) -> dict[Link, Ping]:
-        """The connections that use the link and work now, as links that are dialled, with how they are answered."""
+        """The working connections that use the link, as dialled links, with their answers. Raises `UnknownOutcome`
+        without any.
+        """
         roads = link.roads
         pings = {road: self._target.ping(road, PING_TIMEOUT_S) for road in roads}
         found = {road: ping for road, ping in pings.items() if ping.answer in _WORKS}
@@ -280,7 +284,7 @@ class LinkInjection:
         return [road for road in link.roads if road in self._usual]
 
     def _roads_to_try(self, link: Link) -> list[Link]:
-        """What was watched only is tried when that shows more than that bytes come out."""
+        """A link that was only watched is tried if the fault needs more evidence than a delivery."""
         if not self._traffic or self._fault.kind is not LinkFaultKind.SLOW:
             return self._roads(link)
         return link.roads[:1]
@@ -288,7 +292,7 @@ class LinkInjection:
     # --- the fault took effect ---
 
     def _look_cut(self) -> str:
-        """Nothing comes out of the links that are cut, although it is tried; the ways back deliver."""
+        """Nothing arrives on the cut links although connections try; the ways back deliver."""
         wanted = Answer.RESET if self._fault.kind is LinkFaultKind.RESET else Answer.SILENT
         before = self._begin_silence()
         tried = dict.fromkeys(road for link in self.links for road in self._roads(link))
@@ -301,7 +305,7 @@ class LinkInjection:
         return text + self._show_ways_back()
 
     def _look_ended(self) -> str:
-        """Nothing comes out of the links; a connection along them ends when the time has passed, and not before."""
+        """Nothing arrives on the links; a connection along them ends after the time-out, and not before."""
         timeout_ns = self._fault.timeout_ms * MS
         before = self._begin_silence()
         shown = []
@@ -333,7 +337,9 @@ class LinkInjection:
         return f"; {', '.join(map(str, backs))} still delivers" if backs else ""
 
     def _look_slow(self) -> str:
-        """An answer along each link takes longer by the latency, or as many bytes take as long as the limit says."""
+        """An answer along each link takes longer by the latency, or bulk data takes as long as the bandwidth limit
+        implies.
+        """
         shown = []
         for link in self.links:
             if self._fault.latency_ms:
@@ -357,7 +363,7 @@ class LinkInjection:
         return took
 
     def _throttled(self, link: Link) -> str:
-        """As many bytes as the limit lets through in a second take that long, on a connection of their own."""
+        """One second's worth of bytes takes that long, on a connection of its own."""
         length, usual, least_ns = self._bulk_length, self._usual_bulk[link], self._least_bulk_ns
         ping = self._target.ping(link, PING_TIMEOUT_S + BULK_S, length)
         if ping.answer not in _WORKS:
@@ -376,7 +382,7 @@ class LinkInjection:
 
     @property
     def _least_bulk_ns(self) -> float:
-        """Sooner than this, as many bytes do not come out of a limited link."""
+        """The shortest time in which that many bytes pass a limited link."""
         return 0.8 * self._bulk_length * 1000 * MS / self._fault.bytes_per_second
 
     def _try_bulk(self, link: Link) -> Ping:
@@ -397,7 +403,7 @@ class LinkInjection:
         return f"{len(self.links)} links deliver{slowest}"
 
     def _works_again(self, road: Link) -> int:
-        """The round trip of a connection that goes as it usually does, and sooner than the time that was healed."""
+        """The round trip of a connection is as usual, and shorter than the latency that was healed."""
         limit_ns = (self._fault.latency_ms or self._fault.timeout_ms or 1e6) * MS
         last = Ping(Answer.SILENT)
 
@@ -411,7 +417,7 @@ class LinkInjection:
         return last.round_trip_ns
 
     def _require_full_speed(self, link: Link) -> None:
-        """As many bytes as the limit let through in a second come out sooner."""
+        """The bytes that the limit allows in a second arrive faster."""
 
         def is_fast() -> bool:
             ping = self._target.ping(link, PING_TIMEOUT_S + BULK_S, self._bulk_length)
@@ -420,7 +426,7 @@ class LinkInjection:
         self._target.wait_until(is_fast, COMES_BACK_S, f"end of the limit of link {link}")
 
     def _require_delivery(self, link: Link) -> None:
-        """Bytes come out: of what members send anyway, or of a connection that is made for this."""
+        """Bytes arrive, from usual traffic or from a connection made for this."""
         before = self._target.delivered_by_stream(link)
         road = link.roads[0]
 
@@ -435,7 +441,7 @@ class LinkInjection:
         self._target.wait_until(delivers, TAKES_EFFECT_S, f"bytes out of link {link}")
 
     def _delivered_since(self, before: Mapping[str, int], link: Link) -> int:
-        """Stream by stream: what was counted of a connection may get lost with it."""
+        """The delivered bytes, stream by stream: the counts of a connection may be lost with it."""
         now = self._target.delivered_by_stream(link)
         return sum(max(count - before.get(stream, 0), 0) for stream, count in now.items())
 

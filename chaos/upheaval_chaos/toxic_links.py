@@ -1,8 +1,8 @@
-"""Links as streams of proxies, and what is done to them as toxics.
+"""Links as streams of proxies, and link faults as toxics.
 
 Each directed pair of ends has a proxy for each leg of a channel, through which its source dials its target. The bytes
-of A reach B upstream through the proxies by which A dials B, and downstream through those by which B dials A. This
-module knows Toxiproxy's API; it knows no cluster and not where proxies are.
+from A to B travel upstream through the proxies by which A dials B, and downstream through those by which B dials A.
+This module knows Toxiproxy's API, but neither clusters nor the places of proxies.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,23 +31,23 @@ from upheaval_chaos.toxiproxy import ToxiproxyApi
 _KILO: Final = 1000
 
 STREAM_LEGS: Final[Mapping[str, Sequence[str]]] = {channel: (channel,) for channel in (*CHANNELS, INGRESS)}
-"""Where streams are dialled for each channel: answers come on the connection of the request."""
+"""The dialled legs of each channel for streams: answers come on the connection of the request."""
 CONSENSUS: Final = "consensus"
 REPLICATION: Final = "replication"
-"""Where a member of a system of datagrams takes an archive's answers and what it replicates."""
+"""The leg on which a member that uses datagrams receives an archive's answers and replicated data."""
 EGRESS: Final = ("egress-1", "egress-2", "egress-3")
-"""Where clients of such a system take answers, each program of clients at another place."""
+"""The legs on which clients of such a system receive answers, one per client program."""
 DATAGRAM_LEGS: Final[Mapping[str, Sequence[str]]] = {
     **STREAM_LEGS,
     "archive": ("archive", REPLICATION),
     INGRESS: (INGRESS, *EGRESS),
 }
-"""The same for datagrams: the end that answers dials, too."""
+"""The dialled legs for datagrams: the answering end dials, too."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProxyPlace:
-    """One proxy: who dials whom through it, on which leg of a channel."""
+    """One proxy: its dialling end, its target, and the leg of a channel."""
 
     source: int
     target: int
@@ -55,7 +55,7 @@ class ProxyPlace:
 
     @property
     def name(self) -> str:
-        """How the proxy is called in Toxiproxy, as `0-to-1-log` or `clients-to-2-ingress`."""
+        """The proxy's name in Toxiproxy, such as `0-to-1-log` or `clients-to-2-ingress`."""
         source, target = ("clients" if end == CLIENTS else str(end) for end in (self.source, self.target))
         return f"{source}-to-{target}-{self.channel}"
 
@@ -72,14 +72,14 @@ class Stream:
 
 
 def all_proxies(members: int, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> Iterator[ProxyPlace]:
-    """What a cluster needs so that every link of it goes through a proxy."""
+    """All proxies that a cluster needs so that every link goes through a proxy."""
     ends = (CLIENTS, *range(members))
     for link in (Link(source, target) for target in ends for source in ends if source != target):
         yield from (stream.proxy for stream in streams_of(link, legs) if stream.direction == UPSTREAM)
 
 
 def streams_of(link: Link, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> Iterator[Stream]:
-    """Every stream that carries the bytes of a link. Only members that answer by datagrams dial clients."""
+    """All streams that carry the bytes of a link. Members dial clients only to answer by datagrams."""
     for leg in (leg for channel in link.channels for leg in legs[channel]):
         if (link.target == CLIENTS) == (leg in EGRESS) and link.dialler is not Dialler.TARGET:
             yield Stream(ProxyPlace(link.source, link.target, leg), UPSTREAM)
@@ -89,7 +89,7 @@ def streams_of(link: Link, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> I
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A toxic on a stream, of which there is one of each type."""
+    """A toxic on a stream. A stream has at most one of each type."""
 
     stream: Stream
     kind: str
@@ -105,7 +105,7 @@ class _Held:
 
 
 class ToxicInjector:
-    """Implements `target.LinkInjector`. A toxic that two faults want is there until both are gone."""
+    """Implements `target.LinkInjector`. A toxic that two faults need remains until both are healed."""
 
     def __init__(
         self, api_of: Callable[[ProxyPlace], ToxiproxyApi], legs: Mapping[str, Sequence[str]] = STREAM_LEGS
@@ -116,23 +116,23 @@ class ToxicInjector:
 
     @property
     def datagrams(self) -> Datagrams | None:
-        """The same links for what is done to single datagrams; None where streams are carried."""
+        """The same links, for faults of single datagrams; None for links of streams."""
         return None
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Raises `UsageError` where a toxic of the same type and another size is there already."""
+        """Raises `UsageError` when a toxic of the same type with other attributes exists already."""
         self._put(list(_toxics(self._streams(links), effect)))
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Links that have no such toxic are passed over."""
+        """Ignores links without such a toxic."""
         self._take(_toxics(self._streams(links), effect))
 
     def disturb(self, links: Sequence[Link], effect: DatagramEffect) -> None:
-        """Raises `UsageError` where a toxic of the same type and another size is there already."""
+        """Raises `UsageError` when a toxic of the same type with other attributes exists already."""
         self._put([_datagram_toxic(stream, effect) for stream in self._streams(links)])
 
     def restore(self, links: Sequence[Link], effect: DatagramEffect) -> None:
-        """Links that have no such toxic are passed over."""
+        """Ignores links without such a toxic."""
         self._take(_datagram_toxic(stream, effect) for stream in self._streams(links))
 
     def _put(self, toxics: Sequence[_Wanted]) -> None:
@@ -140,7 +140,7 @@ class ToxicInjector:
             held = self._held.get((wanted.stream, wanted.kind))
             if held is not None and held.wanted != wanted:
                 raise UsageError(f"{wanted.stream} has a {wanted.kind} of another size already: heal that fault first")
-        # First of all, so that it can be lifted when only some of it could be imposed.
+        # Recorded first, so that `lift` also works after a partial failure.
         for wanted in toxics:
             self._held.setdefault((wanted.stream, wanted.kind), _Held(wanted)).count += 1
         for wanted in toxics:

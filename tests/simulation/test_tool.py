@@ -31,6 +31,11 @@ class Operated:
         self.cluster.start_all()
         self.leader = self.cluster.wait_until_leader()
         self.follower = next(each for each in range(3) if each != self.leader)
+        self.cluster.wait_until(
+            lambda: {each.election_state for each in self.cluster.status()} == {"CLOSED"},
+            10,
+            "elections of all members",
+        )
 
     def tool(self, member_id: int, command: str, *arguments: str) -> Answer:
         return run_tool(self.cluster.world, self.cluster.members[member_id], command, *arguments)
