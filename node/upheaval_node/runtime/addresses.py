@@ -23,7 +23,7 @@ LookupResult = tuple[socket.AddressFamily, SocketAddress]
 Done = Callable[[LookupResult | NetworkError], None]
 
 MAX_LOOKUPS: Final = 8
-"""Names that are looked up at once; more of them wait in line."""
+"""The most names that are resolved at once. Further ones are queued."""
 
 
 def unix_path(address: str) -> str | None:
@@ -47,7 +47,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def format_address(socket_address: object) -> str:
-    """The text of what `getsockname` and `getpeername` return."""
+    """The text form of an address from `getsockname` or `getpeername`."""
     if isinstance(socket_address, tuple):
         host, port = str(socket_address[0]), socket_address[1]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -55,7 +55,7 @@ def format_address(socket_address: object) -> str:
 
 
 def without_lookup(host: str, port: int) -> LookupResult | None:
-    """The socket address of a numeric host or of `localhost`; None when the name has to be looked up."""
+    """The socket address of a numeric host or of `localhost`; None when the name must be resolved."""
     if host == "localhost":
         host = "127.0.0.1"
     for family in (socket.AF_INET, socket.AF_INET6):
@@ -68,7 +68,7 @@ def without_lookup(host: str, port: int) -> LookupResult | None:
 
 
 def look_up(host: str, port: int) -> LookupResult:
-    """Look a name up and wait for the answer. Raises `NetworkError`."""
+    """Resolve a name and wait for the answer. Raises `NetworkError`."""
     try:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -82,9 +82,9 @@ def _at(family: socket.AddressFamily, host: str, port: int) -> LookupResult:
 
 
 class NameLookup:
-    """Looks names up without holding up the loop; the answer arrives as a call from the loop.
+    """Resolves names without blocking the loop; the answer arrives as a call from the loop.
 
-    Each name has a thread while it is looked up, and who dials it meanwhile gets the same answer.
+    Each name has a thread while it is being resolved. Further dials of the same name meanwhile share the answer.
     """
 
     def __init__(self, loop: EventSource) -> None:

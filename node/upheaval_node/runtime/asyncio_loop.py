@@ -16,8 +16,8 @@ from upheaval_node.types import S
 class AsyncioLoop:
     """Implements `loop.EventSource`.
 
-    `on_event` is called after every callback, because agents have to look at what it brought. What a callback raises
-    goes to `on_error`: on an event loop no caller would receive it.
+    `on_event` is called after every callback, because agents must check for new input. Exceptions of a callback go to
+    `on_error`: on an event loop no caller would receive them.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class AsyncioLoop:
             self._loop.remove_writer(fd)
 
     def unregister(self, fd: int) -> None:
-        """Wait for nothing of the descriptor any more; before it is closed."""
+        """Stop waiting for the descriptor. Must be called before it is closed."""
         events = self._registered.pop(fd)
         if events & READABLE:
             self._loop.remove_reader(fd)
@@ -63,8 +63,8 @@ class AsyncioLoop:
         self._loop.call_soon(self._run, callback)
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
-        """Nothing happens when the event loop is closed already."""
-        # The event loop may be closed by the time that the thread has its answer, which is then not needed.
+        """Does nothing if the event loop is already closed."""
+        # The event loop may be closed when the thread has its answer, which is then not needed.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._run, callback)
 

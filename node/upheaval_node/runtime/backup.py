@@ -69,7 +69,7 @@ def read_backup_config_file(path: str | None) -> BackupConfig:
 
 
 def base_of(path: str | None) -> str:
-    """What relative paths of a configuration are relative to."""
+    """The folder that relative paths of a configuration are relative to."""
     return os.path.abspath(os.curdir if path is None else os.path.dirname(path))
 
 

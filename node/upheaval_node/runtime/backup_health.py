@@ -28,7 +28,7 @@ def read_backup_health(folder: str) -> dict[str, object]:
 
 
 def backup_health_of(counters: Counters, pid: int, recording_log: bytes) -> dict[str, object]:
-    """What the counters and the recording log of a live backup say."""
+    """The health of a live backup, from its counters and recording log."""
     state = _value(counters, types.BACKUP_STATE)
     return {
         "alive": True,

@@ -9,7 +9,7 @@ from upheaval_node.tls_files import MEMBER, TlsFiles
 
 
 def client_identity(files: TlsFiles | None, tell: Callable[[str], None]) -> TlsIdentity | None:
-    """The identity of a client, whom only members may dial, or none; `tell` hears why a connection was refused.
+    """The TLS identity of a client, which only members may dial, or None; `tell` gets the reasons of refusals.
 
     Raises `UsageError` for files that cannot be used.
     """
@@ -25,5 +25,5 @@ def client_identity(files: TlsFiles | None, tell: Callable[[str], None]) -> TlsI
 
 
 def client_credentials(given: CredentialsSupplier | None, source: str) -> CredentialsSupplier:
-    """The supplier that was given, or what a file or `env:NAME` holds. Raises `UsageError`."""
+    """The given supplier, or one of the credentials in a file or `env:NAME`. Raises `UsageError`."""
     return given or credentials_supplier(source)

@@ -18,10 +18,10 @@ _FIELDS: Final = struct.Struct("<qqq")
 
 
 class SystemClock:
-    """Gives the time of a duty cycle."""
+    """The machine's clock, for a duty cycle."""
 
     def now(self) -> Now:
-        """Monotonic and wall-clock time as the machine has them."""
+        """The machine's monotonic and wall-clock time."""
         ns, wall_ns = time.monotonic_ns(), time.time_ns()
         return Now(Ns(ns), wall_ns // MS, wall_ns % MS)
 
@@ -39,7 +39,7 @@ class SkewedClock:
             os.close(fd)
 
     def now(self) -> Now:
-        """Monotonic time as it is, wall-clock time as the file says."""
+        """The machine's monotonic time, and the wall-clock time by the file."""
         offset_ms, drift_ppm, since_ns = _FIELDS.unpack_from(self._map)
         ns = Ns(time.monotonic_ns())
         drift_ms = (ns - since_ns) * drift_ppm // (1_000_000 * MS) if drift_ppm else 0

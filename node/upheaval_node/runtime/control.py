@@ -24,9 +24,9 @@ STATUS: Final = "status"
 
 
 def control_status(folder: str) -> ControlStatus:
-    """What the member in a folder says; one that is down has only its recording log.
+    """The status of the member in a folder. If it is down, only its recording log counts.
 
-    Raises `OSError` and `DecodeError` when its files are there and cannot be read.
+    Raises `OSError` and `DecodeError` when its files exist and cannot be read.
     """
     cnc = attach_cnc(os.path.join(folder, layout.CNC))
     try:
@@ -37,7 +37,7 @@ def control_status(folder: str) -> ControlStatus:
 
 
 def give_command(folder: str, command: str) -> str:
-    """Why the member in a folder does not take the command now; empty when it has taken it."""
+    """Give the command to the member in a folder. Returns why it is refused, or empty text."""
     cnc = attach_cnc(os.path.join(folder, layout.CNC))
     if cnc is None:
         return "the member is not running"
@@ -56,7 +56,7 @@ def _recording_log(folder: str) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Give the command and print what the member says; returns the exit status."""
+    """Give the command and print the member's status. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="upheaval-control", description="Give an admin command to the leader of a cluster."
     )

@@ -33,13 +33,13 @@ class Doorbell:
         self.ring_count = 0
 
     def ring_others(self) -> None:
-        """Wake the other processes; without waiting, and without knowing whether they are there."""
+        """Wake the other processes. Never blocks, and does not check whether they run."""
         for path in self._other_paths:
             with contextlib.suppress(OSError):
                 self._socket.sendto(b"\0", path)
 
     def close(self) -> None:
-        """Take the socket and its file away."""
+        """Close the socket and remove its file."""
         self._loop.unregister(self._socket.fileno())
         self._socket.close()
         with contextlib.suppress(OSError):

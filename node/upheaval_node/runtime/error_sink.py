@@ -1,4 +1,4 @@
-"""Where errors go that do not end the component: a count a kind, one line on stderr, the mark file's error log."""
+"""The sink of errors that do not end the component: a count per kind, one line on stderr, the mark file's error log."""
 
 import contextlib
 import sys
@@ -39,7 +39,7 @@ class ProcessErrorSink:
         self._early.clear()
 
     def report(self, now: Now, kind: str, text: str) -> None:
-        """The first of a kind is a line on stderr and an event of the trace; all go to the error log."""
+        """The first error of a kind is a line on stderr and an event of the trace. All go to the error log."""
         if kind not in self.counts and len(self.counts) >= MAX_KINDS:
             kind = OTHER_KINDS
         text = " ".join(text.split())[:MAX_TEXT_LENGTH]

@@ -40,7 +40,7 @@ def is_complete(folder: str) -> bool:
 
 
 def health_of(counters: Counters, pid: int) -> dict[str, object]:
-    """What the counters of a live member say."""
+    """The health of a live member, from its counters."""
     role = _value(counters, types.CLUSTER_NODE_ROLE)
     state = _value(counters, types.ELECTION_STATE)
     return {
@@ -60,7 +60,7 @@ def is_healthy(health: Mapping[str, object], word: str = "role") -> bool:
 
 
 def append_position(counters: Counters) -> int | None:
-    """Up to where the log is recorded; None while it is not being recorded."""
+    """The position up to which the log is recorded; None while it is not being recorded."""
     recording_id = _value(counters, types.LOG_RECORDING_ID)
     if recording_id is None or recording_id == NULL_VALUE:
         return None

@@ -19,14 +19,14 @@ from upheaval_node.types import S
 MAX_REQUEST_LENGTH: Final = 8 * 1024
 MAX_CONNECTIONS: Final = 16
 CONNECTION_TIMEOUT_NS: Final = 5 * S
-"""How long one connection may take, from the first byte asked to the last one taken."""
+"""The limit on the duration of one connection, in nanoseconds."""
 
 TEXT: Final = "text/plain; charset=utf-8"
 _VERSIONS: Final = (b"HTTP/1.0", b"HTTP/1.1")
 
 
 class Response(NamedTuple):
-    """What a path answers."""
+    """The response of a path."""
 
     status: HTTPStatus
     content_type: str
@@ -37,7 +37,7 @@ Answer = Callable[[], Response]
 
 
 class HttpEndpoint:
-    """Listens until closed. `paths` says what to answer to a GET of each path; it is called in the loop's thread."""
+    """Listens until closed. `paths` returns the response to a GET of each path, and is called in the loop's thread."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class HttpEndpoint:
         self._loop = network.loop
         self._paths = {path.encode(): answer for path, answer in paths.items()}
         self._timeout_ns = timeout_ns
-        # By age. Holds those, too, that have been answered and may still be waiting for their peer to hang up.
+        # By age. Includes connections that were answered and wait for their peer to close.
         self._deadlines: dict[SelectorConnection, int] = {}
         self._timer: Timer | None = None
         self._listener = network.listen(address, self._accept)
@@ -63,11 +63,11 @@ class HttpEndpoint:
 
     @property
     def connection_count(self) -> int:
-        """Open connections, with those that were answered and have not been hung up."""
+        """The number of open connections, including those that were answered and not yet closed."""
         return len(self._deadlines)
 
     def close(self) -> None:
-        """Listen no more and drop every connection."""
+        """Stop listening and drop every connection."""
         self._listener.close()
         while self._deadlines:
             self._drop_oldest()
@@ -139,7 +139,7 @@ class _Exchange:
             self._unsent = memoryview(encode(_plain(HTTPStatus.BAD_REQUEST)))
         else:
             return
-        # What else comes is of no interest; it stays with the peer while the answer is on its way.
+        # Further input is ignored; it stays with the peer while the answer is being sent.
         self._received.clear()
         self._connection.pause_reading(True)
         self._send()

@@ -59,7 +59,7 @@ def write_line(level: str, event: str, epoch_ms: int, fields: Mapping[str, objec
 
 
 class LoggedEvents:
-    """Shows the events of one process. `origin` is what every line of it has."""
+    """Shows the events of one process. `origin` is part of every line."""
 
     def __init__(self, origin: Mapping[str, object]) -> None:
         self._origin = dict(origin)
@@ -71,7 +71,7 @@ class LoggedEvents:
             write_line(level_of(event, fields), event, epoch_ms, {**origin, **fields, **origin})
 
     def _component(self, event: str, fields: Mapping[str, object]) -> object:
-        """The part of the process that the event is of, where one process runs several."""
+        """The part of the process that the event belongs to, if one process runs several."""
         if event in OF_SERVICES:
             return f"service-{fields.get('service_id')}"
         if event in OF_CONSENSUS:
@@ -83,7 +83,7 @@ class LoggedEvents:
 
 
 class _JsonHandler(logging.Handler):
-    """Lines of Python's own logging, which services of users may use."""
+    """Formats lines of Python's own logging, which services of users may use."""
 
     def __init__(self, program: str) -> None:
         super().__init__()
@@ -97,12 +97,12 @@ class _JsonHandler(logging.Handler):
 
 
 def show_python_logging(program: str) -> None:
-    """Have what services write with `logging` become lines as well."""
+    """Let lines that services write with `logging` become JSON lines as well."""
     logging.basicConfig(level=logging.INFO, handlers=[_JsonHandler(program)])
 
 
 def show_failure(program: str, error: BaseException, status: int, trace: str) -> None:
-    """What ended a program. `trace` is the traceback of a bug, empty otherwise."""
+    """Write the failure that ended a program. `trace` is the traceback of a bug, empty otherwise."""
     fields: dict[str, object] = {"program": program, "status": status, "text": str(error)}
     if trace:
         fields["traceback"] = trace

@@ -50,7 +50,7 @@ _ERRORS: Final = (
 
 
 def render(counters: Counters, *, member_id: int | str, start_ms: int) -> bytes:
-    """The whole exposition; a node that is no member has its name for a member id."""
+    """Render all metrics. A node that is not a member has its name in place of a member id."""
     found = _collect(counters)
     lines: list[str] = []
     info = {"member_id": str(member_id), "version": __version__}
@@ -78,7 +78,7 @@ _Found = dict[int, list[tuple[bytes, int]]]
 
 
 def _collect(counters: Counters) -> _Found:
-    """One pass over all counters; those that exist for each client are left where they are."""
+    """Read all counters once, without those that exist per client."""
     found: _Found = {}
     for counter_id in counters.allocated_ids():
         type_id = counters.type_id(counter_id)
@@ -109,7 +109,7 @@ def _errors(found: _Found) -> list[Sample]:
 
 
 def _latency(found: _Found) -> list[Sample]:
-    """Prometheus counts in each bucket what is in those below, too; the counters do not."""
+    """Prometheus's buckets are cumulative; the counters are not."""
     buckets = sorted(
         (types.latency_bucket_bound(key), value) for key, value in found.get(types.COMMIT_LATENCY_BUCKET, ())
     )

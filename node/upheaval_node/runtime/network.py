@@ -43,7 +43,7 @@ UNACKNOWLEDGED_TIMEOUT_MS: Final = 5_000
 
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
-# What Linux says of one connection that is over before it is accepted (accept(2), "error handling").
+# Linux's errors for a connection that ended before it was accepted (accept(2), "error handling").
 _OF_ONE_CONNECTION: Final = frozenset(
     {
         errno.ENETDOWN,
@@ -60,7 +60,7 @@ _OF_ONE_CONNECTION: Final = frozenset(
 
 
 class SocketNetwork:
-    """Implements `ports.Network` on one loop, whichever that is."""
+    """Implements `ports.Network` on any one loop."""
 
     def __init__(
         self,
@@ -95,9 +95,9 @@ class SocketNetwork:
         return SelectorListener(self, sock, bound, address, accept)
 
     def dial(self, address: str, handler: ConnectionHandler) -> SelectorConnection:
-        """Start to connect. An address that cannot be used ends in `on_closed`, like a refused one.
+        """Start to connect. An unusable address ends in `on_closed`, like a refused one.
 
-        Over TLS only `name` may answer at `name@host:port`; otherwise a name before the address means nothing.
+        Over TLS only `name` may answer at `name@host:port`; otherwise a name before the address is ignored.
         """
         name, address = split_name(address) if not address.startswith(UNIX_PREFIX) else ("", address)
         if self.tls is None or address.startswith(UNIX_PREFIX):
@@ -121,13 +121,13 @@ class SocketNetwork:
         return connection
 
     def has_room_for_handshake(self, peer: str) -> bool:
-        """Handshakes that do not go on are bounded, in all and of each host: their peers are not authenticated yet."""
+        """Unfinished handshakes are limited, in total and per host: their peers are not authenticated yet."""
         handshakes = self.tls.handshakes if self.tls is not None else ()
         of_host = sum(host_of(each.peer) == host_of(peer) for each in handshakes)
         return len(handshakes) < MAX_HANDSHAKES and of_host < MAX_HANDSHAKES_OF_HOST
 
     def close(self) -> None:
-        """Let go of everything at once, without a word to anybody: for the end of a process, after `drain`."""
+        """Close everything at once, without notice to peers: for the end of a process, after `drain`."""
         for listener in tuple(self.open_listeners):
             listener.close()
         for connection in tuple(self.connections.open):
@@ -135,7 +135,7 @@ class SocketNetwork:
 
 
 class SelectorNetwork(SocketNetwork):
-    """On the loop of a process, which it can turn by itself."""
+    """The network on the loop of a process, which it can run itself."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class SelectorNetwork(SocketNetwork):
         self.loop: Loop = loop
 
     def drain(self, timeout_ns: int) -> None:
-        """Give closed connections at most this long to hand over what they still hold: for the end of a process."""
+        """Give closed connections at most this long to send what they still hold: for the end of a process."""
         deadline_ns = time.monotonic_ns() + timeout_ns
         while self.connections.lingering and (left_ns := deadline_ns - time.monotonic_ns()) > 0:
             self.loop.run_once(left_ns / S)
@@ -183,7 +183,7 @@ class SelectorListener:
         return self._address
 
     def close(self) -> None:
-        """A Unix socket's file goes, too."""
+        """Also removes a Unix socket's file."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -236,7 +236,7 @@ class SelectorListener:
         )
 
     def _retry_later(self) -> None:
-        """Without this a listener that cannot accept is ready for ever, and the loop spins."""
+        """Without the pause, a listener that cannot accept stays ready and the loop spins."""
         self._loop.unregister(self._socket.fileno())
         self._is_registered = False
         self._loop.call_at(time.monotonic_ns() + ACCEPT_RETRY_NS, self._resume)

@@ -26,7 +26,7 @@ from upheaval_node.tls_files import MEMBER, STANDBY
 from upheaval_node.types import NULL_VALUE, Now
 
 MARKS_AND_MEDIA: Final = 2
-"""How many agents, the first ones, go on for a moment after the others have been closed."""
+"""The number of agents, from the first, that run on for a moment after the others have been closed."""
 
 
 StatusPage = Callable[[SelectorNetwork, CncFile], HttpEndpoint]
@@ -37,11 +37,11 @@ class ClosableAgent(Agent, Protocol):
     """An agent with an orderly end."""
 
     def close(self) -> None:
-        """End in good order, without waiting."""
+        """Close in order, without blocking."""
 
 
 Build = Callable[[MemberPorts], Sequence[ClosableAgent]]
-"""Makes the agents in the order in which they take their turns: mark files first, media driver second."""
+"""Makes the agents in the order of their duty cycles: mark files first, media driver second."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,6 @@ class NodeProcess:
 
 
 def close_in_turn(agents: Sequence[ClosableAgent]) -> None:
-    """End the last one first: each still has the agents that it depends on."""
+    """Close the last one first, so that each still has the agents that it depends on."""
     for agent in reversed(agents):
         agent.close()

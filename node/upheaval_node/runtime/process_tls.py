@@ -1,4 +1,4 @@
-"""The TLS of one process: who it is, who may dial it, what it reports of its connections, and how it reads files again.
+"""The TLS of one process: its identity, its rules, the reports of its connections, and the reload of its files.
 
 Without files everything here does nothing, and connections are plain.
 """
@@ -18,11 +18,11 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 NODES: Final = (MEMBER, BACKUP, STANDBY)
-"""Everybody but clients."""
+"""All nodes, but no clients."""
 
 
 class ProcessTls:
-    """`own_name` is what the process's certificate has to say."""
+    """`own_name` is the name that the process's certificate must have."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class ProcessTls:
             self._identity.on_refused = self._on_refused
 
     def network(self, loop: Loop) -> SelectorNetwork:
-        """What the streams go over."""
+        """The network of the streams."""
         return SelectorNetwork(loop, self._identity)
 
     def count_in(self, counters: Counters) -> None:
-        """Show how many connections were refused."""
+        """Publish the number of refused connections."""
         if self._identity is not None:
             self._counter = counters.allocate(TLS_REFUSED, b"", "Upheaval TLS connections refused")
             self._tell(TraceKind.CERTIFICATES_READ)
@@ -74,7 +74,7 @@ class ProcessTls:
         try:
             read()
         except UsageError as error:
-            # Every attempt is an operator's: none of them may go unheard.
+            # Each attempt is an operator's, so each must be reported.
             kind = f"{what} not read, attempt {self._reloads}"
             self._errors.report(self._now(), kind, f"{error}; the ones from before stay in use")
             return False

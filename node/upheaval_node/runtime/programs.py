@@ -31,7 +31,7 @@ class Program(Protocol):
         """Read again what may change while it runs. Safe in a signal handler."""
 
     def run(self) -> ExitStatus:
-        """Errors that end it are raised; an orderly end returns a status."""
+        """Run until the end. Errors that end it are raised; an orderly end returns a status."""
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
         """Write down how the process ended, before it is closed."""
@@ -87,7 +87,7 @@ def _say_failure(name: str, error: Exception, status: ExitStatus) -> None:
 
 
 def enter_folder(folder: str) -> None:
-    """Make the folder of the node if it is missing; it is the working directory from now on."""
+    """Create the folder of the node if it is missing, and make it the working directory."""
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
 
@@ -104,7 +104,7 @@ def read_json_object(path: str) -> Mapping[str, object]:
 
 
 def parse_json_object(text: str, name: str) -> Mapping[str, object]:
-    """Raises `UsageError` for a text that is no JSON object; `name` says where it comes from."""
+    """Parse a JSON object. Raises `UsageError` for any other text; `name` is its source."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:

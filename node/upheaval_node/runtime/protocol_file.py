@@ -12,7 +12,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class ProtocolFile:
-    """`component` is that of the process, `all` for a whole member: each process has a file of its own."""
+    """`component` is the component of the process, `all` for a whole member: each process has its own file."""
 
     def __init__(self, component: str, *, member_id: int, limit: int) -> None:
         stem, _, suffix = FILE_NAME.partition(".")
@@ -31,11 +31,11 @@ class ProtocolFile:
 
     @property
     def older_path(self) -> str:
-        """The file with what came before, if there is any."""
+        """The file with the observations before those in `path`, if any."""
         return f"{self._stem}.1.{self._suffix}"
 
     def keep(self, observation: Observation) -> None:
-        """Write one observation; one that cannot be written is counted in `lost`."""
+        """Write one observation. Failed writes are counted in `lost`."""
         line = f"{observation.to_json(self._member_id)}\n".encode()
         try:
             if self._length + len(line) > self._half and self._length:
@@ -45,7 +45,7 @@ class ProtocolFile:
             self.lost += 1
 
     def close(self) -> None:
-        """Close the file; the older one stays beside it."""
+        """Close the file. The older one stays beside it."""
         os.close(self._fd)
 
     def _turn_over(self) -> None:

@@ -21,16 +21,16 @@ class Readiness(Protocol):
         """Wait for `events`, `READABLE` and `WRITABLE`, of a descriptor."""
 
     def modify(self, fd: int, events: int) -> None:
-        """Wait for other events of it."""
+        """Wait for other events of the descriptor."""
 
     def unregister(self, fd: int) -> None:
-        """Wait for nothing of it any more; before it is closed."""
+        """Stop waiting for the descriptor. Must be called before it is closed."""
 
     def wait(self, timeout_s: float | None) -> list[tuple[int, int]]:
-        """Descriptors that are ready, with their events, or none after `timeout_s`; None waits without end."""
+        """The ready descriptors with their events, or none after `timeout_s`; None waits without end."""
 
     def close(self) -> None:
-        """Nothing is waited for any more."""
+        """Stop waiting for all descriptors."""
 
 
 def best_readiness() -> Readiness:
@@ -59,7 +59,7 @@ class EpollReadiness:
     def unregister(self, fd: int) -> None:
         """See `Readiness`."""
         self._count -= 1
-        # One that is closed already is in no epoll any more.
+        # A closed descriptor has already left the epoll.
         with contextlib.suppress(OSError):
             self._epoll.unregister(fd)
 

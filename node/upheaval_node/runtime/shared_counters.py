@@ -35,7 +35,7 @@ def service_range(service_id: int) -> tuple[int, int]:
 
 
 class CncFile:
-    """A mapped `cnc.dat`. The mapping lives as long as the counters that were given out."""
+    """A mapped `cnc.dat`. The mapping lives as long as the counters that were handed out."""
 
     def __init__(self, fd: int, header: CncHeader) -> None:
         self._fd = fd
@@ -51,16 +51,16 @@ class CncFile:
         return Counters(values, metadata, first, limit)
 
     def error_log(self) -> ErrorLog:
-        """The media driver's, for its owner to write."""
+        """The media driver's error log, for its owner to write."""
         layout = self.header.layout
         return ErrorLog(_Mapped(self._view), layout.error_log_offset, layout.error_log_length)
 
     def is_driver_alive(self) -> bool:
-        """Whether the process that made this file lives; for those that attached to it."""
+        """Whether the process that made this file is alive; for processes that attached to it."""
         return is_descriptor_locked(self._fd)
 
     def close(self) -> None:
-        """Let go of the file, and with it of the driver's lock. Counters that were given out stay usable."""
+        """Close the file, and release the driver's lock with it. Counters that were handed out stay usable."""
         os.close(self._fd)
 
 
@@ -87,7 +87,7 @@ def create_cnc(path: str, *, pid: int, now_ms: int, is_shared: bool) -> CncFile:
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     layout = CncLayout()
     with storage_errors(path, "allocate"):
-        # Not a sparse file: to touch a hole of a mapping when the disk is full would be the end by SIGBUS.
+        # Not a sparse file: with a full disk, writing to a hole of a mapping would kill the process with SIGBUS.
         os.posix_fallocate(fd, 0, layout.file_length)
     os.pwrite(fd, layout.header(start_timestamp_ms=now_ms, pid=pid), 0)
     cnc = CncFile(fd, CncHeader(layout, now_ms, pid))
@@ -100,7 +100,7 @@ def create_cnc(path: str, *, pid: int, now_ms: int, is_shared: bool) -> CncFile:
 
 
 def attach_cnc(path: str) -> CncFile | None:
-    """Map the file of a live driver; None while there is none."""
+    """Map the file of a live driver; None if there is none."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

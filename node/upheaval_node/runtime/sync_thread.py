@@ -24,7 +24,7 @@ class SyncRequest(NamedTuple):
 
 
 class SyncThread:
-    """Serves sync requests in the order in which they came; started by the first."""
+    """Serves sync requests in order. The first request starts the thread."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -32,7 +32,7 @@ class SyncThread:
         self._worker: threading.Thread | None = None
 
     def submit(self, request: SyncRequest) -> None:
-        """Queue a request; its result comes through the loop."""
+        """Queue a request. Its result comes through the loop."""
         if self._worker is None:
             self._worker = threading.Thread(target=self._run, name="sync", daemon=True)
             self._worker.start()
@@ -53,7 +53,7 @@ class SyncThread:
             answers: list[tuple[Callable[[Exception | None], None], Exception | None]] = []
             for request in batch:
                 if request.key not in results:
-                    # Another sync begins: do not keep the answers of the earlier ones back for it.
+                    # Deliver the earlier results now, before another sync begins.
                     self._deliver(answers)
                     answers = []
                     results[request.key] = _attempt(request.sync)

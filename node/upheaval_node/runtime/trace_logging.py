@@ -1,4 +1,6 @@
-"""Keeps in the trace of a process what services write with Python's `logging`, so that a run folder has it."""
+"""Keeps the lines that services write with Python's `logging` in the trace of the process, so that a run folder has
+them.
+"""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +12,9 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 LINES_MAX: Final = 10_000
-"""Of one process; a service that logs each message must not make the trace as large as its log."""
+"""The limit on traced lines of one process: a service that logs each message must not make the trace as large as its
+log.
+"""
 TEXT_MAX: Final = 2000
 
 
@@ -37,7 +41,7 @@ class TraceHandler(logging.Handler):
             root.setLevel(logging.INFO)
 
     def end(self) -> None:
-        """As it was before; the tracer may be closed then."""
+        """Restore the root logger. The tracer may be closed then."""
         root = logging.getLogger()
         root.removeHandler(self)
         root.setLevel(self._level)
@@ -46,7 +50,7 @@ class TraceHandler(logging.Handler):
             self._stderr = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Trace it; of a process that logs too much, the beginning."""
+        """Trace the line, unless the process has reached its limit."""
         self._count += 1
         if self._count > LINES_MAX:
             return

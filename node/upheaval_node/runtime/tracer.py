@@ -30,7 +30,7 @@ class FileTracer:
         self._is_torn = False
 
     def emit(self, now: Now, event: str, **fields: TraceValue) -> None:
-        """Fields with a name that every line has get `field_` before it."""
+        """A field with the name of one that every line has gets the prefix `field_`."""
         if self._lines is not None:
             self._lines.show(event, now.epoch_ms, fields)
         line = f"{self._writer.line(now, event, fields, self.lost_events)}\n".encode()
@@ -45,5 +45,5 @@ class FileTracer:
         self.lost_events = self.lost_events + 1 if self._is_torn else 0
 
     def close(self) -> None:
-        """Close the file; `emit` must not be called any more."""
+        """Close the file. `emit` must not be called any more."""
         os.close(self._fd)
