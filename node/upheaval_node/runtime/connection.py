@@ -30,9 +30,9 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class ConnectionPool:
-    """What the connections of one network share: a loop, a buffer to read into, and which of them hold a socket.
+    """What the connections of one network share: a loop, a read buffer, and the set of connections with a socket.
 
-    `lingering` are those that were closed and still hand over what they had accepted.
+    `lingering` are closed connections that still send what they had accepted.
     """
 
     def __init__(self, loop: EventSource, unacknowledged_timeout_ms: int) -> None:
@@ -62,7 +62,7 @@ class SelectorConnection:
 
     @property
     def peer(self) -> str:
-        """The address of the other end, with its name before it over TLS."""
+        """The address of the other end; over TLS, with its name in front."""
         return self._peer
 
     def send(self, parts: Sequence[Buffer]) -> int:
@@ -84,29 +84,29 @@ class SelectorConnection:
         return accepted
 
     def _send_now(self, parts: Sequence[Buffer]) -> int:
-        """How much the kernel takes at once, -1 when it will take no more."""
+        """The number of bytes that the kernel takes at once, -1 when it will take no more."""
         assert self._socket is not None
         try:
             return self._socket.sendmsg(parts)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
-            # What the peer sent before it went is still to be read; reading then finds the end and reports it.
+            # Bytes that the peer sent before it closed must still be read. Reading then finds the end and reports it.
             self._is_send_broken = True
             self._wants_write = False
             self._apply_interest()
             return -1
 
     def pause_reading(self, paused: bool) -> None:
-        """A peer whose bytes are not read has to wait when the kernel's buffers are full."""
+        """A peer whose bytes are not read must wait once the kernel's buffers are full."""
         if paused != self._is_paused:
             self._is_paused = paused
             self._apply_interest()
 
     def close(self) -> None:
-        """Hand over what was accepted, then close. What the peer still sends is thrown away.
+        """Send what was accepted, then close. Bytes that still arrive are dropped.
 
-        Closing at once would reset the connection when unread input is left, and a reset destroys what was sent.
+        Closing at once would reset the connection if unread input is left, and a reset destroys sent bytes.
         """
         if self._is_closed:
             return
@@ -134,15 +134,15 @@ class SelectorConnection:
             self._dispose()
 
     def abandon(self) -> None:
-        """Close at once; the kernel still hands over what it can."""
+        """Close at once. The kernel still sends what it can."""
         self._is_closed = True
         self._handler = None
         self._dispose()
 
-    # --- how it comes to be: called by the network and its listeners ---
+    # --- opening: called by the network and its listeners ---
 
     def start(self, family: socket.AddressFamily, socket_address: object) -> None:
-        """Begin to connect to a looked-up address."""
+        """Begin to connect to a resolved address."""
         try:
             self._adopt(socket.socket(family, socket.SOCK_STREAM))
             assert self._socket is not None
@@ -159,7 +159,7 @@ class SelectorConnection:
             self.fail_later(reason_of(OSError(result, os.strerror(result))))
 
     def on_looked_up(self, result: LookupResult | NetworkError) -> None:
-        """Connect to what the look-up found, or fail with its error."""
+        """Connect to the resolved address, or fail with the error of the look-up."""
         if self._is_closed:
             return
         if isinstance(result, NetworkError):
@@ -209,7 +209,7 @@ class SelectorConnection:
         self._established()
 
     def _established(self) -> None:
-        """There is a connection that was dialled."""
+        """A dialled connection is established."""
         assert self._handler is not None
         self._is_connected = True
         tried_to_send, self._wants_write = self._wants_write, False
@@ -324,5 +324,5 @@ class SelectorConnection:
 
 
 def reason_of(error: OSError) -> str:
-    """What went wrong, in the words of the operating system."""
+    """The reason for a failure, in the words of the operating system."""
     return (error.strerror or str(error)).lower()

@@ -1,7 +1,7 @@
 """`DiskStorage`: the storage port over a real folder.
 
-Knows file descriptors and errors of the operating system, nothing of what the files mean. A file whose sync failed
-once stays failed: the kernel reports a lost write a single time, and a later sync that succeeds proves nothing.
+It knows file descriptors and errors of the operating system, but not what the files mean. A file whose sync failed once
+stays failed: the kernel reports a lost write only once, so a later successful sync proves nothing.
 """
 
 import errno
@@ -36,7 +36,7 @@ def _storage_error(path: str, action: str, error: OSError) -> StorageError:
 
 
 class DiskStorage:
-    """Implements `ports.Storage`. `root` is the member's folder; it is created when it is missing."""
+    """Implements `ports.Storage`. `root` is the member's folder, which is created if it is missing."""
 
     def __init__(self, root: str, loop: Loop) -> None:
         self._root = root
@@ -46,7 +46,7 @@ class DiskStorage:
             os.makedirs(root, exist_ok=True)
 
     def open(self, path: str, *, create: bool = False) -> "DiskFile":
-        """Raises `StorageError` for a missing file without `create`, and for whatever the system refuses."""
+        """Raises `StorageError` for a missing file without `create`, and for any refusal of the system."""
         full_path = self._full(path)
         with storage_errors(path, "open"):
             if create:
@@ -59,7 +59,7 @@ class DiskStorage:
         return os.path.lexists(self._full(path))
 
     def names(self, directory: str) -> list[str]:
-        """Sorted; empty where the folder is missing."""
+        """The sorted names; empty if the folder is missing."""
         try:
             return sorted(os.listdir(self._full(directory)))
         except FileNotFoundError:
@@ -68,12 +68,12 @@ class DiskStorage:
             raise _storage_error(directory, "list", error) from error
 
     def remove(self, path: str) -> None:
-        """Raises `StorageError` where there is no such file."""
+        """Raises `StorageError` if the file does not exist."""
         with storage_errors(path, "remove"):
             os.unlink(self._full(path))
 
     def rename(self, path: str, new_path: str) -> None:
-        """Takes the place of a file of the new name, in one step."""
+        """Atomically replaces a file with the new name."""
         with storage_errors(path, "rename"):
             os.rename(self._full(path), self._full(new_path))
 
@@ -87,7 +87,7 @@ class DiskStorage:
                 os.close(fd)
 
     def close(self) -> None:
-        """Finish the syncs that are under way and end the thread."""
+        """Finish the syncs in flight and end the thread."""
         self._sync_thread.close()
 
     def _full(self, path: str) -> str:
@@ -110,7 +110,7 @@ class DiskFile:
         self._is_closed = False
 
     def read(self, offset: int, length: int) -> bytes:
-        """Reads on until the end of the file: a short read of the system is no end."""
+        """A short read of the system is not the end of the file, so reading continues."""
         with storage_errors(self._path, "read"):
             data = os.pread(self._open_fd(), length, offset)
             if len(data) == length or not data:
@@ -123,7 +123,7 @@ class DiskFile:
             return b"".join(pieces)
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
-        """As few system calls as there can be; a short write is gone on with."""
+        """Write with as few system calls as possible. A short write is continued."""
         fd = self._open_fd()
         with storage_errors(self._path, "write"):
             for first in range(0, len(parts), MAX_PARTS):
@@ -145,7 +145,7 @@ class DiskFile:
             os.ftruncate(self._open_fd(), length)
 
     def sync(self, level: int) -> None:
-        """In the calling thread. Raises the failure of an earlier sync of the file, too."""
+        """Sync in the calling thread. Also raises the failure of an earlier sync of the file."""
         fd = self._open_fd()
         if level == NO_SYNC:
             return
@@ -158,7 +158,7 @@ class DiskFile:
             raise
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
-        """In the sync thread; a failure stays with the file."""
+        """Sync in the sync thread. The file keeps a failure."""
         fd = self._open_fd()
         if level == NO_SYNC:
             self._loop.call_soon(lambda: done(None))
@@ -168,7 +168,7 @@ class DiskFile:
         self._sync_thread.submit(request)
 
     def close(self) -> None:
-        """Closed as soon as no sync of it is under way."""
+        """Close once no sync of the file is in flight."""
         if not self._is_closed:
             self._is_closed = True
             self._close_when_idle()
@@ -184,7 +184,7 @@ class DiskFile:
         done(self._sync_failure)
 
     def _close_when_idle(self) -> None:
-        """The sync thread holds the number of the descriptor: it must not be given to another file meanwhile."""
+        """The sync thread holds the descriptor's number, which must not be reused for another file meanwhile."""
         if self._pending_syncs == 0 and self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
@@ -199,7 +199,7 @@ class DiskFile:
             raise self._sync_failure
 
     def _write_rest(self, parts: Sequence[Buffer], written: int, offset: int) -> None:
-        """The kernel took a part only: at the end of space, or interrupted by a signal."""
+        """The kernel took only a part: out of space, or interrupted by a signal."""
         rest = memoryview(b"".join(parts))[written:]
         while rest:
             count = os.pwrite(self._fd, rest, offset)

@@ -20,10 +20,10 @@ STALL_REPORT_NS: Final = 50 * MS  # shorter stalls cannot explain a missed heart
 
 
 class Clock(Protocol):
-    """Where the time of a duty cycle comes from."""
+    """The clock of a duty cycle."""
 
     def now(self) -> Now:
-        """Monotonic time, which deadlines count in, and wall-clock time, which only names moments."""
+        """Monotonic time, for deadlines, and wall-clock time, which only labels moments."""
 
 
 class DutyCycle:
@@ -79,7 +79,7 @@ class DutyCycle:
         return True
 
     def run_once(self, max_wait_ns: int) -> None:
-        """One wait, of at most `max_wait_ns`, and the cycle after it."""
+        """Wait once, for at most `max_wait_ns`, and run the cycle after it."""
         self._wait(max_wait_ns)
         try:
             self._work()
@@ -87,7 +87,7 @@ class DutyCycle:
             self._report_stall()
 
     def _report_stall(self) -> None:
-        """Also of the cycle in which an agent ended the run."""
+        """Report a stall, also in the cycle in which an agent ended the run."""
         stall_ns = time.monotonic_ns() - self._loop.woke_ns + self._late_ns
         if stall_ns > self.longest_stall_ns:
             self.longest_stall_ns = stall_ns

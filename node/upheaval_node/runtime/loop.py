@@ -1,6 +1,6 @@
-"""The one loop of a process: readiness callbacks, timers, and work handed over from another thread.
+"""The event loop of a process: readiness callbacks, timers, and work from other threads.
 
-Knows nothing of sockets' contents, members or agents. Everything but `wake` and `call_from_thread` belongs to the
+It knows nothing of sockets' contents, members or agents. Everything but `wake` and `call_from_thread` belongs to the
 thread that runs the loop.
 """
 
@@ -19,32 +19,32 @@ _WAKE_READ_LENGTH: Final = 4096
 
 
 class Cancellable(Protocol):
-    """What `call_at` gives: a callback that has not come yet."""
+    """A pending callback, as `call_at` returns it."""
 
     def cancel(self) -> None:
-        """Do not call back; too late it does nothing."""
+        """Cancel the callback. Does nothing if it has already run."""
 
 
 class EventSource(Protocol):
-    """What sockets need of whatever loop they live on. Times are those of `time.monotonic_ns`."""
+    """The loop's interface to sockets. Times are those of `time.monotonic_ns`."""
 
     def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:
         """Call `callback(ready events)` whenever `fd` is ready for one of `events`.
 
-        With `rings` the callback rings the bell of the agent for whom it has something: no other has to be called.
+        With `rings`, the callback itself rings the bell of the agent that has work, so no other agent has to run.
         """
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         """Wait for other events of the same descriptor."""
 
     def unregister(self, fd: int) -> None:
-        """Wait for nothing of the descriptor any more; before it is closed."""
+        """Stop waiting for the descriptor. Must be called before it is closed."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back from the loop, never from inside this call."""
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
-        """Hand work over from another thread."""
+        """Run work from another thread in the loop."""
 
     def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> Cancellable:
         """Call back at a time of `time.monotonic_ns`."""
@@ -61,7 +61,7 @@ class Timer:
 
     @property
     def is_cancelled(self) -> bool:
-        """Cancelled, or called back already."""
+        """Whether it was cancelled, or has already run."""
         return self._callback is None
 
     def cancel(self) -> None:
@@ -96,7 +96,7 @@ class Loop:
     def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:
         """Call `callback(ready events)` whenever `fd` is ready for one of `events`.
 
-        With `rings` the callback rings for whom it has something, and `take_told` does not count it.
+        With `rings`, the callback itself rings the bell of the agent that has work, and `take_told` does not count it.
         """
         self._readiness.register(fd, events)
         self._callbacks[fd] = callback
@@ -104,12 +104,12 @@ class Loop:
             self._ringing.add(fd)
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
-        """Wait for other events of the same descriptor, or tell another callback of them."""
+        """Wait for other events of the same descriptor, or change its callback."""
         self._readiness.modify(fd, events)
         self._callbacks[fd] = callback
 
     def unregister(self, fd: int) -> None:
-        """Wait for nothing of the descriptor any more; before it is closed."""
+        """Stop waiting for the descriptor. Must be called before it is closed."""
         self._readiness.unregister(fd)
         del self._callbacks[fd]
         self._ringing.discard(fd)
@@ -119,7 +119,7 @@ class Loop:
         self._soon.append(callback)
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
-        """Hand work over from another thread: it runs in the loop's own thread, which wakes up for it."""
+        """Run work from another thread in the loop's own thread, which wakes up for it."""
         self._soon.append(callback)
         self.wake()
 
@@ -132,7 +132,7 @@ class Loop:
 
     def wake(self) -> None:
         """Make a waiting `run_once` return. Safe in other threads and in signal handlers."""
-        # A full buffer means that a wake-up is pending already; a closed socket, that no wait follows.
+        # If the buffer is full, a wake-up is already pending; if the socket is closed, no wait follows.
         with contextlib.suppress(OSError):
             self._wake_sender.send(b"\0")
 
@@ -157,12 +157,12 @@ class Loop:
         return done
 
     def take_told(self) -> bool:
-        """Whether anything that rings no bell has happened since the last call, or a wait ended without input."""
+        """Whether anything that rings no bell has happened since the last call, or a wait has ended without input."""
         is_told, self._is_told = self._is_told, False
         return is_told
 
     def close(self) -> None:
-        """Let go of the descriptors; nothing is called back any more."""
+        """Release the descriptors. No callback runs any more."""
         self._readiness.close()
         self._wake_receiver.close()
         self._wake_sender.close()

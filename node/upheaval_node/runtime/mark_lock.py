@@ -17,7 +17,7 @@ from upheaval_node.files.mark_file import LIVENESS_TIMEOUT_MS, OWNER_LENGTH, Mar
 from upheaval_node.types import NULL_VALUE
 
 RELEASE_TIMEOUT_S: Final = LIVENESS_TIMEOUT_MS / 1000
-"""How long a holder that gives no sign of life may keep a lock before a start is refused."""
+"""How long a holder without a sign of life may keep a lock before a start is refused, in seconds."""
 _POLL_S: Final = 0.01
 
 
@@ -29,10 +29,9 @@ class MarkLock:
     """Holds the lock of one file until `release` or the end of the process."""
 
     def __init__(self, path: str, timeout_s: float = RELEASE_TIMEOUT_S) -> None:
-        """Take the lock; a missing file is made, empty.
+        """Take the lock. A missing file is created, empty. Waits for a holder that is ending.
 
-        Waits for a holder that is ending. Raises `AlreadyRunning` when the holder lives, or has not let go after
-        `timeout_s` seconds.
+        Raises `AlreadyRunning` when the holder is alive, or has not released the lock after `timeout_s` seconds.
         """
         folder = os.path.dirname(path)
         if folder:
@@ -67,7 +66,7 @@ class MarkLock:
         return owner_of(os.pread(self._fd, OWNER_LENGTH, 0))
 
     def release(self) -> None:
-        """Let go of the lock; nothing happens when that was done before."""
+        """Release the lock. Releasing twice does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -86,7 +85,7 @@ def is_locked(path: str) -> bool:
 
 
 def is_descriptor_locked(fd: int) -> bool:
-    """The same for a file that is open already: the owner of exactly this inode."""
+    """Like `is_locked`, for an open file: whether exactly this inode has an owner."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""One process of a member: real parts for the ports, the duty cycle, and the end of it.
+"""One process of a member: the real ports, the duty cycle, and the end of the process.
 
-`MemberProcess` is used once: made, run, closed. It knows which component it runs, but nothing of what components do.
-The working directory is the member's folder, because paths of Unix sockets must be short.
+`MemberProcess` is used once: made, run, closed. It knows which component it runs, but not what components do. The
+working directory is the member's folder, because paths of Unix sockets must be short.
 """
 
 import os
@@ -64,14 +64,15 @@ CONSENSUS: Final = "consensus"
 SERVICE: Final = "service"
 
 STOP_TIMEOUT_NS: Final = 5 * S
-"""How long an orderly end may wait for the other processes of the member."""
+"""How long an orderly end may wait for the other processes of the member, in nanoseconds."""
 BYE_GRACE_NS: Final = 2 * S
-"""How long a consensus module may go on after a service of its member has ended, when it does not end with its cluster.
+"""How long a consensus module may run after a service of its member has ended, in nanoseconds.
 
-When it does, it may wait for the other members, and only then writes down where it ended.
+This applies when it does not end with its cluster. When it does, it may wait for the other members, and only then
+writes down where it ended.
 """
 CAUSE_TIMEOUT_NS: Final = 500 * MS
-"""How long a component that cannot go on waits to hear whether another one died."""
+"""How long a component that cannot continue waits to learn whether another one died, in nanoseconds."""
 ATTACH_POLL_NS: Final = 10 * MS
 
 
@@ -152,14 +153,16 @@ class MemberProcess:
         return self._end_orderly()
 
     def _look_for_lost_component(self) -> None:
-        """A component may notice in its own way that another one is gone, before connections tell: name the cause."""
+        """A component may fail before the connections show that another one is gone: report that as the cause."""
         deadline_ns = time.monotonic_ns() + CAUSE_TIMEOUT_NS
         while self._component != ALL and self._lost is None and time.monotonic_ns() < deadline_ns:
             self._parts.loop.run_once((deadline_ns - time.monotonic_ns()) / S)
         self._raise_if_lost()
 
     def _on_ended(self, agent: Agent, error: TerminationError) -> None:
-        """A service ends before its consensus module, which still has to finish; any other end is the process's."""
+        """A service ends before its consensus module, which still has to finish. Any other end is the end of the
+        process.
+        """
         self._parts.tell_ended(agent, error)
         if self._component == ALL and isinstance(agent, ServiceContainer):
             if has_lost_service(self._agents):
@@ -172,7 +175,7 @@ class MemberProcess:
         self._parts.loop.call_at(time.monotonic_ns() + delay_ns, self.request_stop)
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
-        """The last line of the trace."""
+        """Write the last line of the trace."""
         self._parts.tell_end(status, reason, self._cycle.longest_stall_ns)
 
     # --- start ---
@@ -208,7 +211,7 @@ class MemberProcess:
         self._start_cycle(ports)
 
     def _serve_tools(self) -> None:
-        """Let a tool ask the module through the media driver. A member without it is none the worse."""
+        """Let a tool query the module through the media driver. A member runs as well without it."""
         driver = self._agents[1]
         assert isinstance(driver, MediaDriver)
         try:
@@ -324,7 +327,7 @@ class MemberProcess:
         )
 
     def _on_bye(self, component: str) -> None:
-        """The consensus module ends after its services: give it the time."""
+        """The consensus module ends after its services: give it time."""
         if component == CONSENSUS:
             self.request_stop()
         else:
@@ -364,7 +367,7 @@ class MemberProcess:
         return status
 
     def _wait_for_others(self, hub: SiblingHub) -> ExitStatus:
-        """The others stand on our media driver: it runs on until they have ended."""
+        """The other processes use our media driver, so it runs until they have ended."""
         hub.stop_others()
         deadline_ns = time.monotonic_ns() + STOP_TIMEOUT_NS
         return ExitStatus.OK if self._cycle.run_until(lambda: hub.is_alone, deadline_ns) else ExitStatus.STOP_TIMED_OUT

@@ -37,13 +37,13 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, Now
 
 DRAIN_TIMEOUT_NS: Final = 500 * MS
-"""How long an orderly end waits for its last bytes to be taken."""
+"""How long an orderly end waits until its last bytes are taken, in nanoseconds."""
 LAST_WORDS_NS: Final = 100 * MS
-"""How long the media go on after everything else has been closed."""
+"""How long the media run after everything else has been closed, in nanoseconds."""
 
 
 class _Nobody:
-    """Closes connections that come in the moment in which an address is tried."""
+    """Closes connections that arrive while an address is being tested."""
 
     def on_connected(self, connection: Connection) -> None:
         connection.close()
@@ -98,7 +98,7 @@ class ProcessParts:
         return self.clock.now()
 
     def check_address(self, address: str) -> None:
-        """Fail with one line now, instead of trying for ever to bind an address that another process holds.
+        """Fail at once if another process holds the address, instead of trying to bind it for ever.
 
         Raises `NetworkError`. Port 0 is always free.
         """
@@ -106,7 +106,7 @@ class ProcessParts:
             self.network.listen(address, lambda _: _Nobody()).close()
 
     def ports(self, counters: Counters, observer: Observer | None) -> MemberPorts:
-        """The outside as agents are given it."""
+        """The ports of the agents."""
         self.tls.count_in(counters)
         seed = secrets.randbits(64) if self._seed is None else self._seed
         return MemberPorts(
@@ -122,33 +122,33 @@ class ProcessParts:
         )
 
     def observer(self, component: str, limit: int, members: Mapping[str, int]) -> Observer | None:
-        """What sees the messages of this process; None for a trace of 0 bytes. `members` are by consensus endpoint."""
+        """The observer of this process's messages; None for a trace of 0 bytes. `members` are by consensus endpoint."""
         if not limit:
             return None
         file = ProtocolFile(component, member_id=self._member_id, limit=limit)
         return Observer(self.now, os.getpid(), members, file.keep)
 
-    # --- what the trace says of every process ---
+    # --- trace lines of every process ---
 
     def tell_start(self) -> None:
-        """The first line of the trace: version and seed."""
+        """Write the first line of the trace: version and seed."""
         self.tracer.emit(self.now(), TraceKind.PROCESS_START, version=__version__, seed=self._seed)
         self._logging.begin()
 
     def tell_termination(self, error: TerminationError) -> None:
-        """Of the whole process."""
+        """Trace the termination of the whole process."""
         self.tracer.emit(self.now(), TraceKind.TERMINATED, reason=str(error), expected=error.expected)
 
     def tell_ended(self, agent: Agent, error: TerminationError) -> None:
-        """Of one agent, as expected."""
+        """Trace the expected end of one agent."""
         self.tracer.emit(self.now(), TraceKind.TERMINATED, reason=str(error), expected=True, agent=type(agent).__name__)
 
     def tell_stall(self, now: Now, stall_ns: int, longest_ns: int) -> None:
-        """The loop was held up for `stall_ns`: what a missed bound is explained by."""
+        """Trace that the loop was held up for `stall_ns`, which explains a missed bound."""
         self.tracer.emit(now, TraceKind.LOOP_STALL, stall_ns=stall_ns, longest_stall_ns=longest_ns)
 
     def tell_end(self, status: ExitStatus, reason: str, longest_stall_ns: int) -> None:
-        """The last line."""
+        """Write the last line of the trace."""
         self._logging.end()
         self.tracer.emit(
             self.now(),
@@ -162,12 +162,12 @@ class ProcessParts:
     # --- end ---
 
     def run_out(self, media: Sequence[Agent]) -> None:
-        """The last words of agents that are closed, an end of stream above all, are still on their way."""
+        """Run until the last bytes of closed agents are sent, above all ends of streams."""
         last_words = DutyCycle(self.loop, self.clock, media)
         last_words.run_until(lambda: False, time.monotonic_ns() + LAST_WORDS_NS)
 
     def close(self) -> None:
-        """After everything else."""
+        """Close the parts, after everything else."""
         self.streams.drain(DRAIN_TIMEOUT_NS)
         self.network.drain(DRAIN_TIMEOUT_NS)
         self.storage.close()

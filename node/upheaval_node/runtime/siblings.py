@@ -1,9 +1,9 @@
-"""How the processes of a split member live and die together.
+"""How the processes of a split member detect each other's end.
 
-The archive process listens on a Unix socket of the member's folder, every other process keeps a connection to it. The
-kernel closes a connection when its process dies, however it dies, so that the others know at once: no polling, no time
-stamps. Three words go over it: a component's name when it connects, `bye` before it ends orderly, `stop` from the
-archive process to ask for an orderly end.
+The archive process listens on a Unix socket in the member's folder, and every other process keeps a connection to it.
+The kernel closes a connection when its process dies, for any reason, so the others learn it at once, without polling or
+time stamps. Three words are sent over it: a component's name when it connects, `bye` before an orderly end, and `stop`
+from the archive process to ask for an orderly end.
 """
 
 import time
@@ -28,7 +28,7 @@ class ComponentLost(TerminationError):
 
 
 class _Lines:
-    """Cuts received bytes into lines; a line that is too long is thrown away."""
+    """Splits received bytes into lines. A line that is too long is dropped."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -43,7 +43,7 @@ class SiblingHub:
     """The archive process's end.
 
     `on_lost(component)` is called once for every component that dies, or that does not appear within 20 s;
-    `on_bye(component)` for one that ends orderly.
+    `on_bye(component)` for one that ends in order.
     """
 
     def __init__(
@@ -65,21 +65,21 @@ class SiblingHub:
 
     @property
     def is_alone(self) -> bool:
-        """No other process of the member is connected."""
+        """Whether no other process of the member is connected."""
         return not self._links
 
     @property
     def is_complete(self) -> bool:
-        """Every component has been there."""
+        """Whether every component has connected."""
         return not self._missing
 
     def stop_others(self) -> None:
-        """Ask every other process to end orderly."""
+        """Ask every other process to end in order."""
         for link in sorted(self._links, key=lambda link: link.component):
             link.send(STOP)
 
     def close(self) -> None:
-        """Hear of no component any more."""
+        """Stop listening to all components."""
         self._is_closed = True
         self._timer.cancel()
         self._listener.close()
@@ -90,11 +90,11 @@ class SiblingHub:
         return link
 
     def on_link_named(self, component: str) -> None:
-        """A process said which component it is."""
+        """A process named its component."""
         self._missing.discard(component)
 
     def on_link_closed(self, link: "_HubLink", *, has_said_bye: bool) -> None:
-        """A process is gone; the loss of one that had not named itself is ignored."""
+        """A process is gone. It is ignored if it never named itself."""
         self._links.discard(link)
         if self._is_closed or not link.component:
             return
@@ -154,11 +154,11 @@ class SiblingLink:
 
     @property
     def is_connected(self) -> bool:
-        """The archive process has been there: from now on each hears at once when the other is gone."""
+        """Whether the archive process was reached. From then on, each side detects the other's end at once."""
         return self._is_connected
 
     def close(self, *, orderly: bool) -> None:
-        """Say goodbye if this is an orderly end, and let go."""
+        """Send `bye` if this is an orderly end, and close the connection."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -167,7 +167,7 @@ class SiblingLink:
         self._connection.close()
 
     def on_connected(self, connection: Connection) -> None:
-        """Say which component this is."""
+        """Send the name of this component."""
         self._is_connected = True
         connection.send((self._component.encode(), b"\n"))
 
@@ -180,7 +180,7 @@ class SiblingLink:
         """Nothing to do: a name and a goodbye fit every buffer."""
 
     def on_closed(self, reason: str) -> None:  # noqa: ARG002
-        """Dial again until the archive process has been there once; its loss after that is the end."""
+        """Dial again until the archive process was reached once. Its loss after that is the end."""
         now_ns = time.monotonic_ns()
         if self._is_closed:
             return

@@ -1,9 +1,9 @@
-"""Mutual TLS: certificates read from files, contexts made of them, and what is said of a peer that is refused.
+"""Mutual TLS: certificates read from files, contexts made from them, and the reasons for refusals.
 
-Theory of operation. Both ends show a certificate of the one authority; the name in it says who they are, and
-`TlsRules` who may be where. Files are read at the start and again when `reload` is called: the new ones are tried out
-in memory, certificate against authority, before any connection uses them, so that a bad file changes nothing.
-Connections that exist keep what they were made with. Knows no sockets. Source: RFC 8446 (TLS 1.3).
+Theory of operation. Both ends show a certificate of the one authority. The name in it identifies them, and `TlsRules`
+decide which names are accepted where. Files are read at the start and again by `reload`. New files are first tested in
+memory, certificate against authority, so that a bad file changes nothing. Existing connections keep what they were made
+with. The module knows no sockets. Source: RFC 8446 (TLS 1.3).
 """
 
 import ssl
@@ -24,7 +24,7 @@ _VERIFICATION_KINDS: Final = {
     20: "wrong-authority",
     21: "wrong-authority",
 }
-"""OpenSSL's X509_V_ERR codes that operators have to tell apart."""
+"""OpenSSL's X509_V_ERR codes that operators have to distinguish."""
 
 _REASON_KINDS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "no-certificate",
@@ -51,14 +51,14 @@ _TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a connection is not used. `kind` is one of a few words."""
+    """The reason why a connection is not used. `kind` is one of a few words."""
 
     kind: str
     text: str
 
 
 class Peer(NamedTuple):
-    """The other end of a connection. `authority` is who made its certificate, by the common name."""
+    """The other end of a connection. `authority` is the common name of its certificate's issuer."""
 
     name: str
     address: str
@@ -74,10 +74,10 @@ class _Own(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TlsRules:
-    """Who may be where.
+    """Which names are accepted where.
 
-    `accepted` holds the name patterns for each address that is listened on, `accepted_elsewhere` those for all others.
-    An address that is dialled says itself who is expected (`name@host:port`).
+    `accepted` holds the name patterns for each listening address, `accepted_elsewhere` those for all others. A dialled
+    address names the expected peer itself (`name@host:port`).
     """
 
     accepted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -89,9 +89,9 @@ class TlsRules:
 
 
 class TlsIdentity:
-    """The process's certificate and authority, for every connection that is made from now on.
+    """The process's certificate and authority, for all new connections.
 
-    `on_secured(peer)` and `on_refused(refusal, address)` hear what came of each connection.
+    `on_secured(peer)` and `on_refused(refusal, address)` report the outcome of each connection.
     """
 
     def __init__(self, files: TlsFiles, rules: TlsRules | None = None) -> None:
@@ -105,7 +105,7 @@ class TlsIdentity:
         self.name, self.not_after, self.authority = own
 
     def reload(self) -> None:
-        """Read the files again. Raises `UsageError`, and then goes on with what was read before."""
+        """Read the files again. Raises `UsageError`, and then keeps the previous ones."""
         client, server, own = _read(self._files)
         if own.name != self.name:
             raise UsageError(f"{self._files.certificate} is the certificate of {own.name}, and this is {self.name}")
@@ -123,21 +123,21 @@ class TlsIdentity:
             self.on_secured(peer)
 
     def refused(self, refusal: Refusal, peer: str) -> None:
-        """A connection came to nothing, whichever end refused."""
+        """A connection failed, whichever end refused it."""
         self.refused_count += 1
         if self.on_refused is not None:
             self.on_refused(refusal, split_name(peer)[1])
 
 
 def peer_name(tls: ssl.SSLObject) -> str | None:
-    """Who the other end is; None when its certificate does not say so clearly."""
+    """The name of the other end; None when its certificate does not name it clearly."""
     found = _names(tls)
     name = name_among(found)
     return name if name is not None and name.isprintable() and "@" not in name and " " not in name else None
 
 
 def issuer_of(tls: ssl.SSLObject) -> str:
-    """The common name of who made the other end's certificate; empty when there is none."""
+    """The common name of the issuer of the other end's certificate; empty when there is none."""
     for pairs in (tls.getpeercert() or {}).get("issuer", ()):
         for pair in pairs:
             if len(pair) == 2 and pair[0] == "commonName":
@@ -146,7 +146,7 @@ def issuer_of(tls: ssl.SSLObject) -> str:
 
 
 def check_name(tls: ssl.SSLObject, patterns: tuple[str, ...]) -> str | Refusal:
-    """The name of the other end, or why it is not wanted here."""
+    """The name of the other end, or why it is not accepted here."""
     name = peer_name(tls)
     if name is None:
         return Refusal("wrong-name", f"its certificate names {_names(tls)[:4]}, which is not one of us")
@@ -156,7 +156,7 @@ def check_name(tls: ssl.SSLObject, patterns: tuple[str, ...]) -> str | Refusal:
 
 
 def refusal_of(error: ssl.SSLError) -> Refusal:
-    """What a handshake or a later alert failed of."""
+    """The reason why a handshake failed, or of a later alert."""
     if isinstance(error, ssl.SSLCertVerificationError):
         kind = _VERIFICATION_KINDS.get(error.verify_code, "bad-certificate")
         return Refusal(kind, _TEXTS.get(kind, f"its certificate is bad: {error.verify_message}"))
@@ -178,10 +178,10 @@ def _names(tls: ssl.SSLObject) -> list[str]:
 
 
 def _read(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, _Own]:
-    """Contexts for both ends, and what the member's certificate says. Raises `UsageError`."""
+    """Make contexts for both ends, and read the member's certificate. Raises `UsageError`."""
     client = _context(files, ssl.PROTOCOL_TLS_CLIENT)
     server = _context(files, ssl.PROTOCOL_TLS_SERVER)
-    # A ticket would let a later connection begin without the certificate being looked at.
+    # With a ticket, a later connection could skip the check of the certificate.
     server.num_tickets = 0
     own = _try_out(client, server, files)
     name = peer_name(own)
@@ -195,26 +195,26 @@ def _read(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, _Own]:
 def _context(files: TlsFiles, protocol: "ssl._SSLMethod") -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # The names are ours, and looked at when the handshake is done.
+    # Our own code checks the names, after the handshake.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     path = files.authority
     try:
         context.load_verify_locations(files.authority)
         path = files.certificate
-        # An empty password: a key that wants one must not make the process ask on its terminal.
+        # An empty password: an encrypted key must not make the process ask on its terminal.
         context.load_cert_chain(files.certificate, files.key, password=b"")
     except ssl.SSLError as error:
         raise UsageError(f"cannot use {path} for TLS: {_words(error.reason or 'no PEM file')}") from error
     except OSError as error:
-        # The certificate and its key are opened in one call, which does not say which was missing.
+        # The certificate and its key are opened in one call, whose error does not name the missing file.
         which = path if path == files.authority else f"{files.certificate} with {files.key}"
         raise UsageError(f"cannot read {which}: {error.strerror}") from error
     return context
 
 
 def _try_out(client_context: ssl.SSLContext, server_context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLObject:
-    """Let both ends meet in memory: the certificate has to be good for others who have the same authority."""
+    """Connect both ends in memory: peers with the same authority must be able to accept the certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context.wrap_bio(to_client, to_server)
     server = server_context.wrap_bio(to_server, to_client, server_side=True)

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     import socket
 
 SEND_LENGTH: Final = 256 * 1024
-"""Bytes that are ciphered at once."""
+"""The number of bytes that are encrypted at once."""
 
 HANDSHAKE_TIMEOUT_NS: Final = 5 * S
 MAX_UNSENT: Final = 2 * SEND_LENGTH
-"""Ciphertext that may wait for the kernel. More comes only of a peer that asks for new keys and reads nothing."""
+"""The limit on ciphertext that waits for the kernel, in bytes. Only a peer that asks for new keys and reads nothing
+exceeds it.
+"""
 
 PLAIN_BUFFER_LENGTH: Final = READ_BUFFER_LENGTH + 2 * 16 * 1024
 """Room for what one read brings, and for the begun record before it (RFC 8446: at most 16 KiB and 256 bytes)."""
@@ -94,7 +96,7 @@ class TlsConnection(SelectorConnection):
     # --- the handshake ---
 
     def start_accepted(self, sock: "socket.socket", accept: Callable[[Connection], ConnectionHandler]) -> None:
-        """The handler is asked for once the handshake is done."""
+        """The handler is requested once the handshake is done."""
         self._accept = accept
         self._adopt(sock)
         self._is_connected = True
@@ -118,7 +120,7 @@ class TlsConnection(SelectorConnection):
             self._timer.cancel()
 
     def _forget_tls(self) -> None:
-        """Nothing more is read or written: who comes and goes quickly must not leave memory in use."""
+        """Read and write nothing more: connections that come and go quickly must not keep memory in use."""
         self._end_handshake()
         self._tls = None
         self._incoming = ssl.MemoryBIO()
@@ -164,7 +166,7 @@ class TlsConnection(SelectorConnection):
         if tried_to_send and not self._is_closed:
             handler.on_writable()
         if not self._is_closed:
-            # The first data may have come with the last bytes of the handshake.
+            # The first data may have arrived with the last bytes of the handshake.
             self._deliver()
 
     def _refuse(self, refusal: Refusal) -> None:
@@ -197,9 +199,9 @@ class TlsConnection(SelectorConnection):
             self._step_handshake()
 
     def _deliver(self) -> None:
-        """Hand on everything that can be deciphered."""
+        """Pass on everything that can be decrypted."""
         assert self._tls is not None
-        # With a buffer the call returns how many bytes it has put there, which the types do not say.
+        # With a buffer, the call returns the number of bytes in it, which its type does not express.
         tls: Any = self._tls
         plain = self._shared.plain_buffer
         length = 0
@@ -215,7 +217,7 @@ class TlsConnection(SelectorConnection):
             self._refuse(refusal_of(error))
             return
         if self._outgoing.pending:
-            # Answers of TLS itself, to a change of keys.
+            # TLS's own answers to a change of keys.
             self._flush()
         if length and self._handler is not None:
             self._handler.on_data(plain[:length])
@@ -228,7 +230,7 @@ class TlsConnection(SelectorConnection):
             offset += self._tls.write(view[offset:])
 
     def _flush(self) -> bool:
-        """Give the kernel what it takes; False when it will take no more."""
+        """Pass ciphertext to the kernel. False when it will take no more."""
         if self._outgoing.pending:
             fresh = self._outgoing.read()
             self._unsent = memoryview(bytes(self._unsent) + fresh if self._unsent else fresh)
@@ -254,7 +256,7 @@ class TlsConnection(SelectorConnection):
 
 
 def _pieces(parts: Sequence[Buffer]) -> Iterator[Buffer]:
-    """The same bytes in as few pieces of at most `SEND_LENGTH` as that takes."""
+    """The same bytes in the fewest pieces of at most `SEND_LENGTH`."""
     begun: list[Buffer] = []
     length = 0
     for part in parts:

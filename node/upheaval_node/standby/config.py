@@ -15,10 +15,10 @@ from upheaval_node.settings import ClusterSettings, MemberSettings, profile_sett
 
 @dataclass(frozen=True, slots=True)
 class StandbyConfig:
-    """One standby of a cluster.
+    """One standby of a cluster. `backup` configures how it follows the log.
 
-    `backup` is how it follows the log. `services` are names for the service loader, those of the members, in order of
-    their service ids. `cluster` must be the members' in what the log depends on: versions and the unit of time.
+    `services` are names for the service loader, those of the members, in order of their service ids. `cluster` must
+    equal the members' in everything that the log depends on: versions and the time unit.
     """
 
     backup: BackupConfig
@@ -34,15 +34,15 @@ class StandbyConfig:
 
     @property
     def member_settings(self) -> MemberSettings:
-        """The same as a consensus module takes it."""
+        """The cluster settings in the form that a consensus module takes."""
         node = self.backup.settings
         return MemberSettings(profile=node.profile, media=node.media, archive=node.archive, cluster=self.cluster)
 
 
 def standby_config_from_fields(values: Mapping[str, object]) -> StandbyConfig:
-    """The configuration that a JSON object states. Raises `UsageError` naming the field that is wrong.
+    """Read the configuration from a JSON object. Raises `UsageError` naming the bad field.
 
-    `settings` are those of a backup, and `cluster` beside them, as of members.
+    `settings` are those of a backup, and `cluster` beside them, as for members.
     """
     own = Fields(values)
     settings = own.table("settings")

@@ -1,11 +1,12 @@
-"""What a standby has in place of a consensus module: it reads a log that others agree on, and never writes.
+"""The standby's counterpart of a consensus module: it reads a log that the members agree on, and never writes it.
 
-Theory of operation. The backup agent beside it copies the committed log into a recording of the own archive; this
+Theory of operation. The backup agent beside it copies the committed log into a recording of the local archive. This
 module replays that recording as it grows, to itself and to the services, with the same code as a member that reads its
-log. What the log says about sessions, timers and messages of services is tracked as on any follower, so a snapshot
-taken here is the one that a member would take. It takes those that the log asks for, also those that members leave to
-standbys (ClusterActionRequest of flag 1), and tells the members of these. It knows no election, gives no vote and sends
-nothing to clients. Source: Aeron Cluster, clients of the log and standby snapshots; Aeron's own standby is not open.
+log. It tracks sessions, timers and messages of services in the log as any follower does, so a snapshot taken here
+equals a member's. It takes the snapshots that the log asks for, including those that members leave to standbys
+(ClusterActionRequest of flag 1), and notifies the members of the latter. It takes part in no election, gives no vote
+and sends nothing to clients. Source: Aeron Cluster, clients of the log and standby snapshots; Aeron's own standby is
+not open.
 """
 
 from collections.abc import Sequence
@@ -52,28 +53,29 @@ STANDBY_FLAG: Final = 1
 """Flag of a ClusterActionRequest: only standbys take this snapshot."""
 
 STEP_INTERVAL_NS: Final = 10 * MS
-"""How often to look at what other components show in counters, while something waits for it."""
+"""How often to check the counters of other components while something waits for them, in nanoseconds."""
 
 WAIT_INTERVAL_NS: Final = 100 * MS
 ASK_INTERVAL_NS: Final = 1000 * MS
-"""Pause before the archive is asked again for a recording that does not grow."""
+"""The pause before the archive is asked again about a recording that does not grow, in nanoseconds."""
 
 
 def standby_members(consensus: str, catchup: str, archive: str) -> str:
-    """The standby alone, as its own module sees the members: no id, and no place for ingress or a log."""
+    """The standby alone, as the members of its own module: without an id, and without endpoints for ingress or log."""
     return f"{NULL_VALUE},{consensus},{consensus},{consensus},{catchup},{archive}"
 
 
 class StandbyModule:
-    """Implements `ports.Agent`.
+    """Implements `ports.Agent`. `commit_position` is the position up to which it has read; `state` is INIT until its
+    services run.
 
-    `do_work` raises `TerminationError` when the standby must end: its archive is gone, a service acts out of turn, the
-    log or the snapshot is of another kind. `commit_position` is what it has read, `state` is INIT until its services
-    run. Services, and this module, see what the recording has, and that is committed.
+    `do_work` raises `TerminationError` when the standby must end: its archive is gone, a service acts out of turn, or
+    the log or snapshot is of another kind. This module and its services read only what is recorded, and all of that is
+    committed.
     """
 
     def __init__(self, context: ModuleContext, notices: SnapshotNotices) -> None:
-        """Of a standby's own `context`, whose recording log the backup agent writes too."""
+        """`context` is the standby's own; the backup agent writes its recording log too."""
         self._context = context
         self.counters: Final = context.published
         self.recording_log: Final = context.recording_log
@@ -114,7 +116,7 @@ class StandbyModule:
         self._now = NOT_YET
         self.counters.election_state.set(ElectionState.CLOSED)
 
-    # --- what others see ---
+    # --- queries ---
 
     @property
     def state(self) -> ModuleState:
@@ -123,28 +125,28 @@ class StandbyModule:
 
     @property
     def leadership_term_id(self) -> TermId:
-        """The term that the log has come to."""
+        """The present term of the log."""
         return self._standing.leadership_term_id
 
     @property
     def leader_member_id(self) -> MemberId:
-        """Who leads it."""
+        """The leader of that term."""
         return self._standing.leader_member_id
 
     @property
     def commit_position(self) -> Position:
-        """How far the log was read."""
+        """The position up to which the log was read."""
         return Position(self.counters.commit_position.get())
 
     @property
     def is_taking_snapshot(self) -> bool:
-        """Whether nothing of the log may be read until a snapshot is over."""
+        """Whether a snapshot is being taken, during which the log must not be read."""
         return self._standing.is_taking_snapshot
 
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        """Go on with start, log and snapshots; what does not end the standby is reported."""
+        """Continue start, log and snapshots. Errors that do not end the standby are reported."""
         if self.state is ModuleState.CLOSED:
             return 0
         self._now = now
@@ -162,7 +164,7 @@ class StandbyModule:
         return work
 
     def next_deadline_ns(self) -> int:
-        """When the log, the archive or a snapshot is looked at next."""
+        """When the log, the archive or a snapshot is checked next."""
         return self._deadline_ns
 
     def _tick(self, now: Now) -> int:
@@ -205,9 +207,9 @@ class StandbyModule:
         return 1
 
     def _start(self) -> StepGenerator[ModuleSnapshot | None]:
-        """Ends when the services stand where the log is to be read from.
+        """Start. Ends when the services are at the position from which the log is to be read.
 
-        A standby that has copied nothing yet waits until there is a log, and until that has come to the snapshot.
+        A standby that has copied nothing yet waits until there is a log, and until the log has reached the snapshot.
         """
         context, recording_log = self._context, self.recording_log
         while not context.archive.is_connected or recording_log.find_last_term() is None:
@@ -215,7 +217,7 @@ class StandbyModule:
         recording_id = recording_log.find_last_term_recording_id()
         self._recording.recording_id = recording_id
         descriptor = yield from describe_recording(context.archive, recording_id)
-        # `newest_snapshot` makes sets invalid that cannot be read, and takes the one before.
+        # `newest_snapshot` invalidates unreadable sets and takes the one before.
         while heads := recording_log.latest_snapshot_set():
             yield from self._await_log(heads[0].log_position)
             snapshot = yield from newest_snapshot(context, heads[0].log_position)
@@ -233,7 +235,7 @@ class StandbyModule:
     # --- reading the log ---
 
     def _await_log(self, position: int) -> StepGenerator[None]:
-        """Wait until the recording has come to `position`, whether it grows or has stopped there."""
+        """Wait until the recording has reached `position`, whether it is active or has stopped there."""
         now = yield
         ask_ns: int = now.ns
         prefix = recording_key_prefix(self._recording.recording_id)
@@ -257,7 +259,7 @@ class StandbyModule:
         try:
             return self._replay.do_work(now)
         except (PeerError, TimeoutExpired) as error:
-            # The recording was stopped: the agent follows another member, or the same one anew.
+            # The recording was stopped: the agent follows another member, or reconnects to the same one.
             is_paused = self._reader.is_attached and self._reader.is_image_closed
             self._context.tracer.emit(now, TraceKind.STANDBY_REPLAY_ENDED, log_position=before, reason=str(error))
             if not is_paused:
@@ -273,7 +275,7 @@ class StandbyModule:
             self._ended = [each for each in self._ended if not each.release()]
 
     def _begin_replay(self, now: Now) -> int:
-        """Once there is more of the log: a replay of it that goes on for as long as it is recorded."""
+        """Once there is more of the log, begin a replay that follows the recording."""
         if self._waiting is None:
             self._waiting = Steps(self._settle_and_wait(now))
         try:
@@ -300,15 +302,15 @@ class StandbyModule:
             yield
         yield from self._await_log(self._position + 1)
 
-    # --- what the log says ---
+    # --- events of the log ---
 
     def _on_term_event(self, _now: Now, event: cm.NewLeadershipTermEvent) -> None:
-        """The leader is known from the log alone."""
+        """The log alone names the leader."""
         self._standing.enter_term(event.leadership_term_id, event.leader_member_id)
         self._term_base = event.term_base_log_position
 
     def _on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
-        """As on a member; what those leave to standbys is taken as well."""
+        """Take a snapshot as a member does, and also those that members leave to standbys."""
         self._is_for_members = request.flags == STANDBY_FLAG
         if self._is_for_members or is_for_all(request):
             self._snapshots.begin(now, request.log_position, is_timed=self._is_for_members)
@@ -316,14 +318,13 @@ class StandbyModule:
     # --- snapshots ---
 
     def _base_of_term(self, leadership_term_id: TermId) -> Position:
-        """That of the log, or of the snapshot that was started from: the copy of a log need not name every term."""
+        """The base of the log's term, or of the snapshot's: the copy of a log need not name every term."""
         assert leadership_term_id == self.leadership_term_id
         return self._term_base
 
     def _on_snapshot_recorded(self, named: Sequence[tuple[WholeRecording, Entry]]) -> None:
-        """Tell the members.
-
-        The backup agent may have named the copy of a member's snapshot meanwhile, which is as good.
+        """Notify the members. If the backup agent has meanwhile named the copy of a member's snapshot, that is
+        as good.
         """
         for recording, entry in named:
             if entry.recording_id != recording.recording_id:
@@ -351,7 +352,7 @@ class StandbyModule:
     # --- end ---
 
     def close(self) -> None:
-        """End in good order: the services hear of the end."""
+        """Close in order: the services are informed of the end."""
         if self.state is not ModuleState.CLOSED:
             message = cm.ServiceTerminationPosition(log_position=self.commit_position, ack_required=False)
             self._services.send(message)

@@ -1,6 +1,6 @@
-"""Which agents make a standby: those of a backup, the module that reads the log, and the services. No I/O here.
+"""The agents of a standby: those of a backup, the module that reads the log, and the services. No I/O here.
 
-Agents come in the order in which they take their turns; they are closed in the opposite one.
+Agents are listed in the order of their duty cycles; they are closed in reverse order.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.types import NULL_MEMBER_ID
 
 StandbyAgent = BackupNodeAgent | StandbyModule | ServiceContainer
-"""What a standby is made of: agents with an orderly end."""
+"""A part of a standby: an agent with an orderly end."""
 
 
 def build_standby(
@@ -34,7 +34,9 @@ def build_standby(
     services: Sequence[ClusteredService],
     credentials: CredentialsSupplier | None = None,
 ) -> list[StandbyAgent]:
-    """All agents of a standby: marks, media driver, backup agent, archive, module, and a container a service."""
+    """Build all agents of a standby: marks, media driver, backup agent, archive, module, and a container per
+    service.
+    """
     supplier = credentials or NoCredentials()
     marks = backup_marks(config.backup, ports, len(config.services))
     try:

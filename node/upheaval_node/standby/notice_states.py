@@ -1,6 +1,6 @@
-"""How far the news of a snapshot has come to one member, and the moves between these states.
+"""The progress of a snapshot's notice to one member, and the moves between these states.
 
-Knows neither messages nor members.
+The module knows neither messages nor members.
 """
 
 from enum import Enum, auto
@@ -8,16 +8,16 @@ from typing import Final
 
 
 class NoticeState(Enum):
-    """Of one member."""
+    """The progress of the notice to one member."""
 
     IDLE = auto()
-    """There is nothing to tell."""
+    """No notice is due."""
 
     PROBING = auto()
-    """It is asked whether it takes requests: one that elects does not, and says nothing of what it leaves out."""
+    """A heartbeat is requested: a member in an election takes no requests, and drops them without an answer."""
 
     TOLD = auto()
-    """It was sent the notice, and is asked again: an answer says that it took what came before."""
+    """The notice was sent, and another heartbeat requested: its answer shows that the member took what came before."""
 
 
 N = NoticeState

@@ -1,11 +1,10 @@
-"""Tells every member of the snapshots that this standby took: StandbySnapshot, between two heartbeats.
+"""Notifies every member of the snapshots that this standby took: StandbySnapshot, between two heartbeats.
 
-Theory of operation. No member says that it took a notice, and one that cannot take requests drops it. So each is asked
-for a heartbeat first, sent the notice when it has answered, and asked again: the second answer says that it was still
-taking requests after the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot
-twice, which changes nothing there. A newer snapshot takes the place of one that was not announced yet.
-
-Source of the messages: Aeron Cluster, standby snapshot notification. Knows nothing of how snapshots are taken.
+Theory of operation. A member does not acknowledge a notice, and one that cannot take requests drops it. So each member
+is asked for a heartbeat first, sent the notice when it has answered, and asked again: the second answer shows that it
+still took requests after the notice. Without an answer in time the sequence starts again, so a member may receive a
+notice twice, which is idempotent. A newer snapshot replaces one that was not announced yet. Source of the messages:
+Aeron Cluster, standby snapshot notification. The module does not know how snapshots are taken.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,17 +24,18 @@ from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_VALUE, Now
 
 FRAGMENT_LIMIT: Final = 10
 SEND_INTERVAL_NS: Final = 20 * MS
-"""When to look again at what could not be sent."""
+"""The pause before a failed send is retried, in nanoseconds."""
 
 Snapshot = tuple[cm.StandbySnapshotSnapshot, ...]
 Report = Callable[[Now, str, str], None]
-"""Takes the kind and the text of an error that ends nothing."""
+"""Takes the kind and the text of an error that does not end the standby."""
 
 
 class _Peer:
-    """One member: how far its notice is. `heartbeat_id` is that of the heartbeat that it owes, -1 while none is sent.
+    """One member and the progress of its notice.
 
-    `challenged` are the ids that it may not challenge any more: an answer takes work.
+    `heartbeat_id` is the id of the outstanding heartbeat, -1 without one. `challenged` are the ids that the member may
+    not challenge again: an answer takes work.
     """
 
     def __init__(self, media: Media, endpoint: str) -> None:
@@ -50,16 +50,16 @@ class _Peer:
 
     @property
     def state(self) -> NoticeState:
-        """How far the news has come."""
+        """The progress of the notice."""
         return self._states.current
 
     def enter(self, state: NoticeState) -> None:
-        """Go to `state`, with no heartbeat owed."""
+        """Enter `state`, with no heartbeat outstanding."""
         self._states.enter(state)
         self.heartbeat_id = NULL_VALUE
 
     def send(self, message: Message) -> bool:
-        """One attempt."""
+        """Try once to send."""
         publication = self._publication
         if publication is None or publication.is_closed:
             channel = Channel("tcp", {"endpoint": self.endpoint, "alias": "consensus"})
@@ -73,7 +73,7 @@ class _Peer:
 
 
 class SnapshotNotices:
-    """The news of the latest snapshot, on its way to the members at `endpoints`."""
+    """The notices of the latest snapshot to the members at `endpoints`."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SnapshotNotices:
         *,
         timeout_ns: int,
     ) -> None:
-        """`timeout_ns` is how long a member may take for an answer."""
+        """`timeout_ns` is the time that a member has to answer."""
         self._media = media
         self._credentials = credentials
         self._report = report
@@ -104,14 +104,14 @@ class SnapshotNotices:
         return any(peer.state is not NoticeState.IDLE for peer in self._peers)
 
     def tell(self, snapshot: Snapshot) -> None:
-        """Bring the news of a snapshot to all members."""
+        """Start to notify all members of a snapshot."""
         self._snapshot = snapshot
         for peer in self._peers:
             if peer.state is not NoticeState.PROBING:
                 peer.enter(NoticeState.PROBING)
 
     def do_work(self, now: Now) -> int:
-        """Take answers and send what is due to each member."""
+        """Receive answers and send what is due to each member."""
         self._now = now
         work = self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
         for peer in self._peers:
@@ -120,7 +120,8 @@ class SnapshotNotices:
         if self.is_busy:
             self._close_at_ns = now.ns + self._timeout_ns
         elif now.ns >= self._close_at_ns:
-            # Not needed before the next snapshot. Until now a member may have had a challenge for its notice.
+            # The publication is not needed before the next snapshot. Until now a member could still challenge the
+            # notice.
             self._close_at_ns = NEVER_NS
             for peer in self._peers:
                 peer.close()
@@ -135,7 +136,7 @@ class SnapshotNotices:
         return min(peer.deadline_ns for peer in self._peers if peer.state is not NoticeState.IDLE)
 
     def close(self) -> None:
-        """Close all channels; a notice that is on its way is lost."""
+        """Close all channels. A notice in flight is lost."""
         for peer in self._peers:
             peer.close()
         self._subscription.close()
@@ -170,7 +171,7 @@ class SnapshotNotices:
         return 1
 
     def _send_notice(self, now: Now, peer: _Peer) -> None:
-        """One that cannot be handed over now is tried again after another heartbeat."""
+        """A notice that cannot be sent now is retried after another heartbeat."""
         notice_id = self._media.next_correlation_id()
         notice = cm.StandbySnapshot(
             correlation_id=notice_id,
@@ -227,7 +228,7 @@ class SnapshotNotices:
             peer.enter(NoticeState.IDLE)
 
     def _on_challenge(self, challenge: cm.Challenge) -> None:
-        """The id of the answer takes the place of the request's."""
+        """The id of the answer replaces the request's."""
         peer = self._peer_of(challenge.correlation_id)
         if peer is None or challenge.correlation_id in peer.challenged:
             return
@@ -247,7 +248,7 @@ class SnapshotNotices:
             peer.notice_id = answer_id
 
     def _on_refusal(self, event: cm.SessionEvent) -> None:
-        """A member that refuses the notice gets no other one before the next snapshot."""
+        """A member that refuses the notice gets no further one before the next snapshot."""
         peer = self._peer_of(event.correlation_id)
         if peer is None:
             return

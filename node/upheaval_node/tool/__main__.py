@@ -22,7 +22,7 @@ MAX_TIMEOUT_S = 100_000.0
 
 @dataclass(slots=True)
 class Options:
-    """The command line. `problem` is what is wrong with it."""
+    """The command line. `problem` is the reason why it is invalid."""
 
     words: list[str] = field(default_factory=list)
     as_json: bool = False
@@ -33,7 +33,7 @@ class Options:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Options may stand anywhere; what is none of ours is a word."""
+    """Parse the command line. Options may be anywhere; every argument that is not an option is a word."""
     options = Options()
     left = list(arguments)
     while left:
@@ -68,7 +68,7 @@ def _set_timeout(options: Options, text: str) -> None:
 
 
 def execute(options: Options) -> Answer:
-    """Carry out a command on a folder of this machine. Raises `NodeError`."""
+    """Run a command on a folder of this machine. Raises `NodeError`."""
     if options.wants_help:
         return Answer(help_lines(), {"commands": {name: command.help for name, command in COMMANDS.items()}})
     if len(options.words) < 2:
@@ -82,13 +82,13 @@ def execute(options: Options) -> Answer:
 
 
 def node_folder(options: Options) -> Path:
-    """The folder of the node whose cluster's folder, or own, was named."""
+    """The folder of a node, given the cluster's folder or the node's own."""
     folder = Path(options.words[0]).absolute()
     return folder.parent if folder.name == layout.CLUSTER_DIRECTORY else folder
 
 
 def show(options: Options, answer: Answer, program: str) -> None:
-    """Print an answer; what went wrong is one line on the standard error."""
+    """Print an answer. A failure goes to the standard error as one line."""
     error = answer.values.get("error")
     if error is not None:
         print(f"{program}: {error}", file=sys.stderr)
@@ -102,7 +102,7 @@ def show(options: Options, answer: Answer, program: str) -> None:
 
 
 def finish(options: Options, work: Callable[[], Answer], program: str) -> int:
-    """Do the work and show what came of it, or why nothing did; returns the exit status."""
+    """Do the work and print its answer or error. Returns the exit status."""
     try:
         if options.problem:
             raise NodeError(options.problem)
@@ -112,13 +112,13 @@ def finish(options: Options, work: Callable[[], Answer], program: str) -> int:
     try:
         show(options, answer, program)
     except BrokenPipeError:
-        # The reader has closed the pipe. What is left in the buffer must not fail again at the end.
+        # The reader has closed the pipe. The remaining output must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return answer.status & 0xFF
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "upheaval-tool") -> int:
-    """Carry out one command; returns the exit status."""
+    """Run one command. Returns the exit status."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
     return finish(options, lambda: execute(options), program)
 

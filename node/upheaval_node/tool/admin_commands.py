@@ -21,7 +21,7 @@ from upheaval_node.tool.node import MembersAnswer, Node
 from upheaval_node.types import MS, US, S
 
 QUERY_TIMEOUT_MS: Final = 1000
-"""The least time that a module gets to answer."""
+"""The minimum time that a module has to answer."""
 SNAPSHOT_TIMEOUT_MS: Final = 30_000
 RESUME_TIMEOUT_MS: Final = 1000
 
@@ -35,7 +35,7 @@ _MAX_MS: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class AdminCommand:
-    """A toggle, the state that the module must be in, and how long to wait for NEUTRAL (0: not at all)."""
+    """A toggle, the state that the module must be in, and how long to wait for NEUTRAL (0: no wait)."""
 
     toggle: IntEnum
     state: ModuleState = ModuleState.ACTIVE
@@ -43,7 +43,7 @@ class AdminCommand:
 
     @property
     def needs_leader(self) -> bool:
-        """Whether only the leader takes it: all that go through the cluster's control toggle."""
+        """Whether only the leader takes it, which is so for all that use the cluster's control toggle."""
         return isinstance(self.toggle, ControlToggle)
 
 
@@ -58,7 +58,7 @@ ADMIN_COMMANDS: Final = {
 
 
 def give(node: Node, word: str, timeout_ms: int) -> Answer:
-    """Carry out one of `ADMIN_COMMANDS`. `timeout_ms` extends the waits."""
+    """Run one of `ADMIN_COMMANDS`. `timeout_ms` extends the waits."""
     command = ADMIN_COMMANDS[word]
     mark = require_mark(node)
     if isinstance(mark, Answer):
@@ -80,7 +80,7 @@ def give(node: Node, word: str, timeout_ms: int) -> Answer:
 def _refusal(
     node: Node, mark: Mark, command: AdminCommand, members: MembersAnswer, member_id: int, timeout_ms: int
 ) -> str:
-    """Why the order is not carried out; empty when it is."""
+    """Why the command is refused; empty when it is not."""
     name = command.toggle.name
     if command.needs_leader and members.leader_member_id != member_id:
         leader = members.leader_member_id
@@ -115,7 +115,7 @@ def _apply(toggle: Counter, command: IntEnum) -> bool:
 
 
 def is_leader(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape
-    """Exit status 0 on a leader without an election, as Aeron's ClusterTool has it."""
+    """Exit status 0 on a leader without an election, as in Aeron's ClusterTool."""
     mark = require_mark(node)
     if isinstance(mark, Answer):
         return mark
@@ -127,7 +127,7 @@ def is_leader(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 -
 
 
 def list_members(node: Node, timeout_ms: int) -> Answer:
-    """Asks the running module and prints its answer as Aeron's ClusterTool does."""
+    """Query the running module and print its answer as Aeron's ClusterTool does."""
     mark = require_mark(node)
     if isinstance(mark, Answer):
         return mark
@@ -153,7 +153,7 @@ def list_members(node: Node, timeout_ms: int) -> Answer:
 
 
 def _member_values(members: ClusterMembersExtendedResponse, at: int) -> dict[str, Value]:
-    """In Aeron's order; what no answer holds has the value that it has in Aeron's tool."""
+    """The values in Aeron's order. Values that no answer holds are those of Aeron's tool."""
     member = members.active_members[at]
     endpoints = (
         member.ingress_endpoint,
@@ -196,7 +196,7 @@ def _shown(value: Value) -> str:
 
 
 def backup_query(node: Node, arguments: Sequence[str]) -> Answer:
-    """When a backup asks the cluster next; with a delay, which is set before it is shown."""
+    """The time of a backup's next query. With a delay, that time is set first."""
     delay_ms = None if not arguments else _duration_ms(arguments[0])
     mark = require_mark(node)
     if isinstance(mark, Answer):
@@ -211,13 +211,13 @@ def backup_query(node: Node, arguments: Sequence[str]) -> Answer:
         counter.set(min(now_ms + delay_ms, _MAX_MS))
     deadline_ms = counter.get()
     word = "next" if delay_ms is None else "setting next"
-    # Aeron shows the day of the next query before the time of now.
+    # Aeron prints the day of the next query before the present time.
     head = f"{time_text(deadline_ms, '%Y-%m-%d')} {time_text(now_ms, '%H:%M:%S')}"
     return Answer([f"{head} {word}: {time_text(deadline_ms)}"], {"nowMs": now_ms, "nextQueryMs": deadline_ms})
 
 
 def _duration_ms(text: str) -> int:
-    """Aeron's durations: a number and ns (the default), us, ms or s."""
+    """Parse a duration in Aeron's form: a number and ns (the default), us, ms or s."""
     found = _DURATION.fullmatch(text.lower())
     if found is None:
         raise ToolFault(f"expected a delay in ns, us, ms or s, got {text[:30]!r}")

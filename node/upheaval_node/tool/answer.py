@@ -1,4 +1,4 @@
-"""What a command says: lines for people, the same as values for machines, and Aeron's exit status."""
+"""The answer of a command: lines for people, the same as values for machines, and Aeron's exit status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from upheaval_node.errors import NodeError
 
 SUCCESS: Final = 0
 FAILURE: Final = -1
-"""What the command line turns into the exit status 255."""
+"""The status that the command line turns into exit status 255."""
 NOT_LEADER: Final = 1
 FAULT: Final = 1
-"""The exit status for what Aeron's tool ends by an exception: it cannot read what it needs."""
+"""The exit status where Aeron's tool ends with an exception: it cannot read what it needs."""
 
 Value = int | float | str | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`values` hold everything that `lines` say."""
+    """`values` hold everything that `lines` show."""
 
     lines: Sequence[str] = ()
     values: Mapping[str, Value] = field(default_factory=dict)
@@ -26,9 +26,9 @@ class Answer:
 
 
 class ToolFault(NodeError):
-    """A command cannot do its work: one line for people. Nothing has been changed."""
+    """A command cannot do its work, for the reason in one line. Nothing has been changed."""
 
 
 def failure(line: str, **values: Value) -> Answer:
-    """A command that says why it did not do its work."""
+    """The answer of a command that did not do its work, with the reason."""
     return Answer([line], {"reason": line, **values}, FAILURE)

@@ -1,4 +1,4 @@
-"""The commands by their names, what each needs, and the help: as Aeron 1.51.0's ClusterTool has them."""
+"""The table of commands and the help, as in Aeron 1.51.0's ClusterTool."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ USAGE: Final = "Usage: <cluster-dir> <command> [options]"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`run(node, arguments, timeout_ms)`. `least` is how many arguments it needs; more are not looked at.
+    """`run(node, arguments, timeout_ms)`. `least` is the number of arguments that it needs; more are ignored.
 
-    `changes` marks commands that must not be repeated while it is unknown whether they were carried out.
+    `changes` marks commands that must not be repeated while it is unknown whether they were done.
     """
 
     help: str
@@ -78,7 +78,7 @@ COMMANDS: Final = {
     "backup-query": Command("[delay] get, or set, time of next backup query.", _plain(admin_commands.backup_query)),
     "errors": Command("prints Aeron and cluster component error logs.", _plain(marks.errors)),
 }
-"""In the order in which Aeron's help has them."""
+"""In the order of Aeron's help."""
 
 
 def help_lines() -> list[str]:
@@ -88,9 +88,9 @@ def help_lines() -> list[str]:
 
 
 def run(node: Node, name: str, arguments: Sequence[str], timeout_ms: int = 0) -> Answer:
-    """Carry out a command; an unknown one, or one without its arguments, is answered by the help.
+    """Run a command. An unknown command, or missing arguments, are answered with the help.
 
-    Raises `NodeError` with one line when what it needs cannot be read.
+    Raises `NodeError` with one line when the command cannot read what it needs.
     """
     command = COMMANDS.get(name)
     if command is None:

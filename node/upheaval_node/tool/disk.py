@@ -1,7 +1,7 @@
-"""A node whose files are on this machine, running or not. The one module of the tool with files, sockets and clocks.
+"""A node whose files are on this machine, running or not. Only this module of the tool has files, sockets and clocks.
 
-Locks say whether a process runs, as they do between the node's processes. Aeron's own nodes have no locks: there the
-activity in the mark file says so.
+Locks show whether a process runs, as between the node's processes. Aeron's own nodes have no locks; for them, the
+activity in the mark file decides.
 """
 
 import contextlib
@@ -37,14 +37,14 @@ POLL_S: Final = 0.01
 MAX_FILE_LENGTH: Final = 1 << 31
 SHORT_QUERY_MS: Final = 1000
 
-# Where the trailer of the ring buffer from clients to driver has the driver's heartbeat (Agrona: ring buffers).
+# The offset of the driver's heartbeat in the trailer of the ring buffer from clients to driver (Agrona: ring buffers).
 _HEARTBEAT_OFFSET: Final = 640
 _CNC: Final = layout.CNC.rpartition("/")[2]
 _SOCKET: Final = layout.DRIVER_SOCKET.rpartition("/")[2]
 
 
 def exists(*parts: str) -> bool:
-    """Whether there is something of this path, which may be none at all."""
+    """Whether the path exists. False for a path that the system refuses."""
     try:
         return Path(*parts).exists()
     except (OSError, ValueError):
@@ -52,14 +52,14 @@ def exists(*parts: str) -> bool:
 
 
 def cluster_dir_of(folder: str) -> str:
-    """The cluster's folder when that of a whole member was named, else what was named."""
+    """The cluster's folder of a member's folder, else the given folder."""
     inside = f"{folder}/{layout.CLUSTER_DIRECTORY}"
     is_member = any(exists(inside, name) for name in (MARK, RECORDING_LOG))
     return inside if is_member and not exists(folder, MARK) else folder
 
 
 class DiskNode:
-    """Implements `node.Node`. Usable in a `with` statement, which lets go of the counters."""
+    """Implements `node.Node`. Usable in a `with` statement, which releases the counters."""
 
     def __init__(self, cluster_dir: str, archive_dir: str | None = None) -> None:
         self.cluster_dir = cluster_dir.rstrip("/") or "/"
@@ -81,7 +81,7 @@ class DiskNode:
     # --- files
 
     def read(self, path: str) -> bytes | None:
-        """Raises `StorageError` also for what cannot be a file of a node."""
+        """Raises `StorageError`, also for something that cannot be a file of a node."""
         with _storage_errors(path):
             try:
                 found = Path(path).stat()
@@ -92,7 +92,7 @@ class DiskNode:
                 return None
 
     def names(self, directory: str) -> list[str]:
-        """Sorted; empty where there is no such folder."""
+        """The sorted names; empty if the folder does not exist."""
         with _storage_errors(directory):
             try:
                 return sorted(entry.name for entry in Path(directory).iterdir())
@@ -100,7 +100,7 @@ class DiskNode:
                 return []
 
     def replace(self, path: str, content: bytes) -> None:
-        """The new file belongs to whom the old one belonged to, and no crash leaves half of it."""
+        """Replace the file atomically. The new file gets the old one's owner."""
         new_path = f"{path}.tmp"
         with _storage_errors(path):
             with contextlib.suppress(FileNotFoundError):
@@ -120,19 +120,19 @@ class DiskNode:
             _sync_directory(path)
 
     def write_at(self, path: str, offset: int, content: bytes) -> None:
-        """Written and synced in the calling thread."""
+        """Write and sync in the calling thread."""
         with _storage_errors(path), Path(path).open("r+b", buffering=0) as file:
             os.pwrite(file.fileno(), content, offset)
             os.fsync(file.fileno())
 
     def remove(self, path: str) -> None:
-        """Raises `StorageError` where there is no such file."""
+        """Raises `StorageError` if the file does not exist."""
         with _storage_errors(path):
             Path(path).unlink()
             _sync_directory(path)
 
     def archive(self) -> Folder | None:
-        """The folder that the tool was given, else the one beside the cluster's, if it has a catalog."""
+        """The folder that the tool was given, else the one beside the cluster's if it has a catalog."""
         if self._archive_dir is not None:
             return PathFolder(Path(self._archive_dir))
         beside = f"{self.cluster_dir}/../{layout.ARCHIVE_DIRECTORY}"
@@ -146,12 +146,12 @@ class DiskNode:
             return is_locked(path) or (_is_process(header.pid) and is_active(header, self.now_ms()))
 
     def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
-        """Path and content, None where there is no such file."""
+        """Path and content, or None if the file does not exist."""
         path = f"{self._driver_directory(header)}/{_CNC}"
         return path, self.read(path)
 
     def counters(self, header: ClusterMarkHeader) -> Counters | None:
-        """Mapped, so that they may be set; attached once and kept until the end."""
+        """The counters, mapped so that they may be set. They are attached once and kept."""
         path = f"{self._driver_directory(header)}/{_CNC}"
         if self._cnc is None:
             with _storage_errors(path):
@@ -159,23 +159,23 @@ class DiskNode:
         return None if self._cnc is None else self._cnc.counters((0, 0))
 
     def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
-        """Asked through the socket of the node's media driver."""
+        """Query through the socket of the node's media driver."""
         directory = self._driver_directory(header)
         if timeout_ms <= SHORT_QUERY_MS and self.counters(header) is None:
-            # Nothing runs that could answer; who gives more time waits for it to start.
+            # No process runs that could answer. With a longer time-out, wait for one to start.
             return None
         try:
             folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (OSError, ValueError):
             return None
         try:
-            # However long the path of the folder is: that of a socket may only have 107 bytes.
+            # The path of the folder may be long, but that of a socket is limited to 107 bytes.
             return _ask(f"unix:/proc/self/fd/{folder}/{_SOCKET}", header, timeout_ms)
         finally:
             os.close(folder)
 
     def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
-        """Looks every POLL_S seconds, and gives up when the driver dies."""
+        """Check every POLL_S seconds, and give up when the driver dies."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             counter = counters.get(counter_id)
@@ -186,7 +186,7 @@ class DiskNode:
             time.sleep(POLL_S)
 
     def _driver_directory(self, header: ClusterMarkHeader) -> str:
-        """As the mark file says; beside the cluster's folder for a folder that was brought here from elsewhere."""
+        """The folder in the mark file; for a folder that was copied from elsewhere, the one beside the cluster's."""
         beside = f"{self.cluster_dir}/../{layout.DRIVER_DIRECTORY}"
         if not exists(header.aeron_directory, _CNC) and exists(beside, _CNC):
             return os.path.normpath(beside)
@@ -194,7 +194,7 @@ class DiskNode:
 
 
 def _attach_other(path: str, now_ms: int) -> CncFile | None:
-    """The file of a driver that holds no lock, Aeron's own: it lives while its heartbeat is young."""
+    """Attach the file of a driver without a lock, such as Aeron's: it is alive while its heartbeat is recent."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def _ask(address: str, header: ClusterMarkHeader, timeout_ms: int) -> MembersAns
 
 
 def _is_process(pid: int) -> bool:
-    """One that is not yet buried does not count."""
+    """Whether the process runs. A zombie does not count."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -239,7 +239,7 @@ def _is_process(pid: int) -> bool:
 
 
 def _give_away(fd: int, path: str) -> None:
-    """To the owner of the file whose place it will take, if there is one: the node has to open it again."""
+    """Give the file to the owner of the file that it will replace, if any: the node has to open it again."""
     try:
         old = Path(path).stat()
     except FileNotFoundError:

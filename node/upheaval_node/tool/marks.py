@@ -1,7 +1,7 @@
-"""describe, pid and errors: what the mark files of a node say (Aeron Cluster: mark files, distinct error log).
+"""describe, pid and errors: the content of a node's mark files (Aeron Cluster: mark files, distinct error log).
 
-The mark file may lie elsewhere: then `cluster-mark.lnk` in the cluster's folder names its folder, and the mark file
-names that of the services.
+The mark file may be in another folder: then `cluster-mark.lnk` in the cluster's folder names that folder, and the mark
+file names that of the services.
 """
 
 from collections.abc import Sequence
@@ -34,24 +34,24 @@ class Mark:
 
     @property
     def header(self) -> ClusterMarkHeader:
-        """Who runs or ran there, with which streams and folders."""
+        """The process that runs or ran there, with its streams and folders."""
         return self.content.header
 
 
 def mark_path(node: Node) -> str:
-    """Where the mark file of the node's module or backup is, whether it exists or not."""
+    """The path of the mark file of the node's module or backup, whether it exists or not."""
     link = node.read(f"{node.cluster_dir}/{LINK}")
     folder = node.cluster_dir if link is None else _folder_of_link(link, LINK)
     return f"{folder}/{MARK}"
 
 
 def find_mark(node: Node) -> Mark | None:
-    """The mark file of the module or backup; None where there is none. Raises `ToolFault` for a damaged one."""
+    """The mark file of the module or backup, or None. Raises `ToolFault` for a damaged one."""
     return _read_mark(node, mark_path(node))
 
 
 def service_marks(node: Node, mark: Mark) -> list[Mark]:
-    """Those of the services, by name. What a link names and is not there is left out."""
+    """The mark files of the services, by name. A link to a missing file is left out."""
     folder = mark.header.services_cluster_dir
     folder = folder if folder and node.names(folder) else node.cluster_dir
     paths: dict[str, str] = {}
@@ -113,7 +113,7 @@ def errors(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
 
 
 def require_mark(node: Node) -> Mark | Answer:
-    """The mark file, or what a command says without one."""
+    """The mark file, or the answer of a command without one."""
     mark = find_mark(node)
     return failure(NO_MARK) if mark is None else mark
 
@@ -157,7 +157,7 @@ def _driver_errors(node: Node, mark: Mark) -> tuple[str, list[ErrorRecord] | Non
 
 
 def time_text(epoch_ms: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """In the zone of this machine; what is no time is shown as its number."""
+    """The time in the time zone of this machine; the number itself if it is out of range."""
     try:
         return datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone().strftime(form)
     except (OverflowError, ValueError, OSError):

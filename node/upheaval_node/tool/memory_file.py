@@ -1,7 +1,7 @@
 """The recording log as a file in memory: read once, changed there, and written back by the caller.
 
-The node's own code for recording logs then works for the tool, which must not touch a file before it knows that it can
-be read. Implements the parts of `ports.Storage` and `ports.File` for one file.
+So the tool can use the node's own code for recording logs, without touching a file before it knows that it can be read.
+Implements the parts of `ports.Storage` and `ports.File` for one file.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from upheaval_node.ports import Buffer
 
 
 class MemoryFile:
-    """`writes` are all that was written since it was made, in order: place and bytes."""
+    """`writes` are all writes so far, in order: offset and bytes."""
 
     def __init__(self, content: bytes) -> None:
         self._content = bytearray(content)
@@ -19,7 +19,7 @@ class MemoryFile:
 
     @property
     def content(self) -> bytes:
-        """The bytes as they are now."""
+        """The present content."""
         return bytes(self._content)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -27,7 +27,7 @@ class MemoryFile:
         return bytes(self._content[offset : offset + length])
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
-        """Changes the content and is kept in `writes`."""
+        """Change the content, and add to `writes`."""
         data = b"".join(parts)
         self._content[offset : offset + len(data)] = data
         self.writes.append((offset, data))
@@ -37,7 +37,7 @@ class MemoryFile:
         return len(self._content)
 
     def truncate(self, length: int) -> None:
-        """Cut only: nothing that the recording log does makes it longer this way."""
+        """Only cuts: the recording log never extends a file this way."""
         del self._content[length:]
 
     def sync(self, level: int) -> None:
@@ -52,7 +52,7 @@ class MemoryFile:
 
 
 class OneFile:
-    """A storage that holds nothing else."""
+    """A storage that holds only this file."""
 
     def __init__(self, file: MemoryFile) -> None:
         self._file = file

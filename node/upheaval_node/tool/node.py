@@ -1,7 +1,7 @@
-"""One node as the tool sees it: its files, and while it runs its counters and its control streams.
+"""The tool's interface to a node: its files, and while it runs its counters and its control streams.
 
-A runtime fills it: `disk.DiskNode` on this machine, the simulated runtime for its members. Paths are those of the
-node's machine, texts joined by slashes. Whatever cannot be read raises `StorageError`.
+Implemented by a runtime: `disk.DiskNode` on this machine, the simulated runtime for its members. Paths are those of the
+node's machine, texts joined by slashes. Every failed read raises `StorageError`.
 """
 
 from typing import Final, Protocol
@@ -32,13 +32,13 @@ class Node(Protocol):
     # --- files
 
     def read(self, path: str) -> bytes | None:
-        """The whole content of a file; None where there is none."""
+        """The whole content of a file; None if it does not exist."""
 
     def names(self, directory: str) -> list[str]:
         """Sorted names in a folder; empty when it does not exist."""
 
     def replace(self, path: str, content: bytes) -> None:
-        """Put a file in the place of another, or of none, by a new file, a sync and a rename."""
+        """Replace or create a file by a new file, a sync and a rename."""
 
     def write_at(self, path: str, offset: int, content: bytes) -> None:
         """Write into a file that a running component has open, and sync it."""
@@ -47,7 +47,7 @@ class Node(Protocol):
         """Delete a file, durably."""
 
     def archive(self) -> Folder | None:
-        """The folder of the node's archive; None where it cannot be found."""
+        """The folder of the node's archive, or None."""
 
     # --- life
 
@@ -55,13 +55,13 @@ class Node(Protocol):
         """Whether the component of this mark file runs."""
 
     def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
-        """Path and content of the media driver's `cnc.dat`, whether or not the driver lives."""
+        """Path and content of the media driver's `cnc.dat`, whether or not the driver runs."""
 
     def counters(self, header: ClusterMarkHeader) -> Counters | None:
-        """Those of the node's media driver; None while it does not run. They may be set."""
+        """The counters of the node's media driver, which may be set; None while it does not run."""
 
     def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
-        """What the consensus module answers to a ClusterMembersQuery; None when it does not in time."""
+        """The consensus module's answer to a ClusterMembersQuery; None after a time-out."""
 
     def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
-        """Let time pass until a counter has a value; False when it has not in time."""
+        """Wait until a counter has a value. False after a time-out."""

@@ -1,7 +1,7 @@
-"""ClusterMembersQuery: the one question that is asked of the module itself (Aeron Cluster: ClusterTool query).
+"""ClusterMembersQuery: the only request to the module itself (Aeron Cluster: ClusterTool query).
 
-Sent on the stream from services to module, answered on the one from module to services, among what is meant for the
-services and is ignored here, as services ignore the answer. Sans-IO: the owner of the media turns it.
+It is sent on the stream from services to module and answered on the stream from module to services. Messages for the
+services are ignored here, as services ignore the answer. Sans-IO: the owner of the media runs it.
 """
 
 from typing import Final
@@ -28,12 +28,12 @@ class MembersQuery:
         self._is_sent = False
 
     def do_work(self, now: Now) -> int:  # noqa: ARG002 - the deadline is its owner's
-        """Ask as soon as the answer can be heard, then wait for it."""
+        """Send the query once the answer can be received, then wait for the answer."""
         if self.answer is not None:
             return 0
         if self._is_sent:
             return self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
-        # The answer would be lost on a stream that is not here yet.
+        # Without this image, the answer would be lost.
         if not self._subscription.images or not self._publication.is_connected:
             return 0
         query = cm.ClusterMembersQuery(correlation_id=self._correlation_id, extended=True)
@@ -45,7 +45,7 @@ class MembersQuery:
         return NEVER_NS
 
     def close(self) -> None:
-        """Let go of both streams."""
+        """Close both streams."""
         self._publication.close()
         self._subscription.close()
 

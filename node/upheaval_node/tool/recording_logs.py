@@ -1,7 +1,7 @@
-"""recording-log, recovery-plan, sort, seed and invalidate: what is done with the recording log of a node.
+"""recording-log, recovery-plan, sort, seed and invalidate: the commands on the recording log of a node.
 
-Source: Aeron Cluster, ClusterTool and recording log. A file that cannot be read whole is never rewritten, and a log
-that a running component has open is not replaced under it: it would go on writing into the old one.
+Source: Aeron Cluster, ClusterTool and recording log. A file that cannot be read whole is never rewritten. A log that a
+running component has open is not replaced: the component would continue to write the old file.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,10 @@ MAX_SERVICES: Final = 127
 
 
 class LogFile:
-    """The recording log as it was read. `entries` are sorted; `rest` is what comes after the last whole record."""
+    """The recording log as read. `entries` are sorted; `rest` is the bytes after the last whole record."""
 
     def __init__(self, node: Node) -> None:
-        """Raises `ToolFault` when there is no log, or one that cannot be read."""
+        """Raises `ToolFault` if the log is missing or cannot be read."""
         self.path = f"{node.cluster_dir}/{RECORDING_LOG}"
         content = node.read(self.path)
         if content is None:
@@ -47,13 +47,13 @@ class LogFile:
         self.rest = content[end:]
 
     def require_whole(self) -> None:
-        """Raises `ToolFault` when there is more in the file than can be read: it must not be lost by rewriting."""
+        """Raises `ToolFault` if a part of the file cannot be read: rewriting would lose it."""
         if any(self.rest):
             raise ToolFault(f"{self.path} is damaged: {len(self.rest)} bytes after its last record; not changed")
 
 
 def recording_log(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape
-    """The entries as they are sorted, and which index each term has, as Aeron's ClusterTool prints them."""
+    """The sorted entries and the index of each term, as Aeron's ClusterTool prints them."""
     entries = LogFile(node).entries
     index = _terms(entries)
     shown = ", ".join(f"{term}={at}" for term, at in index.items())
@@ -66,7 +66,7 @@ def recording_log(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG0
 
 
 def sort_recording_log(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
-    """Put the records into the order of memory. Nothing is done, and -1 answered, when they are or there are none."""
+    """Sort the records of the file as in memory. If they are sorted, or there are none, the answer is -1."""
     if node.read(f"{node.cluster_dir}/{RECORDING_LOG}") is None:
         return Answer([], {"sorted": False}, FAILURE)
     log = LogFile(node)
@@ -79,7 +79,7 @@ def sort_recording_log(node: Node, arguments: Sequence[str]) -> Answer:  # noqa:
 
 
 def seed_recording_log_from_snapshot(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
-    """Leave only the newest valid snapshot, as one from which a new log begins. The old file is kept beside it."""
+    """Keep only the newest valid snapshot, as the start of a new log. The old file is kept beside the new one."""
     log = LogFile(node)
     _require_idle(node)
     node.replace(f"{node.cluster_dir}/{BACKUP}", log.content)
@@ -92,7 +92,7 @@ def seed_recording_log_from_snapshot(node: Node, arguments: Sequence[str]) -> An
 
 
 def invalidate_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
-    """A log that a running module has open is written to in place, any other is replaced."""
+    """Write in place to a log that a running module has open; replace any other."""
     log = LogFile(node)
     memory = MemoryFile(log.content)
     try:
@@ -100,7 +100,7 @@ def invalidate_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer: 
     except NodeError as error:
         raise ToolFault(str(error)) from error
     if is_changed and _is_in_use(node):
-        # The module's entry is the first of each set: without it the others count for nothing.
+        # The module's entry is the first of each set: without it the others do not count.
         for offset, content in memory.writes:
             node.write_at(log.path, offset, content)
     elif is_changed:
@@ -110,7 +110,7 @@ def invalidate_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer: 
 
 
 def recovery_plan(node: Node, arguments: Sequence[str]) -> Answer:
-    """`arguments`: the number of services. Where the log ends is read from the archive's files."""
+    """`arguments`: the number of services. The end of the log is read from the archive's files."""
     services = _service_count(arguments[0])
     entries = LogFile(node).entries
     terms = [entry for entry in entries if entry.type is EntryType.TERM and entry.is_valid]
@@ -134,7 +134,7 @@ def newest_set(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def read_recording(node: Node, recording_id: int) -> Recording:
-    """A recording of the node's archive. Raises `ToolFault` when there is none, or it cannot be read."""
+    """A recording of the node's archive. Raises `ToolFault` if it is missing or cannot be read."""
     folder = node.archive()
     if folder is None:
         raise ToolFault("the archive's folder cannot be found: name it with --archive")
@@ -166,7 +166,7 @@ def _require_idle(node: Node) -> None:
 
 
 def _terms(entries: Sequence[Entry]) -> dict[int, int]:
-    """Where in memory each valid term is."""
+    """The index in memory of each valid term."""
     return {
         entry.leadership_term_id: at
         for at, entry in enumerate(entries)
@@ -181,12 +181,12 @@ def _service_count(text: str) -> int:
 
 
 def _extent(node: Node, recording_id: int) -> RecordingExtent:
-    """As an archive tells it: the stop position of a recording in progress is -1."""
+    """The extent as an archive reports it: the stop position of an active recording is -1."""
     recording = read_recording(node, recording_id)
     entry = recording.entry
     stop = entry.stop_position
     if stop == NULL_POSITION and not _is_in_use(node):
-        # The end of a killed archive's recording, as its next start will find it.
+        # The end of a killed archive's recording, as the archive will find it at its next start.
         stop = recording.end_position
     return RecordingExtent(
         recording_id, entry.start_position, stop, entry.initial_term_id, entry.term_length, entry.mtu, entry.session_id
@@ -215,7 +215,7 @@ def entry_values(entry: Entry) -> dict[str, Value]:
 
 
 def entry_text(entry: Entry) -> str:
-    """An entry as Aeron's RecordingLog.Entry prints itself."""
+    """An entry in the form of Aeron's RecordingLog.Entry."""
     values = entry_values(entry)
     return f"Entry{{{', '.join(f'{name}={_shown(value)}' for name, value in values.items())}}}"
 

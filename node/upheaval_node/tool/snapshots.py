@@ -1,7 +1,7 @@
 """describe-latest-cm-snapshot: every message of the newest valid snapshot of the consensus module.
 
-Source: Aeron Cluster, ConsensusModuleSnapshotPrinter. Read from the archive's files, where Aeron's tool has the archive
-replay them. Bytes that no terminal shows are dots here.
+Source: Aeron Cluster, ConsensusModuleSnapshotPrinter. Messages are read from the archive's files; Aeron's tool has the
+archive replay them. Bytes that a terminal cannot show are dots here.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _ROW: Final = 16
 
 
 def describe_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - as all commands
-    """Fails when there is no snapshot; raises `ToolFault` for one that cannot be read whole."""
+    """Fails when there is no snapshot. Raises `ToolFault` for one that cannot be read whole."""
     found = newest_set(LogFile(node).entries)
     if not found:
         return failure(NOT_FOUND)
@@ -55,7 +55,7 @@ def describe_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer:  #
 
 
 def _show(recording: Recording, lines: list[str], messages: list[Value]) -> bool:
-    """Whether the snapshot has its end."""
+    """Append the messages to `lines` and `messages`. Returns whether the snapshot is complete."""
     for recorded in recording.messages():
         message = cm.SCHEMA.decode(recorded.payload)
         if message is None:
@@ -105,7 +105,7 @@ def _reason(session: cm.ClusterSession) -> str:
 
 
 def hex_dump(content: bytes) -> list[str]:
-    """Rows of 16 bytes: offset, each byte, and what of them is text."""
+    """Rows of 16 bytes: offset, hexadecimal bytes, and text."""
     rows = []
     for start in range(0, len(content), _ROW):
         row = content[start : start + _ROW]
