@@ -1,6 +1,6 @@
-"""The errors of the harness, from its lowest floor up: one root, one branch for each exit status of a command.
+"""The errors of the harness, shared by all its parts: one root, and one branch for each exit status of a command.
 
-Every message is one line that says what is wrong and what to do about it.
+Every message is one line that says what is wrong and how to fix it.
 """
 
 from typing import ClassVar
@@ -9,13 +9,15 @@ from upheaval_chaos.exit_status import CommandStatus
 
 
 class HarnessError(Exception):
-    """Root of every error that the harness raises on purpose. `exit_status` is what a command ends with."""
+    """The root of every error that the harness raises on purpose. `exit_status` is the exit status of a command with
+    it.
+    """
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.REFUSED
 
 
 class UsageError(HarnessError):
-    """The caller asked for something that makes no sense: an unknown member, a bad option, a malformed file."""
+    """The caller's request makes no sense: an unknown member, a bad option, a malformed file."""
 
 
 class EnvironmentFault(HarnessError):
@@ -23,6 +25,6 @@ class EnvironmentFault(HarnessError):
 
 
 class UnknownOutcome(HarnessError):
-    """Something was asked for. Whether it happened is unknown, or it did not happen in time."""
+    """An action was requested. Whether it happened is unknown, or it did not happen in time."""
 
     exit_status: ClassVar[CommandStatus] = CommandStatus.UNKNOWN

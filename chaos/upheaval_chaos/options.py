@@ -1,7 +1,7 @@
-"""Options of commands as typed values: a frozen dataclass is what a parser accepts and what a command reads.
+"""Command options as typed values: the parser accepts the fields of a frozen dataclass, and the command reads them.
 
-No other module reads the namespace of a parser. Nothing here imports more than the standard library, and commands are
-imported when they are called, so that `--help` and a wrong option answer at once.
+No other module reads a parser's namespace. This module imports the standard library only, and commands are imported
+when they are called, so that `--help` and a wrong option answer at once.
 """
 
 import argparse
@@ -30,22 +30,21 @@ def option(
     fallback: Callable[[], object] | None = None,
     **keywords: Any,
 ) -> Any:
-    """A field that the command line gives: a positional argument, unless it has `names` such as `--dir`.
+    """A field set by the command line: a positional argument, unless it has `names` such as `--dir`.
 
-    `former` names are accepted and not shown. What is not given is what `fallback` returns.
-
-    `keywords` are those of `add_argument`. Destination, type and action follow from the field's name and annotation:
-    `bool` is a flag, a tuple collects. Of a command's exclusive options only one may be given.
+    `former` names are accepted but not shown. `fallback` returns the value of a missing option. `keywords` are passed
+    to `add_argument`. Destination, type and action follow from the field's name and annotation: `bool` is a flag, a
+    tuple collects. Only one of a command's exclusive options may be given.
     """
     metadata = {_NAMES: names, _KEYWORDS: keywords, _FORMER: former, _FALLBACK: fallback, _EXCLUSIVE: is_exclusive}
     return field(metadata=metadata)
 
 
 def add_options(parser: argparse.ArgumentParser, options: type[Options], **given: Any) -> None:
-    """Have the parser accept the options.
+    """Make the parser accept the options.
 
-    `given` has keywords that replace an option's own, and the values of fields that are no options. A field that is a
-    dataclass itself has the options of the parser above.
+    `given` has keywords that replace an option's own, and the values of fields that are no options. A field that is
+    itself a dataclass has the options of the parser above.
     """
     exclusive = None
     for each in fields(options):
@@ -67,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser, options: type[Options], **given
 
 
 def _deduced(option: Field[Any]) -> dict[str, Any]:
-    """What the annotation says: int, float and Path convert the text."""
+    """The keywords that follow from the annotation: int, float and Path convert the text."""
     kinds = [kind for kind in get_args(option.type) if kind not in (NoneType, Ellipsis, EllipsisType)] or [option.type]
     if kinds == [bool]:
         return {"action": "store_true"}
@@ -75,7 +74,7 @@ def _deduced(option: Field[Any]) -> dict[str, Any]:
 
 
 def parse(parser: argparse.ArgumentParser, options: type[Options], arguments: Sequence[str] | None) -> Options:
-    """The options of a program without commands."""
+    """Parse the options of a program without commands."""
     add_options(parser, options)
     return _made(options, parser.parse_args(arguments))
 
@@ -83,7 +82,7 @@ def parse(parser: argparse.ArgumentParser, options: type[Options], arguments: Se
 def parse_known(
     parser: argparse.ArgumentParser, options: type[Options], arguments: Sequence[str] | None
 ) -> tuple[Options, list[str]]:
-    """The options that a program takes for itself, and the arguments that it passes on."""
+    """Parse the program's own options. Returns them and the arguments to pass on."""
     add_options(parser, options)
     namespace, others = parser.parse_known_args(arguments)
     return _made(options, namespace), others
@@ -91,25 +90,27 @@ def parse_known(
 
 @dataclass(frozen=True)
 class Command:
-    """What a command does: the function that `package.module:function` names takes the options and returns the exit
-    status. Its package may be above this one.
+    """A command: `package.module:function` names a function that takes the options and returns the exit status. Its
+    package may depend on this one.
     """
 
     options: type["DataclassInstance"]
     target: str
     ends_with_reader: bool = False
-    """Whether it does nothing but print."""
+    """Whether it only prints."""
 
     @property
     def function(self) -> Callable[[Any], int]:
-        """Imports its module."""
+        """The function; imports its module."""
         module, _, name = self.target.partition(":")
         function: Callable[[Any], int] = getattr(importlib.import_module(module), name)
         return function
 
 
 def add_command(parser: argparse.ArgumentParser, command: Command, **given: Any) -> None:
-    """Have the parser accept the options of a command, and `parse_command` return it. `given`: as of `add_options`."""
+    """Make the parser accept a command's options, so that `parse_command` returns the command. `given`: see
+    `add_options`.
+    """
     add_options(parser, command.options, **given)
     parser.set_defaults(command=command)
 
@@ -117,14 +118,14 @@ def add_command(parser: argparse.ArgumentParser, command: Command, **given: Any)
 def parse_command(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None, shared: type[Options]
 ) -> tuple[Command, Any, Options]:
-    """The command that was asked for, the value to call its function with, and the options that all commands have."""
+    """The requested command, the options for its function, and the options that all commands share."""
     namespace = parser.parse_args(arguments)
     command: Command = namespace.command
     return command, _made(command.options, namespace), _made(shared, namespace)
 
 
 def add_shared_options(parser: argparse.ArgumentParser, shared: type["DataclassInstance"]) -> None:
-    """Have the parser of a command accept options that its program accepts, too: what is not given is left to it."""
+    """Make a command's parser accept options of its program, too. Missing ones keep the program's values."""
     unset = {"default": argparse.SUPPRESS}
     add_options(parser, shared, **{each.name: unset for each in fields(shared)})
 

@@ -1,7 +1,7 @@
-"""Packets that the kernel hands over on their way (NFQUEUE), by netlink with the standard library.
+"""Packets that the kernel hands over in flight (NFQUEUE), by netlink, with the standard library only.
 
-A binding would need a compiled package in the image, and what is used of the protocol are two messages. This module
-knows nothing of what is in the packets. It needs the capability NET_ADMIN.
+A binding would need a compiled package in the image, and only two messages of the protocol are used. This module does
+not interpret packets. It needs the capability NET_ADMIN.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ _MESSAGE_MAX: Final = 1 << 17
 _TAKEN_AT_ONCE: Final = 64
 
 Take = Callable[[bytes], bool]
-"""Whether an IP packet goes on its way; else it is the taker's."""
+"""Returns whether an IP packet continues; otherwise the taker keeps it."""
 
 
 class PacketQueue:
-    """One queue of the network name space, for the event loop that runs."""
+    """One queue of the network name space, for the running event loop."""
 
     def __init__(self, number: int, take: Take) -> None:
-        """Raises `OSError` without the right to it, or on a kernel without queues."""
+        """Raises `OSError` without the permission, or on a kernel without queues."""
         self._take = take
         self._message = bytearray(_MESSAGE_MAX)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
@@ -61,12 +61,12 @@ class PacketQueue:
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
     def close(self) -> None:
-        """What is in the queue is lost."""
+        """Close the queue; its packets are lost."""
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
 
     def _configure(self, queue: bytes, kind: int, value: bytes) -> None:
-        """Before there are any packets: the next message is the answer."""
+        """Configure the queue before any packets arrive: the next message is the answer."""
         attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)
         length = _BODY_OFFSET + len(attribute)
         self._socket.send(_HEAD.pack(length, _CONFIGURE, _REQUEST | _ACKNOWLEDGE, 0, 0) + queue + attribute)
@@ -82,7 +82,7 @@ class PacketQueue:
             except BlockingIOError:
                 break
             except OSError:
-                # The buffer was full: the kernel has dropped some, as buffers do.
+                # The buffer was full, and the kernel has dropped packets.
                 continue
             _, kind, *_ = _HEAD.unpack_from(self._message)
             if kind == _PACKET:

@@ -35,16 +35,15 @@ _MTU: Final = 1408
 _FRAME_LENGTH: Final = 32
 _NO_FRAME: Final = struct.pack("<iBBH", 8, 0, 0, 0x7F0F).ljust(_FRAME_LENGTH, b"\0")
 _OF_LINK: Final = CHANNELS[0]
-# The status of a stream that no member sends: its receiver passes over it.
+# The status of a stream that no member sends: its receiver ignores it.
 _PADDING: Final = StatusMessage(0, 1, 0, 0, 0, 0).pack().ljust(2 * _FRAME_LENGTH, b"\0")
 _PADDING_DATAGRAM: Final = 16 * _PADDING
 
 
 @dataclass(frozen=True, slots=True)
 class PingText:
-    """What is said first, and what after the answer. Without an answer, the end of the connection is one.
-
-    An answer to a datagram has `mark` at the place of a session's id.
+    """The bytes before and after the answer. Without an answer, the end of the connection counts as one. An answer to a
+    datagram has `mark` in place of a session id.
     """
 
     hello: bytes
@@ -55,17 +54,17 @@ class PingText:
 
     @property
     def opening(self) -> bytes:
-        """All that is said before the answer: `padding`, which gets no answer, as often as it takes, and `hello`."""
+        """All bytes before the answer: `padding`, which gets no answer, repeated as needed, and `hello`."""
         return self.padding * self.repeats + self.hello
 
 
 def channel_of_ping(channels: Sequence[str]) -> str:
-    """The channel on which to try a link that consists of these."""
+    """The channel on which to try a link with these channels."""
     return _OF_LINK if _OF_LINK in channels else channels[0]
 
 
 def ping_text(channel: str, extra_length: int = 0) -> PingText:
-    """With about `extra_length` bytes more than it takes, in front: the answer comes when they have come out."""
+    """A ping with about `extra_length` more bytes in front: its answer comes when they have arrived."""
     repeats = extra_length // len(_PADDING)
     stream_id = _STREAMS.get(channel)
     if stream_id is None:
@@ -77,7 +76,7 @@ def ping_text(channel: str, extra_length: int = 0) -> PingText:
 
 
 def datagram_ping_text(channel: str, extra_length: int = 0) -> PingText:
-    """The same for datagrams: each padding is one, and so is the hello."""
+    """A ping by datagrams: each padding is a datagram, and so is the hello."""
     repeats = -(-extra_length // len(_PADDING_DATAGRAM))
     stream_id, session_id = _STREAMS.get(channel), SystemRandom().randrange(1 << 30)
     mark = struct.pack("<i", session_id)
@@ -89,5 +88,5 @@ def datagram_ping_text(channel: str, extra_length: int = 0) -> PingText:
 
 
 def _whole(frame: bytes) -> bytes:
-    """A frame as long as it is on the wire."""
+    """A frame with its length on the wire."""
     return frame.ljust(len(frame) + -len(frame) % _FRAME_LENGTH, b"\0")

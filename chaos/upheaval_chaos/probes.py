@@ -1,4 +1,4 @@
-"""Datagrams that no member answers, but the proxy, when they have come out at the upstream's end.
+"""Datagrams that the proxy answers, not a member, when they have reached the upstream's end.
 
 This module knows bytes, no sockets.
 """
@@ -11,7 +11,7 @@ from upheaval_node.protocol.frames import FLAGS_UNFRAGMENTED, TYPE_DATA, TYPE_OF
 from upheaval_node.types import FRAME_ALIGNMENT, align
 
 _VERSION: Final = 0x7F
-"""Of a frame that is none of Aeron's, with the type and the stream of one."""
+"""The version of a frame that is not Aeron's, but has a frame type and a stream like Aeron's."""
 _VERSION_OFFSET: Final = 4
 _MARK: Final = bytes([_VERSION])
 _PROBE: Final = struct.Struct("<iBBHiii12x")
@@ -20,7 +20,7 @@ _SBE_HEADER: Final = struct.Struct("<HHHH")
 
 
 def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0, template_id: int = 0) -> bytes:
-    """A datagram for the proxy alone; its number is where frames have a session's id."""
+    """A datagram for the proxy only. Its number is in place of a frame's session id."""
     message = _SBE_HEADER.pack(0, template_id, SCHEMA.table.schema_id, 0) if template_id else b""
     length = _PROBE.size + len(message)
     head = _PROBE.pack(length, _VERSION, FLAGS_UNFRAGMENTED, frame_type, number, stream_id, stream_id)
@@ -28,10 +28,10 @@ def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0, template
 
 
 def is_omitted(data: bytes) -> bool:
-    """Whether padding has taken the place of a probe."""
+    """Whether padding has replaced a probe."""
     return _TYPE.unpack_from(data, TYPE_OFFSET) == (TYPE_PAD,)
 
 
 def is_probe(data: bytes) -> bool:
-    """Whether a datagram is one."""
+    """Whether a datagram is a probe."""
     return data[_VERSION_OFFSET : _VERSION_OFFSET + 1] == _MARK

@@ -1,6 +1,6 @@
-"""How other programs are run, and how what they print is read, whatever the locale and the streams of the caller.
+"""Runs other programs and reads their output, independently of the caller's locale and streams.
 
-Bytes that are no UTF-8 are escaped, so no program can break its reader by what it prints.
+Bytes that are not UTF-8 are escaped, so the output of a program cannot break its reader.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Final
 ENCODING: Final = "utf-8"
 ERRORS: Final = "backslashreplace"
 LOCALE: Final = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1", "PYTHONIOENCODING": f"{ENCODING}:{ERRORS}"}
-"""Variables by which a program prints English in UTF-8, and a Python program any text that it has."""
+"""Variables that make a program print English in UTF-8, and a Python program print any text."""
 
 
 def printed(output: bytes | bytearray) -> str:
@@ -21,7 +21,7 @@ def printed(output: bytes | bytearray) -> str:
 
 
 def environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a program: those of this process but for its locale, and `settings`."""
+    """The variables of a program: those of this process, except its locale, and `settings`."""
     return {**os.environ, **LOCALE, **(settings or {})}
 
 
@@ -33,9 +33,9 @@ def run_program(
     settings: Mapping[str, str] | None = None,
     is_joined: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run it to its end, without input; `is_joined`: its errors are in its output, in the order in which it printed.
+    """Run a program to its end, without input. `is_joined`: its errors are part of its output, in order.
 
-    Raises what `subprocess.run` does for a program that cannot be started or takes longer than the limit.
+    Raises the errors of `subprocess.run` for a program that cannot start or exceeds the time limit.
     """
     return subprocess.run(
         command,

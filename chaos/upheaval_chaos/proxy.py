@@ -1,7 +1,7 @@
-"""A TCP proxy with toxics: every connection to its listen address is carried to its upstream, byte by byte.
+"""A TCP proxy with toxics: it forwards every connection to its listen address to its upstream, byte by byte.
 
-Runs in an asyncio loop of its owner. Behaves as Toxiproxy does, but for one thing: an end of stream closes
-one direction, not both.
+Runs in its owner's asyncio loop. Behaves as Toxiproxy does with one exception: an end of stream closes one direction,
+not both.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from upheaval_chaos.any_proxy import AnyProxy
 from upheaval_chaos.toxics import DOWNSTREAM, TYPES, UPSTREAM, Toxic
 
 _READ_LENGTH: Final = 64 * 1024
-# Chunks that wait for their latency or bandwidth; then the sender is held back.
+# Chunks that may wait because of latency or bandwidth before the sender is held back.
 _CHUNKS_UNDER_WAY: Final = 1024
-# A limited stream writes pieces of this part of a second.
+# A limited stream writes pieces worth this fraction of a second.
 _PIECES_A_SECOND: Final = 20
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
@@ -54,7 +54,7 @@ class Proxy(AnyProxy):
         await self._end(self._connections)
 
     def put_toxic(self, toxic: Toxic) -> None:
-        """Add or replace it; it holds for the connections that are there, too."""
+        """Add or replace a toxic; it also affects existing connections."""
         self.toxics[toxic.name] = toxic
         for connection in list(self._connections):
             connection.meet(toxic)
@@ -77,14 +77,14 @@ class Proxy(AnyProxy):
         try:
             await connection.run()
         except asyncio.CancelledError:
-            # The loop ends. The server that made this task would report the cancellation as an error.
+            # The loop is ending. The server that created this task would report the cancellation as an error.
             return
         finally:
             self._connections.discard(connection)
 
 
 class _Connection:
-    """One connection from a client, and the one to the upstream that goes with it."""
+    """One connection from a client, with its connection to the upstream."""
 
     def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy = proxy
@@ -113,7 +113,7 @@ class _Connection:
             tasks = [asyncio.ensure_future(self._carry(pipes)), asyncio.ensure_future(self._wait_for_end())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except OSError:
-            # The upstream refused: the client's connection ends, as with a host that is not there.
+            # The upstream refused, so the client's connection ends, as for a missing host.
             return
         finally:
             for task in tasks:
@@ -131,7 +131,7 @@ class _Connection:
         return toxic.name in self._met
 
     def meet(self, toxic: Toxic) -> None:
-        """A toxic holds from now on."""
+        """Apply a toxic from now on."""
         if toxic.toxicity < 1 and self._proxy.random.random() >= toxic.toxicity:
             return
         self._met.add(toxic.name)
@@ -145,7 +145,7 @@ class _Connection:
             self._call_later(toxic.name, delay_ms, self.close)
 
     def swallowed(self, stream: str) -> None:
-        """Bytes came and went nowhere: the time of silence of this stream begins anew."""
+        """Bytes were swallowed: the silence of this stream begins anew."""
         for toxic in self._proxy.toxics_of(stream, "timeout"):
             if self.met(toxic) and toxic.get("timeout"):
                 self._call_later(toxic.name, toxic.get("timeout"), self.close)
@@ -157,7 +157,7 @@ class _Connection:
         self._timers[name] = asyncio.get_running_loop().call_later(delay_ms / 1000, action)
 
     def _reset(self) -> None:
-        """RST to both sides."""
+        """Send RST to both sides."""
         for writer in self._writers:
             found = writer.get_extra_info("socket")
             if found is not None:
@@ -173,7 +173,7 @@ class _Connection:
 
 
 class _Pipe:
-    """One direction: a reader that notes when bytes came, and a writer that lets them go when it is time."""
+    """One direction: a reader that notes the arrival of bytes, and a writer that releases them when they are due."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class _Pipe:
                 if data:
                     self._swallowed(self._stream)
                 else:
-                    # Nor does the end of the stream arrive: silence until the connection is closed.
+                    # The end of the stream does not arrive either: silence until the connection is closed.
                     await asyncio.Event().wait()
                 continue
             if not data:

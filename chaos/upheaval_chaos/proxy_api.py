@@ -18,7 +18,7 @@ from upheaval_chaos.seen_datagrams import SeenDatagrams
 from upheaval_chaos.toxics import STREAMS, ToxicError, toxic_from_fields
 
 VERSION: Final = "2.12.0"
-"""The version of Toxiproxy whose API this is."""
+"""The version of Toxiproxy with the same API."""
 _BODY_MAX: Final = 1 << 20
 _HEADERS_MAX: Final = 100
 _REQUEST_TIMEOUT_S: Final = 10.0
@@ -26,11 +26,11 @@ _COUNTED: Final = [(what, unit) for unit in ("bytes", "datagrams") for what in (
 
 Reply = tuple[HTTPStatus, object]
 Kinds = Mapping[str, Callable[[str, str, str, Random], AnyProxy]]
-"""What makes a proxy, by its protocol, from its name, where it listens, its upstream, and where chance comes from."""
+"""Creates a proxy, by protocol, from its name, listen address, upstream and random generator."""
 
 
 class _Refused(Exception):
-    """A request that gets an error as its answer."""
+    """A request whose answer is an error."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -38,7 +38,7 @@ class _Refused(Exception):
 
 
 class ProxyApi:
-    """All proxies, and the requests that make, change and end them."""
+    """All proxies, and the requests that create, change and end them."""
 
     def __init__(self, random: Random, kinds: Kinds) -> None:
         self.proxies: dict[str, AnyProxy] = {}
@@ -67,7 +67,7 @@ class ProxyApi:
             writer.write(_format_reply(status, answer))
             await writer.drain()
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
-            # A client that sends no request gets no answer.
+            # A client without a request gets no answer.
             return
         finally:
             writer.close()
@@ -187,7 +187,7 @@ class ProxyApi:
             await _enable(proxy)
 
     def _metrics(self) -> str:
-        """In Prometheus' text format, with Toxiproxy's names; it has no datagrams."""
+        """The counts in Prometheus' text format, with Toxiproxy's names, which has none for datagrams."""
         lines = []
         for what, unit in _COUNTED:
             lines.append(f"# TYPE toxiproxy_proxy_{what}_{unit}_total counter")

@@ -1,4 +1,4 @@
-"""The proxies of this process in a thread of their own: start it, talk to `address` as to a Toxiproxy, stop it."""
+"""The proxies of this process in a thread of their own: start it, use `address` like a Toxiproxy, stop it."""
 
 import asyncio
 import threading
@@ -18,11 +18,11 @@ HOST: Final = "127.0.0.1"
 
 
 def nobody(_: str) -> None:
-    """No proxy is looked at."""
+    """Observes no proxy."""
 
 
 class ProxyServer:
-    """Use in a `with` statement. When it is over, every proxy and every connection is gone."""
+    """Use it in a `with` statement. At its end every proxy and every connection is gone."""
 
     def __init__(self, seed: int = 0, watch_of: WatchOf = nobody) -> None:
         self.address = ""
@@ -38,7 +38,7 @@ class ProxyServer:
         self._thread = threading.Thread(target=self._run, name="proxies", daemon=True)
 
     def carried(self) -> Mapping[str, tuple[int, int]]:
-        """See `carried_by`: to be asked when all has stopped."""
+        """See `carried_by`. Call it after everything has stopped."""
         return carried_by(self._api.proxies)
 
     def __enter__(self) -> "ProxyServer":
@@ -51,14 +51,14 @@ class ProxyServer:
         self.stop()
 
     def start(self) -> None:
-        """Returns when requests are answered."""
+        """Start the thread. Returns when requests are answered."""
         self._thread.start()
         self._ready.wait()
         if self._error is not None:
             raise EnvironmentFault(f"cannot start the proxies: {self._error}") from self._error
 
     def stop(self) -> None:
-        """Returns when everything is gone; stopping twice does nothing."""
+        """Stop the thread. Returns when everything is gone; a second call does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()

@@ -1,10 +1,11 @@
-"""A proxy of datagrams in the network of one of its ends: the kernel hands over what is on its way; no end dials it.
+"""A proxy of datagrams in the network of one of its ends: the kernel hands over datagrams in flight, and no end dials
+it.
 
-What the ends say goes between their own addresses. Rules of iptables put the datagrams from the source to the upstream
-into a queue, and those back into another one; one of the two addresses is this machine's. What comes at once goes on as
-it is; what comes late or again is sent anew in the name of its sender, past the rules. A `probe` goes on, too, for the
-kernel to count (a member counts an invalid packet and passes over it); its answer is sent in the name of the upstream.
-Without this process everything passes.
+The ends use their own addresses. Rules of iptables put the datagrams from the source to the upstream into one queue,
+and those back into another; one of the two addresses is this machine's. A datagram without delay continues unchanged. A
+delayed or duplicated one is sent anew in the name of its sender, past the rules. A `probe` continues, too, so that the
+kernel counts it (a member counts an invalid packet and ignores it); its answer is sent in the name of the upstream.
+Without this process all datagrams pass.
 """
 
 import contextlib
@@ -22,14 +23,14 @@ from upheaval_chaos.programs import run_program
 from upheaval_chaos.toxics import DOWNSTREAM, STREAMS, UPSTREAM
 
 _MARK: Final = 0x7F0F
-"""Of the packets that are sent here: no rule is about them."""
+"""The mark of packets sent from here, which no rule matches."""
 _SOURCE, _TARGET = slice(12, 16), slice(16, 20)
 _UDP_HEADER_LENGTH: Final = 8
 _UDP_SUM_OFFSET: Final = 6
 
 
 class QueueProxy(ProxyOfDatagrams):
-    """One proxy; `listen` is the address of its source, with any port."""
+    """One proxy. `listen` is the address of its source, with any port."""
 
     _numbers = itertools.count()
 
@@ -39,7 +40,7 @@ class QueueProxy(ProxyOfDatagrams):
 
     @property
     def enabled(self) -> bool:
-        """Whether its rules are there."""
+        """Whether its rules are in place."""
         return self._open is not None
 
     async def enable(self) -> None:
@@ -68,7 +69,7 @@ class QueueProxy(ProxyOfDatagrams):
             way.clear()
 
     def _matches(self) -> Iterator[str]:
-        """Where the datagrams of each stream pass here."""
+        """The rules' matches for the datagrams of each stream."""
         source = self.listen.rpartition(":")[0]
         target, _, port = self.upstream.rpartition(":")
         on, back = ("INPUT", "OUTPUT") if _is_here(target) else ("OUTPUT", "INPUT")
@@ -77,7 +78,7 @@ class QueueProxy(ProxyOfDatagrams):
 
 
 class _Taker:
-    """Takes one stream from its queue. `answers` is the way by which a probe is answered."""
+    """Takes one stream from its queue. `answers` is the direction in which a probe is answered."""
 
     def __init__(self, way: Way, answers: Way | None, raw: socket.socket) -> None:
         self._way = way
@@ -94,14 +95,14 @@ class _Taker:
         self._raw.sendto(packet, (socket.inet_ntoa(packet[_TARGET]), 0))
 
     def look(self, packet: bytes) -> None:
-        """At what has come out."""
+        """Look at a delivered datagram."""
         data = _payload(packet)
         if self._answers is not None and is_probe(data):
             self._answers.take(data, lambda _: self.send(_answer(packet)))
 
 
 class _Packet:
-    """One that is under way. The first time it goes on as it is, if it is still in the queue and was not changed."""
+    """A packet in flight. The first time it continues unchanged, if it is still in the queue and was not modified."""
 
     __slots__ = ("_packet", "_taker", "is_queued", "passes", "payload")
 
@@ -123,18 +124,18 @@ class _Packet:
 
 
 def _payload(packet: bytes) -> bytes:
-    """The datagram of an IPv4 packet."""
+    """The datagram in an IPv4 packet."""
     return packet[(packet[0] & 0xF) * 4 + _UDP_HEADER_LENGTH :]
 
 
 def _with_payload(packet: bytes, data: bytes) -> bytes:
-    """The same packet with another datagram of that length, without its sum."""
+    """The packet with another datagram of the same length, without its checksum."""
     ports = (packet[0] & 0xF) * 4
     return b"".join((packet[: ports + _UDP_SUM_OFFSET], b"\0\0", data))
 
 
 def _answer(packet: bytes) -> bytes:
-    """The same from its target to its source; sums over it stay what they are."""
+    """The packet from its target to its source; its checksums stay valid."""
     ports = (packet[0] & 0xF) * 4
     return b"".join(
         (
@@ -159,7 +160,7 @@ def _is_here(address: str) -> bool:
 
 
 def _iptables(rule: str) -> None:
-    """Raises `OSError` with what it says."""
+    """Run iptables. Raises `OSError` with its output."""
     done = run_program(["iptables", "-w", "-t", "mangle", *rule.split()])
     if done.returncode:
         raise OSError(errno.ENOTSUP, done.stderr.strip().rpartition("\n")[2])

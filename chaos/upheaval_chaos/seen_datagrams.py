@@ -1,7 +1,7 @@
-"""What passes some proxies, kept until a reader asks for it. The reader need not run where the proxies do.
+"""Datagrams that passed some proxies, kept until a reader asks for them, possibly from elsewhere.
 
-An observer beside the injector, as every `Watch`: it changes nothing. Memory is bounded; what has no room is not kept,
-and then the proxies have carried more than was seen.
+It is an observer beside the injector, like every `Watch`: it changes nothing. Memory is bounded: a datagram without
+room is not kept, and the proxies then have carried more than was seen.
 """
 
 from collections import deque
@@ -14,18 +14,20 @@ from upheaval_chaos.toxic_links import CONSENSUS
 from upheaval_chaos.toxics import UPSTREAM
 
 KEPT_MAX: Final = 16 << 20
-"""Bytes of memory; far more than passes between two questions."""
+"""The memory limit in bytes; far more than passes between two requests."""
 _ENTRY_LENGTH: Final = 300
-"""At least what one takes beside its datagram's bytes."""
+"""The minimum overhead of an entry in bytes, in addition to its datagram."""
 ANSWER_MAX: Final = 2048
-"""Entries in one answer, so that making it does not delay datagrams. Who got so many asks again at once."""
+"""The entries in one answer, limited so that making it does not delay datagrams. A reader that gets this many asks
+again.
+"""
 
 Entry = tuple[int, str, bool, str]
-"""The time, the proxy, whether it went out (else it came in), and the datagram in hexadecimal digits."""
+"""The time, the proxy, whether it was sent (or else received), and the datagram in hexadecimal digits."""
 
 
 class SeenDatagrams:
-    """Of the proxies of consensus messages."""
+    """The kept datagrams of the consensus proxies."""
 
     def __init__(self, proxies: Mapping[str, AnyProxy]) -> None:
         self._proxies = proxies
@@ -37,16 +39,17 @@ class SeenDatagrams:
         return _SeenProxy(self, name) if name.endswith(f"-{CONSENSUS}") else None
 
     def add(self, ns: int, name: str, datagram: bytes, *, is_sent: bool) -> None:
-        """The next one."""
+        """Add the next datagram, if there is room."""
         length = len(datagram) + _ENTRY_LENGTH
         if self._length + length <= KEPT_MAX:
             self._length += length
             self._kept.append((ns, name, is_sent, datagram))
 
     def take(self, now_ns: int) -> Mapping[str, object]:
-        """What was seen since the last time, in order, until `now`, and all that each proxy carried to its upstream.
+        """The datagrams seen since the last call, in order, up to `now`, and the bytes that each proxy carried to its
+        upstream.
 
-        `now` is the time of the first entry that the answer has no room for, if there is one.
+        `now` is the time of the first entry without room in the answer, if there is one.
         """
         kept = [self._kept.popleft() for _ in range(min(len(self._kept), ANSWER_MAX))]
         self._length -= sum(len(datagram) + _ENTRY_LENGTH for *_, datagram in kept)
@@ -56,7 +59,7 @@ class SeenDatagrams:
 
 
 def carried_by(proxies: Mapping[str, AnyProxy]) -> Mapping[str, tuple[int, int]]:
-    """By name, the bytes that each proxy has received on their way to the upstream, and sent there."""
+    """The bytes that each proxy, by name, received for its upstream and sent to it."""
     return {name: (proxy.traffic[UPSTREAM].received, proxy.traffic[UPSTREAM].sent) for name, proxy in proxies.items()}
 
 

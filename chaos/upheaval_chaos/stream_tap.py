@@ -30,17 +30,21 @@ from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
 
 SESSIONS_MAX: Final = 8
 HOLES_MAX: Final = 4096
-"""What is lost and not sent again yet of a flow control window: half of the short frames of 128 KiB are fewer."""
+"""The limit for lost ranges that were not sent again yet: a flow control window of 128 KiB has fewer, even if half of
+its short frames are lost.
+"""
 PARTS_MAX: Final = 64
 
 _VERSION_OFFSET: Final = 4
 
 Take = Callable[[bytes, int, int, bool], object]
-"""Gets a message, its session, its position at the end, and whether one with a later position came before it."""
+"""Gets a message, its session, its end position, and whether a message with a later position came before it."""
 
 
 class StreamTap:
-    """One side of one direction. `bytes_seen` are those of all datagrams, `garbage` datagrams that are no frames."""
+    """One side of one direction. `bytes_seen` counts the bytes of all datagrams, `garbage` the datagrams that are no
+    frames.
+    """
 
     def __init__(self, stream_id: int, take: Take) -> None:
         self.bytes_seen = 0
@@ -52,22 +56,22 @@ class StreamTap:
 
     @property
     def missing(self) -> int:
-        """Bytes of the stream, up to the furthest that was seen, that were not."""
+        """The bytes of the stream, up to the furthest position seen, that were not seen."""
         return self._given_up + sum(session.missing for session in self._sessions.values())
 
     @property
     def given_up(self) -> int:
-        """Those of them whose places are not known any more: what fills one is taken for something seen before."""
+        """The missing bytes whose positions were forgotten: a frame that fills them counts as already seen."""
         return self._given_up + sum(session.given_up for session in self._sessions.values())
 
     def add(self, datagram: bytes) -> None:
-        """The next datagram of this side."""
+        """Add the next datagram of this side."""
         self.bytes_seen += len(datagram)
         if len(datagram) < TYPE_OFFSET + 2:
             self.garbage += 1
             return
         if datagram[_VERSION_OFFSET]:
-            # None of Aeron's, such as a probe.
+            # Not a frame of Aeron's, for example a probe.
             return
         kind = datagram[TYPE_OFFSET] | datagram[TYPE_OFFSET + 1] << 8
         try:
@@ -81,7 +85,7 @@ class StreamTap:
     def _on_setup(self, setup: Setup) -> None:
         if setup.stream_id == self._stream_id and setup.session_id not in self._sessions:
             if len(self._sessions) == SESSIONS_MAX:
-                # That of a publisher which has ended long ago.
+                # The session of a publisher that ended long ago.
                 self._given_up += self._sessions.pop(next(iter(self._sessions))).missing
             self._sessions[setup.session_id] = _Session(setup)
 
@@ -89,7 +93,7 @@ class StreamTap:
         for offset, header in walk(datagram):
             session = self._sessions.get(header.session_id)
             if header.stream_id != self._stream_id or session is None:
-                # No subscriber makes an image of an unknown session.
+                # No subscriber creates an image for an unknown session.
                 continue
             begin = compute_position(header.term_id, header.term_offset, session.shift, session.initial_term_id)
             end = begin + align(header.frame_length, FRAME_ALIGNMENT)
@@ -106,7 +110,7 @@ class StreamTap:
 
 
 class _Session:
-    """The stream of one publication. `end` is up to where it was seen, but for `holes`, which have begin and end."""
+    """The stream of one publication. It was seen up to `end`, except for `holes`, each with begin and end."""
 
     def __init__(self, setup: Setup) -> None:
         self.shift = position_bits_to_shift(setup.term_length)
@@ -122,7 +126,7 @@ class _Session:
         return self.given_up + sum(end - begin for begin, end in self._holes)
 
     def note(self, begin: int, end: int) -> bool:
-        """Whether the frame is a new one."""
+        """Note a frame. Returns whether it is new."""
         if begin >= self.end:
             if begin > self.end:
                 self._add_hole(self.end, begin)
@@ -143,7 +147,7 @@ class _Session:
         self._holes.append((begin, end))
 
     def join(self, begin: int, end: int, flags: int, payload: bytes) -> tuple[bytes, int] | None:
-        """The message that has become whole by this part, and where it ends."""
+        """The message that this fragment completes, and its end position."""
         if len(self._parts) == PARTS_MAX:
             lost = min(self._parts)
             self.given_up += self._parts.pop(lost)[0] - lost

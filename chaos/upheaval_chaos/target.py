@@ -14,7 +14,7 @@ from upheaval_node.protocol.frames import TYPE_DATA, TYPE_NAK, TYPE_SETUP, TYPE_
 from upheaval_node.protocol.message import Message
 
 CLIENTS: Final = -1
-"""Stands for a member's id: the clients of the cluster, as one end of a link."""
+"""In place of a member's id: the clients of the cluster, as one end of a link."""
 
 CHANNELS: Final = ("consensus", "log", "catchup", "archive")
 """The channels between members, in the order of a member's ports after the ingress port."""

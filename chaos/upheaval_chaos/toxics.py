@@ -1,6 +1,6 @@
-"""Toxics: what a proxy does to one direction of what it carries. Names and attributes are those of Toxiproxy.
+"""Toxics: effects of a proxy on one direction of its traffic. Names and attributes are Toxiproxy's.
 
-Values only; `proxy` carries them out on connections, `datagram_proxy` on datagrams.
+Values only; `proxy` applies them to connections, `datagram_proxy` to datagrams.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ TYPES: Final[Mapping[str, Sequence[str]]] = {
     "latency": ("latency", "jitter"),
     "bandwidth": ("rate",),
 }
-"""Of connections: attributes by type; all are numbers, 0 when they are not given."""
+"""The toxics of connections: attributes by type. All are numbers, 0 by default."""
 _OF_SOME: Final = ("frame_type", "stream_id")
 DATAGRAM_TYPES: Final[Mapping[str, Sequence[str]]] = {
     "timeout": ("timeout", *_OF_SOME),
@@ -26,8 +26,8 @@ DATAGRAM_TYPES: Final[Mapping[str, Sequence[str]]] = {
     "duplicate": _OF_SOME,
     "omit": ("template_id",),
 }
-"""Of datagrams: each is done to that share of them that `toxicity` says, and only to those of an Aeron frame type (data
-and padding are one) and of a stream where these are not 0. `omit` is done to that share of the messages of a template.
+"""The toxics of datagrams. Each affects the share of datagrams given by `toxicity`, restricted to an Aeron frame type
+(data and padding count as one) and a stream if these are not 0. `omit` affects that share of a template's messages.
 """
 
 
@@ -49,11 +49,11 @@ class Toxic:
     attributes: Mapping[str, int] = field(default_factory=dict)
 
     def get(self, attribute: str) -> int:
-        """An attribute; 0 where it was not given."""
+        """An attribute, 0 by default."""
         return self.attributes.get(attribute, 0)
 
     def to_fields(self) -> dict[str, object]:
-        """As Toxiproxy's API shows a toxic, with every attribute of its type."""
+        """The toxic in the form of Toxiproxy's API, with every attribute of its type."""
         return {
             "name": self.name,
             "type": self.type,
@@ -66,10 +66,7 @@ class Toxic:
 def toxic_from_fields(
     fields: Mapping[str, object], known: Toxic | None = None, types: Mapping[str, Sequence[str]] = TYPES
 ) -> Toxic:
-    """The toxic of one of these types that a JSON object states; what it leaves out is as in `known`.
-
-    Raises `ToxicError`.
-    """
+    """The toxic in a JSON object, of one of these types; missing fields are taken from `known`. Raises `ToxicError`."""
     kind = known.type if known else fields.get("type")
     if not isinstance(kind, str) or kind not in types:
         raise ToxicError(f"invalid toxic type {kind!r}: this proxy has {', '.join(types)}")

@@ -1,9 +1,9 @@
-"""Toxiproxy by its HTTP API: what the faults of links need of it, with time-outs and with every refusal an error.
+"""Toxiproxy's HTTP API as far as link faults need it, with time-outs and with an error for every refusal.
 
-Two implementations of one interface. `PythonToxiproxy` drives it through the package toxiproxy-python and is what the
-docker runtime uses. `StandardToxiproxy` needs the standard library only, because the process runtime has to work
-without any package; `connect_toxiproxy` takes the first where the package is installed. Both drive a real Toxiproxy
-(started with `-proxy-metrics`) and the proxies of this process alike.
+There are two implementations of one interface. `PythonToxiproxy` uses the package toxiproxy-python and serves the
+docker runtime. `StandardToxiproxy` needs only the standard library, because the process runtime has to work without any
+package; `connect_toxiproxy` prefers the first if the package is installed. Both work with a real Toxiproxy (started
+with `-proxy-metrics`) and with the proxies of this process.
 """
 
 import importlib.util
@@ -18,26 +18,28 @@ from upheaval_chaos.programs import printed
 
 _TIMEOUT_S: Final = 10.0
 _NO_PROXIES: Final = {"http": None, "all": None}
-"""For `requests`: the API is on this machine or the engine's, and `HTTP_PROXY` is for other places."""
+"""For `requests`: the API is on this machine or the engine's, so `HTTP_PROXY` must not apply."""
 _SENT: Final = re.compile(r"^toxiproxy_proxy_sent_bytes_total\{([^}]*)\} ([0-9.e+]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 
 
 class ToxiproxyApi(ABC):
-    """One Toxiproxy by the address of its API."""
+    """One Toxiproxy, by its API's address."""
 
     def __init__(self, address: str) -> None:
         self.address = address
 
     def create(self, name: str, upstream: str, listen: str = "127.0.0.1:0", protocol: str = "tcp") -> str:
-        """Make a proxy; returns where it listens. Only the proxies of this process have another protocol: `udp`."""
+        """Create a proxy. Returns its listen address. Only the proxies of this process support another
+        protocol: `udp`.
+        """
         fields = {"name": name, "upstream": upstream, "listen": listen, "enabled": True}
         if protocol != "tcp":
             fields["protocol"] = protocol
         return str(json.loads(self._call("POST", "/proxies", fields))["listen"])
 
     def populate(self, proxies: Mapping[str, tuple[str, str]]) -> None:
-        """Make many proxies at once: by name, where each listens and what its upstream is."""
+        """Create many proxies at once: listen address and upstream by name."""
         fields = [
             {"name": name, "listen": listen, "upstream": upstream, "enabled": True}
             for name, (listen, upstream) in proxies.items()
@@ -47,25 +49,27 @@ class ToxiproxyApi(ABC):
     def add_toxic(
         self, proxy: str, kind: str, stream: str, attributes: Mapping[str, int], toxicity: float = 1.0
     ) -> None:
-        """The toxic is named after its type and stream."""
+        """Add a toxic, named after its type and stream."""
         fields = {"name": f"{kind}_{stream}", "type": kind, "stream": stream, "attributes": dict(attributes)}
         self._call("POST", f"/proxies/{proxy}/toxics", {**fields, "toxicity": toxicity})
 
     def remove_toxic(self, proxy: str, kind: str, stream: str) -> None:
-        """Take away what `add_toxic` put there."""
+        """Remove a toxic of `add_toxic`."""
         self._call("DELETE", f"/proxies/{proxy}/toxics/{kind}_{stream}")
 
     def take_seen(self) -> Mapping[str, Any]:
-        """See `SeenDatagrams.take`; the proxies of this project alone have it."""
+        """See `SeenDatagrams.take`; only the proxies of this project support it."""
         taken: Mapping[str, Any] = json.loads(self._call("POST", "/seen"))
         return taken
 
     def version(self) -> str:
-        """Answers when the server is up. Its form differs between versions."""
+        """The version of a running server. Its form differs between versions."""
         return self._call("GET", "/version")
 
     def sent_bytes(self) -> dict[tuple[str, str], int]:
-        """Bytes written to the receivers, by proxy and stream. A real Toxiproxy counts a connection when it ends."""
+        """The bytes written to the receivers, by proxy and stream. A real Toxiproxy counts a connection when
+        it ends.
+        """
         found: dict[tuple[str, str], int] = {}
         for labels_text, count in _SENT.findall(self._call("GET", "/metrics")):
             labels = dict(_LABEL.findall(labels_text))
@@ -74,7 +78,7 @@ class ToxiproxyApi(ABC):
 
     @abstractmethod
     def _call(self, method: str, path: str, fields: object = None) -> str:
-        """The body of the answer. Raises `EnvironmentFault` when there is none or it is a refusal."""
+        """The body of the answer. Raises `EnvironmentFault` without an answer, or for a refusal."""
 
     def _require_done(self, method: str, path: str, status: int, text: str) -> str:
         if status >= 300:
@@ -89,7 +93,7 @@ class StandardToxiproxy(ToxiproxyApi):
     """With the standard library."""
 
     def _call(self, method: str, path: str, fields: object = None) -> str:
-        # With it comes the package of e-mail, which most commands would import for nothing.
+        # Imported late: it brings the e-mail package, which most commands do not need.
         import http.client
 
         connection = http.client.HTTPConnection(self.address, timeout=_TIMEOUT_S)
@@ -106,10 +110,10 @@ class StandardToxiproxy(ToxiproxyApi):
 
 
 class PythonToxiproxy(ToxiproxyApi):
-    """With toxiproxy-python, whose objects share one server, wait for ever and take errors of a server for answers.
+    """Uses toxiproxy-python, whose objects share one server, have no time-outs and take a server's errors for answers.
 
-    So each instance has an API consumer of its own, a subclass of the package's with another host and port, and every
-    call a time-out and a look at its status.
+    Each instance therefore has its own API consumer, a subclass of the package's with another host and port. Every call
+    has a time-out and checks the status.
     """
 
     def __init__(self, address: str) -> None:
@@ -136,7 +140,7 @@ class PythonToxiproxy(ToxiproxyApi):
 
 
 def connect_toxiproxy(address: str) -> ToxiproxyApi:
-    """With toxiproxy-python where it is installed."""
+    """A client by toxiproxy-python if that is installed, else by the standard library."""
     if importlib.util.find_spec("toxiproxy") is None:
         return StandardToxiproxy(address)
     return PythonToxiproxy(address)

@@ -1,7 +1,7 @@
-"""What a planted bug is, and the area of the node that it belongs to.
+"""A planted bug, and the area of the node to which it belongs.
 
-A bug changes the agents of one member after they were made, and nothing else: no class, no module. Members with a bug
-and members without one can therefore run side by side in one process. This module knows neither runtimes nor checkers.
+A bug changes the agents of one member after their creation, but no class and no module. Members with and without a bug
+can therefore run side by side in one process. This module knows neither runtimes nor checkers.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,11 +32,11 @@ class PlantedBug:
     scenario: str | None = None
     breaks_too: tuple[str, ...] = ()
     is_rare: bool = False
-    """Whether most campaigns of a hundred seeds do not show it."""
+    """Whether most campaigns of a hundred seeds miss it."""
 
     @property
     def name(self) -> str:
-        """As the command line knows it."""
+        """The name on the command line."""
         return self.change.__name__.replace("_", "-")
 
     @property
@@ -56,8 +56,8 @@ class PlantedBug:
         return promise == INVARIANTS or promise in self.caught_by
 
     def plant(self, agents: Sequence[object]) -> None:
-        """Change the agents of a process, before they take their first turn. Raises `UsageError` where compiled modules
-        run, whose objects cannot be changed.
+        """Change the agents of a process before their first turn. Raises `UsageError` for compiled modules, whose
+        objects cannot be changed.
         """
         if form().modules:
             raise UsageError(f"bugs are planted in pure Python: set {VARIABLE}=1")
@@ -68,7 +68,7 @@ class PlantedBug:
 
 
 class Area:
-    """A part of the node, and its bugs: one function each, whose docstring says what is wrong."""
+    """A part of the node and its bugs: one function per bug, whose docstring says what is wrong."""
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
@@ -77,7 +77,7 @@ class Area:
     def bug(
         self, *caught_by: str, scenario: str | None = None, breaks_too: tuple[str, ...] = (), is_rare: bool = False
     ) -> Callable[[Change], Change]:
-        """Add the function below as a bug that breaks one of these promises."""
+        """Register the decorated function as a bug that breaks one of these promises."""
 
         def add(change: Change) -> Change:
             self.bugs.append(PlantedBug(self.name, change, caught_by, scenario, breaks_too, is_rare))

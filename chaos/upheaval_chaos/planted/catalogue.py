@@ -27,7 +27,7 @@ from upheaval_node.service.api import ClusteredService
 from upheaval_node.suggestions import did_you_mean
 
 Build = Callable[[MemberConfig, MemberPorts, Sequence[ClusteredService]], list[MemberAgent]]
-"""How a member that runs its components together is made."""
+"""Creates a member that runs its components together."""
 
 AREAS: Final = (
     elections.AREA,
@@ -48,11 +48,11 @@ AREAS: Final = (
 )
 CATALOGUE: Final = tuple(sorted((bug for area in AREAS for bug in area.bugs), key=lambda bug: bug.name))
 SHOWN_BY_SCENARIOS: Final = tuple(bug for bug in CATALOGUE if bug.scenario is not None)
-"""Those that a scenario shows on every runtime."""
+"""The bugs that a scenario shows on every runtime."""
 
 
 def bug_named(name: str) -> PlantedBug:
-    """Raises `UsageError` for a name that no bug has."""
+    """The bug of this name. Raises `UsageError` if there is none."""
     for bug in CATALOGUE:
         if bug.name == name:
             return bug
@@ -61,13 +61,13 @@ def bug_named(name: str) -> PlantedBug:
 
 
 def plant(planted: str | None, agents: Sequence[object]) -> None:
-    """Give agents this bug; without a name they stay those of the product."""
+    """Plant this bug in the agents; without a name, leave them unchanged."""
     if planted is not None:
         bug_named(planted).plant(agents)
 
 
 def build_with(planted: str | None) -> Build:
-    """What makes members that have this bug; without a name, the members of the product."""
+    """The builder of members with this bug; without a name, of normal members."""
     if planted is None:
         return build_together
     bug = bug_named(planted)

@@ -1,4 +1,6 @@
-"""How bugs change agents: a method of one object is replaced, or every election of a member is changed as it begins."""
+"""How bugs change agents: by replacing a method of one object, or by changing each election of a member at its
+start.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +11,7 @@ from upheaval_node.types import MemberId, Now
 
 
 def replace_method(owner: object, name: str, method: Callable[..., Any]) -> None:
-    """Have this object, and no other one of its class, do something else. It must have the method."""
+    """Replace a method of this object only, not of its class. The object must have the method."""
     assert callable(getattr(owner, name)), name
     setattr(owner, name, method)
 

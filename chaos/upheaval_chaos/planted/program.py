@@ -32,7 +32,7 @@ class _Options:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plant the bug, then run one process of a member; returns its exit status."""
+    """Plant the bug, then run one process of a member. Returns its exit status."""
     parser = argparse.ArgumentParser(prog="upheaval-member-with-a-bug", add_help=False, allow_abbrev=False)
     options, others = parse_known(parser, _Options, arguments)
     try:

@@ -309,7 +309,7 @@ def read_text(path: Path) -> str:
 
 
 TORN: Final[dict[str, Json]] = {}
-"""Stands for a line that was not written in full."""
+"""The value of a line that was not written in full."""
 
 
 def is_torn(line: bytes, start: bytes) -> bool:

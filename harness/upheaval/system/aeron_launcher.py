@@ -21,7 +21,7 @@ from upheaval.system.cluster_spec import ClusterSpec
 from upheaval_chaos.programs import run_program
 
 JAR_PLACE: Final = "{aeron}"
-"""Stands in a launcher for the path of the jar of the system's version."""
+"""The placeholder in a launcher for the path of the jar of the system's version."""
 TOOL_OPTIONS: Final = "JAVA_TOOL_OPTIONS"
 _JAVA_LIMIT_S: Final = 60.0
 """How many seconds Java may take to print its version."""

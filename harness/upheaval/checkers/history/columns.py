@@ -26,7 +26,7 @@ from upheaval.records import (
 )
 
 ABSENT: Final = -(1 << 63)
-"""Stands for None in a column."""
+"""None in a column."""
 _NO_DIGEST: Final = 0
 _LINES_OF_A_MARK: Final = 64
 _ROWS_AT_ONCE: Final = 64

@@ -88,7 +88,7 @@ class TakenState:
 
 @dataclass(slots=True)
 class CopyTrail:
-    """All that one copy did. `effects` are by entry index; -1 stands for the time before the first entry."""
+    """All that one copy did. `effects` are by entry index; -1 is the time before the first entry."""
 
     plan: Plan
     effects: dict[int, Effects] = field(default_factory=dict)

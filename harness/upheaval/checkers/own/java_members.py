@@ -2,7 +2,7 @@
 
 For services that the copies of `java_copies` cannot drive. Each cluster starts from a copy of a member's files. One
 reads the whole log; one starts from the member's last snapshot. A third one is the control and reads the whole log,
-too: if it differs from the first, a difference proves nothing about the snapshot. The cluster time stands still, so
+too: if it differs from the first, a difference proves nothing about the snapshot. The cluster time does not advance, so
 that equal requests get equal times.
 """
 
