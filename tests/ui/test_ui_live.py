@@ -149,6 +149,7 @@ def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_butt
         start_load(browser, wait_for, server)
         wait_for("document.querySelector('#lines .p99')?.getAttribute('points').includes(' ')")
 
+        leader = cluster.wait_until_leader(LONG_S)
         kill_and_heal(browser, wait_for, cluster, leader)
         cut_and_heal(browser, wait_for)
         wait_until(lambda: count(cluster) >= ENOUGH, timeout_s=LONG_S, describe=lambda: f"{count(cluster)} operations")

@@ -53,10 +53,13 @@ def plan_of(fields: Mapping[str, Any]) -> ClusterPlan:
 def start_cluster(folder: Path, plan: ClusterPlan) -> AnyCluster:
     """In a new folder in that one; returns when a leader serves. Raises `HarnessError` for one that does not start."""
     path = folder / plan.name
-    if path.exists():
-        raise UsageError(f"{plan.name} is there already: choose another name")
     if plan.has_links:
         require_link_images(plan.runtime, Means.PROXY, system_named(plan.spec.system))
+    try:
+        # One of two requests that come together makes it.
+        path.mkdir()
+    except FileExistsError:
+        raise UsageError(f"{plan.name} is there already: choose another name") from None
     cluster = create_cluster(plan.runtime, path, plan.spec)
     try:
         if plan.has_links:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.containers import ALL, create_network, network_name
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.docker.reaper import Cleaning
@@ -39,9 +40,15 @@ class EngineRun:
         return f"{name}-{member_id}" if self.is_apart else name
 
     def addresses(self) -> Sequence[str]:
-        """The address of this machine in the members' network, then one address per member. The network must exist."""
+        """The address of this machine in the members' network, then one address per member.
+
+        Raises `EnvironmentFault` if the network does not exist.
+        """
+        name = network_name(self.run_id)
         with engine_errors("looking into the network"):
-            (network,) = self.client.networks.list(names=[network_name(self.run_id)])
+            network = next((each for each in self.client.networks.list(names=[name]) if each.name == name), None)
+        if network is None:
+            raise EnvironmentFault(f"network {name} is gone: take the cluster down and start it again")
         subnet = ipaddress.IPv4Network(network.attrs["IPAM"]["Config"][0]["Subnet"])
         return [
             str(subnet[_THIS_MACHINE]),
