@@ -5,6 +5,7 @@ The proxies are in this process, so such a cluster ends with it; should it be ki
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +61,12 @@ def start_cluster(folder: Path, plan: ClusterPlan) -> AnyCluster:
         path.mkdir()
     except FileExistsError:
         raise UsageError(f"{plan.name} is there already: choose another name") from None
-    cluster = create_cluster(plan.runtime, path, plan.spec)
+    try:
+        cluster = create_cluster(plan.runtime, path, plan.spec)
+    except BaseException:
+        with suppress(OSError):
+            path.rmdir()
+        raise
     try:
         if plan.has_links:
             open_links(cluster, _SEED)
