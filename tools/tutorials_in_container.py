@@ -112,16 +112,18 @@ def count_of(steps: list[PageBlock]) -> int:
 
 
 def make_wheels(folder: Path, work: Path) -> str:
-    """Put this tree's wheel, with its classes for Aeron, and what pytest needs into the folder; the wheel's name."""
+    """Put this tree's wheel, with its classes for Aeron, and pytest into the folder, with their dependencies.
+
+    Returns the wheel's name.
+    """
     classes = work / "source" / READY_MADE
     classes.mkdir(parents=True)
     for version in OF_AERON:
         made = member_classes(version)
         shutil.make_archive(str(classes / classes_name(version)), "zip", made)
     wheel = build_wheel(work)
-    shutil.copy(wheel, folder)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "pytest"]
-    subprocess.run([*pip, "--dest", str(folder)], check=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    subprocess.run([*pip, str(wheel), "pytest", "--dest", str(folder)], check=True)
     return wheel.name
 
 
