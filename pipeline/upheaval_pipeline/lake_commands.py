@@ -32,11 +32,11 @@ def info(options: LakeOptions) -> int:
     }
     head = ["table", "files", "bytes", "rows", "version"]
     rows = [[one.table, *map(str, (one.files, one.bytes, one.rows, one.version))] for one in tables]
-    shown = (
+    text = (
         f"{facts['runs']} runs and {facts['campaigns']} campaigns, ingested from {times[0]} to {times[-1]}\n\n"
         f"{table([head, *rows])}"
     )
-    answer(shown, {**facts, "tables": [asdict(one) for one in tables]}, as_json=options.json)
+    answer(text, {**facts, "tables": [asdict(one) for one in tables]}, as_json=options.json)
     return 0
 
 

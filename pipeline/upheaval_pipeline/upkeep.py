@@ -43,14 +43,14 @@ class TableInfo:
 
 
 def info(lake: Lake) -> list[TableInfo]:
-    """Of each table that there is."""
-    shown = []
+    """Size, rows and version of each table of the lake."""
+    tables = []
     for table, files in lake.tables.items():
         number = version(lake.place, table)
         if number is not None:
             size, rows = sum(file.size for file in files), sum(file.rows for file in files)
-            shown.append(TableInfo(table, len(files), size, rows, number))
-    return shown
+            tables.append(TableInfo(table, len(files), size, rows, number))
+    return tables
 
 
 def optimize(lake: Lake, now: float | None = None) -> int:

@@ -28,29 +28,35 @@ def no_challenge(module: ConsensusModule) -> None:
 class _Changed:
     """An authenticator, changed where it has credentials."""
 
-    def __init__(self, own: Any) -> None:
-        self._own = own
+    def __init__(self, authenticator: Any) -> None:
+        self._authenticator = authenticator
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._authenticator, name)
 
 
 class _AnyProof(_Changed):
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
-        own = self._own
-        claim = own._claims.get(proxy.session_id) if isinstance(own, CredentialsAuthenticator) else None
+        authenticator = self._authenticator
+        claim = (
+            authenticator._claims.get(proxy.session_id) if isinstance(authenticator, CredentialsAuthenticator) else None
+        )
         if claim is None or claim.answer is None:
-            own.on_challenged_session(now, proxy)
+            authenticator.on_challenged_session(now, proxy)
         else:
-            del own._claims[proxy.session_id]
+            del authenticator._claims[proxy.session_id]
             proxy.authenticate(claim.principal)
 
 
 class _NoChallenge(_Changed):
     def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:
-        own = self._own
-        claim = own._claims.pop(proxy.session_id, None) if isinstance(own, CredentialsAuthenticator) else None
+        authenticator = self._authenticator
+        claim = (
+            authenticator._claims.pop(proxy.session_id, None)
+            if isinstance(authenticator, CredentialsAuthenticator)
+            else None
+        )
         if claim is None:
-            own.on_connected_session(now, proxy)
+            authenticator.on_connected_session(now, proxy)
         else:
             proxy.authenticate(claim.principal)

@@ -40,11 +40,11 @@ def when(options: WhenOptions) -> int:
     """0 with a share for each point; unknown when the run breaks no promise when it is run again."""
     played = _played(options.run)
     with owned_folder("campaign") as scratch:
-        shown = play_again(played, scratch)
-    wanted = next((fingerprint for fingerprint in shown.fingerprints if fingerprint.is_broken), None)
+        replay = play_again(played, scratch)
+    wanted = next((fingerprint for fingerprint in replay.fingerprints if fingerprint.is_broken), None)
     if wanted is None:
         raise UnknownOutcome(f"{options.run} breaks no promise when it is run again: name a run that is invalid")
-    broken_ns = _broken_ns(options.run, wanted) or START_NS + shown.virtual_ms * MS
+    broken_ns = _broken_ns(options.run, wanted) or START_NS + replay.virtual_ms * MS
     since_ns = moments(broken_ns, options.points or POINTS)
     timings = options.timings or TIMINGS
     line = ProgressLine(lines_every_s=CAMPAIGN_LINES_S)

@@ -99,8 +99,8 @@ class LabelsOfIngest:
 
     def of(self, run: Path) -> dict[str, str]:
         """The labels of a run in the lake. Raises as `read_labels`."""
-        own = read_labels(run)
-        return {**(self.of_ci if own is None else own), **self.named}
+        recorded = read_labels(run)
+        return {**(self.of_ci if recorded is None else recorded), **self.named}
 
 
 NO_LABELS: Final = LabelsOfIngest()

@@ -48,10 +48,10 @@ def check_own_model(
     with shared_interpreters() as interpreters:
         answer = interpreters.ask(MODULE, question)
     judged: dict[str, Any] = {"why": answer} if isinstance(answer, str) else answer
-    own = [_own_promise(each) for each in judged.get("promises", ())]
+    promises = [_own_promise(each) for each in judged.get("promises", ())]
     if ":" not in manifest.model and not judged.get("why"):
-        return [*placed.broken, *own]
-    return [*placed.broken, judge_answers(manifest.model, placed, entries, judged), *own]
+        return [*placed.broken, *promises]
+    return [*placed.broken, judge_answers(manifest.model, placed, entries, judged), *promises]
 
 
 def check_own_answers(
@@ -122,16 +122,18 @@ def _is_told(call: Operation) -> bool:
     return call.outcome is Outcome.OK and isinstance(call.result, str)
 
 
-def _own_promise(told: dict[str, Any]) -> Finding:
-    return Finding(OwnPromise.of(told["sentence"]), _VERDICTS[told["kept"]], told["detail"], position=told["position"])
+def _own_promise(result: dict[str, Any]) -> Finding:
+    return Finding(
+        OwnPromise.of(result["sentence"]), _VERDICTS[result["kept"]], result["detail"], position=result["position"]
+    )
 
 
-def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry], said: dict[str, Any]) -> Finding:
+def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry], answer: dict[str, Any]) -> Finding:
     """Judge whether the model explains every answer and the log contradicts no real-time order.
 
-    `said` is the answer of the process: `why` it failed, with the `position`; or the first `wrong` answer.
+    `answer` comes from the process of the model: `why` it failed, with the `position`; or the first `wrong` answer.
     """
-    wrong, late = said.get("wrong"), _overtaken(placed, entries)
+    wrong, late = answer.get("wrong"), _overtaken(placed, entries)
     if wrong is not None and (late is None or wrong["position"] <= (late.position or 0)):
         call = placed.by_position[wrong["position"]]
         detail = (
@@ -141,16 +143,16 @@ def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry],
         return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=wrong["position"], operation=call.id)
     if late is not None:
         return late
-    if said.get("why"):
-        detail = f"the model {model}: {said['why']}"
-        return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=said.get("position"))
+    if answer.get("why"):
+        detail = f"the model {model}: {answer['why']}"
+        return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=answer.get("position"))
     unheard = [call for call in placed.by_position.values() if call.outcome is Outcome.OK and not _is_told(call)]
     unjudged = placed.untold or next(iter(unheard), None)
     if unjudged is not None:
         why = "its place in the log is unknown" if placed.untold else "its answer was not written down"
         detail = f"call {unjudged.key} (operation {unjudged.id}): {why}"
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, operation=unjudged.id)
-    detail = f"{said['judged']} answers of calls are those of the model {model} in the order of the log"
+    detail = f"{answer['judged']} answers of calls are those of the model {model} in the order of the log"
     return Finding(Promise.LINEARIZABLE, Verdict.VALID, detail)
 
 
