@@ -46,7 +46,8 @@ class EngineRun:
         """
         name = network_name(self.run_id)
         with engine_errors("looking into the network"):
-            network = next((each for each in self.client.networks.list(names=[name]) if each.name == name), None)
+            known = self.client.networks.list(names=[name])
+            network = next((network for network in known if network.name == name), None)
         if network is None:
             raise EnvironmentFault(f"network {name} is gone: take the cluster down and start it again")
         subnet = ipaddress.IPv4Network(network.attrs["IPAM"]["Config"][0]["Subnet"])
