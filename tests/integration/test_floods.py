@@ -59,6 +59,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster
     )
     try:
         made.up()
+        # The counters show the leader a moment before its ingress listens.
+        assert is_served(made)
         yield made
     finally:
         end_without_trace(made)
