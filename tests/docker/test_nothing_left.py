@@ -95,7 +95,7 @@ def test_clean_removes_what_is_abandoned_and_nothing_else(
 
     try:
         make(lives)
-        wait_until(is_told_and_removed, timeout_s=240, describe=lambda: "it is always removed by somebody else")
+        wait_until(is_told_and_removed, timeout_s=240, describe=lambda: "another process always removes it first")
         assert left_of(engine, lives)
     finally:
         for run_id in (gone, lives):

@@ -76,17 +76,17 @@ def _has_own_position(companion: SimulatedCompanion) -> bool:
 
 def _parts(agent: object) -> dict[tuple[int, str], int]:
     """What each attribute of an agent is, and each attribute of its parts."""
-    found: dict[tuple[int, str], int] = {}
+    identities: dict[tuple[int, str], int] = {}
     known: set[int] = set()
     parts = [agent]
     for _ in range(DEPTH):
         attributes = [(owner, name, value) for owner in parts for name, value in _attributes(owner)]
-        found.update(((id(owner), name), _identity(value)) for owner, name, value in attributes)
+        identities.update(((id(owner), name), _identity(value)) for owner, name, value in attributes)
         values = [each for _, _, value in attributes for each in (value if isinstance(value, list) else [value])]
         parts = [part for part in values if type(part).__module__.startswith("upheaval_node") and id(part) not in known]
         parts = list({id(part): part for part in parts}.values())
         known.update(map(id, parts))
-    return found
+    return identities
 
 
 def _identity(value: object) -> int:

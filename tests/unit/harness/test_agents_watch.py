@@ -62,7 +62,7 @@ class Agent(ToxiproxyApi):
     def wait_until_asked(self) -> None:
         """Everything that was carried before is taken then."""
         before = self.questions
-        wait_until(lambda: self.questions > before + 1, timeout_s=240, describe=lambda: "nobody asks")
+        wait_until(lambda: self.questions > before + 1, timeout_s=240, describe=lambda: "no question comes")
 
 
 class Watched:

@@ -34,9 +34,9 @@ def test_it_is_inevitable_after_the_last_moment_with_a_timing_that_avoids_it(
 
 
 def test_moments_are_evenly_spaced_from_the_start_to_the_failure() -> None:
-    found = moments(START_NS + 1500, 16)
-    assert (len(found), found[0], found[-1]) == (16, START_NS, START_NS + 1500)
-    assert {later - earlier for earlier, later in pairwise(found)} == {100}
+    sixteen = moments(START_NS + 1500, 16)
+    assert (len(sixteen), sixteen[0], sixteen[-1]) == (16, START_NS, START_NS + 1500)
+    assert {later - earlier for earlier, later in pairwise(sixteen)} == {100}
     assert moments(START_NS + 1500, 1) == [START_NS]
 
 

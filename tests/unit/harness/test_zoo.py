@@ -98,11 +98,11 @@ def test_a_folder_of_other_seeds_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_search_without_its_bug_counts_as_longer_than_any(tmp_path: Path) -> None:
-    found = [replace(SEARCH, repeat=n, promise="timers-kept", seeds=n, processor_ms=n * SEED_MS) for n in (1, 5)]
+    catches = [replace(SEARCH, repeat=n, promise="timers-kept", seeds=n, processor_ms=n * SEED_MS) for n in (1, 5)]
     escaped = replace(SEARCH, seeds=3, processor_ms=3 * SEED_MS)
-    row = row_of(BUG, [*found, escaped])
+    row = row_of(BUG, [*catches, escaped])
     assert (row.is_caught, row.caught, row.searches, row.seeds) == (True, 2, 3, 5)
-    row = row_of(BUG, [found[0], escaped, escaped])
+    row = row_of(BUG, [catches[0], escaped, escaped])
     assert (row.is_caught, row.caught, row.seeds) == (False, 1, None)
 
 

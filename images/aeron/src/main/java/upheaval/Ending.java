@@ -69,7 +69,30 @@ final class Ending {
         return isExpected;
     }
 
-    /** OK where whoever is outside wants the end, or the cluster. */
+    /** Write the end to the trace, and return its status. {@code module} is null in a process without the module. */
+    Status trace(
+        final Trace trace,
+        final ModuleWatch module,
+        final int services,
+        final Siblings siblings,
+        final long longestStallNs) {
+        if (isOfCluster() && module != null) {
+            trace.event("cluster-end",
+                "log_position", module.commitPosition(),
+                "leadership_term_id", module.leadershipTermId(),
+                "requested_term_id", module.leadershipTermId(),
+                "services", services);
+        }
+        final Status status = status(siblings);
+        trace.event("process-end",
+            "status", status.code,
+            "status_name", status.name(),
+            "reason", reason(),
+            "longest_stall_ns", longestStallNs);
+        return status;
+    }
+
+    /** OK if an operator or the cluster ordered the end. */
     synchronized Status status(final Siblings siblings) {
         if (isOrdered || isExpected) {
             return Status.OK;

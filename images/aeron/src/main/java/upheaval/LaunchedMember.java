@@ -132,19 +132,8 @@ final class LaunchedMember {
         if (watch != null) {
             watch.closed();
         }
-        if (ending.isOfCluster() && watch != null) {
-            trace.event("cluster-end",
-                "log_position", watch.commitPosition(),
-                "leadership_term_id", watch.leadershipTermId(),
-                "requested_term_id", watch.leadershipTermId(),
-                "services", config.services.size());
-        }
-        final Status status = ending.status(siblings);
-        trace.event("process-end",
-            "status", status.code,
-            "status_name", status.name(),
-            "reason", ending.reason(),
-            "longest_stall_ns", watch == null ? 0 : watch.longestStallNs());
+        final long longestStallNs = watch == null ? 0 : watch.longestStallNs();
+        ending.trace(trace, watch, config.services.size(), siblings, longestStallNs);
     }
 
     private void require(final String component, final String name, final File set, final File other, final String folder) {

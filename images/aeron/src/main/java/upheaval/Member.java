@@ -61,25 +61,8 @@ public final class Member {
             error.printStackTrace();
             ending.onTermination("start", Errors.text(error), false);
         }
-        end(trace, watch, siblings, main.longestStallNs());
-    }
-
-    private void end(
-        final Trace trace, final ModuleWatch watch, final Siblings siblings, final long longestStallNs) {
-        if (ending.isOfCluster() && component.hasModule()) {
-            trace.event("cluster-end",
-                "log_position", watch.commitPosition(),
-                "leadership_term_id", watch.leadershipTermId(),
-                "requested_term_id", watch.leadershipTermId(),
-                "services", config.services.size());
-        }
-        final Status status = ending.status(siblings);
-        trace.event("process-end",
-            "status", status.code,
-            "status_name", status.name(),
-            "reason", ending.reason(),
-            "longest_stall_ns", longestStallNs);
-        System.exit(status.code);
+        final ModuleWatch module = component.hasModule() ? watch : null;
+        System.exit(ending.trace(trace, module, config.services.size(), siblings, main.longestStallNs()).code);
     }
 
     static void refuse(final String text) {
