@@ -1,4 +1,4 @@
-"""`python tools/right_seeds.py`: count the verdicts of the right services over seeds of a campaign.
+"""`PYTHONPATH=tests python tools/right_seeds.py --out FOLDER`: count the verdicts of the right services over seeds.
 
 Each seed draws cluster, faults and snapshots for the users' services of `tests/support/services/right`. None may be
 accused. A line of JSON for each seed goes to a file; seeds in it are not run again, so an ended count goes on. The run
@@ -47,7 +47,7 @@ def one(service: str, seed: int, folder: Path) -> dict[str, object]:
     outcome = try_own_seed(service, seed, folder)
     if outcome.is_valid:
         shutil.rmtree(folder)
-    return {"service": service, "seed": seed, **outcome.to_fields()}
+    return {**outcome.to_fields(), "service": service}
 
 
 def main() -> int:
