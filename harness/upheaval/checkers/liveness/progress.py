@@ -1,7 +1,8 @@
 """The promise of progress: while a leader and a quorum with it are well, clients get their answers in time.
 
 Judged by the history, the members' traces and the faults of the run. Members with a fault do not count, and the others
-must do without them. A custom service answers when it likes, so a call waits until the log has it.
+must do without them. Stalls of the members and of the clients explain a silence as long as they are. A custom service
+answers when it likes, so a call waits until the log has it.
 """
 
 from array import array
@@ -75,7 +76,10 @@ def check_progress(
     if not any(each.is_leader for each in services):
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
-    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls, list(run.read_faults()))
+    stalled_clients = [(each.begin_ns, each.end_ns) for each in run.read_client_stalls()]
+    judge = _Judge(
+        manifest, services, [*troubles(run), *_commands(run)], stalls, stalled_clients, list(run.read_faults())
+    )
     for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
@@ -228,6 +232,7 @@ class _Judge:
         services: Sequence[_Service],
         troubles: Sequence[Trouble],
         stalls: Mapping[int, Sequence[tuple[int, int]]],
+        stalled_clients: Sequence[tuple[int, int]],
         faults: Sequence[FaultRecord],
     ) -> None:
         self.missed: list[Finding] = []
@@ -240,6 +245,7 @@ class _Judge:
         self._troubles = troubles
         self._quorum = quorum_of(manifest.members)
         self._stalls = stalls
+        self._stalled_clients = stalled_clients
         self._faults = faults
 
     def look_at(self, silences: Iterable[_Silence]) -> None:
@@ -296,7 +302,8 @@ class _Judge:
         members = tuple(sorted(well))
         finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, members, late_ms=late_ms, signature=signature)
         stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
-        self.missed.append(explained(finding, stalls, begin_ns, end_ns))
+        stalls += self._stalled_clients
+        self.missed.append(explained(finding, stalls, begin_ns, end_ns, "they and the clients"))
 
     def _faults_within(self, begin_ns: int, end_ns: int) -> str:
         """The faults of members in an interval, with the component of each."""
@@ -316,7 +323,8 @@ class _Judge:
 PROGRESS: Final = Checker(
     "progress",
     (Promise.PROGRESS,),
-    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.CONTROLS)) | {Source.ARCHIVES, Source.CLUSTER},
+    frozenset((Source.HISTORY, Source.STALLS, Source.TRACES, Source.FAULTS, Source.CONTROLS))
+    | {Source.ARCHIVES, Source.CLUSTER},
     lambda evidence: check_progress(
         evidence.run, evidence.manifest, evidence.traces, evidence.operations, evidence.call_times
     ),
