@@ -84,14 +84,14 @@ def _listener() -> int:
 
 
 def _start_supervisor(latency_file: str) -> socket.socket:
-    """Start it as a child of init, and return the socket on which it waits for the listener."""
+    """Start it, and return the socket on which it waits for the listener."""
     ours, its = socket.socketpair()
     child = os.fork()
     if child:
         its.close()
         os.waitpid(child, 0)
         return ours
-    # The grandchild is nobody's: a member may wait for all of its own children.
+    # The grandchild is adopted by init: a member may wait for all of its own children.
     os.setsid()
     if os.fork():
         os._exit(0)
