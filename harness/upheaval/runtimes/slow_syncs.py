@@ -73,7 +73,7 @@ def _listener() -> int:
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _NOTIFY),
     ]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in instructions))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions))
     program = ctypes.create_string_buffer(struct.pack("@HP", len(instructions), ctypes.addressof(code)))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
