@@ -135,9 +135,11 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
         found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
         found = broken.finding(Promise.BOUNDS_KEPT)
-    (found,) = excused([found], lambda: longest_stall(run, manifest.members))
     late = [_late_detection(run, member.contact) for member in members if member.contact is not None]
-    return [max([found, *filter(None, late)], key=lambda each: each.verdict)]
+    worst = max(filter(None, late), key=lambda finding: finding.late_ms, default=None)
+    if worst is not None and found.verdict is not Verdict.INVALID:
+        return [worst]
+    return list(excused([found], lambda: longest_stall(run, manifest.members)))
 
 
 def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
@@ -145,7 +147,7 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
         folder = run.member(member_id)
         if folder.trace.exists():
             contact = None
-            if manifest.system == OWN_SYSTEM:
+            if manifest.system == OWN_SYSTEM and manifest.members > 1:
                 # Members of Aeron have other duties that delay them.
                 allowed_ns = timeouts_of(manifest).leader_heartbeat_ns + MARGIN_NS
                 contact = Contact(member_id, quorum_of(manifest.members) - 1, allowed_ns)
@@ -157,7 +159,9 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
 
 
 def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
-    """The longest silence that a member sat through although only links had faults; None without one."""
+    """The longest silence that a member sat through although only links had faults, and its loop did not stall; None
+    without one.
+    """
     others = [
         Trouble(fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns, fault.members)
         for fault in run.read_faults()
@@ -169,10 +173,12 @@ def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
         for lapse in contact.lapses
         if not any(other.hits(lapse.member_id, lapse.begin_ns - MARGIN_NS, lapse.end_ns) for other in others)
     ]
-    if not unexplained:
-        return None
-    lapse = max(unexplained, key=lambda each: each.end_ns - each.begin_ns)
-    return explained(_late(lapse, contact.allowed_ns), contact.stalls, lapse.begin_ns, lapse.end_ns)
+    found = (
+        explained(_late(lapse, contact.allowed_ns), contact.stalls, lapse.begin_ns, lapse.end_ns)
+        for lapse in unexplained
+    )
+    invalid = [finding for finding in found if finding.verdict is Verdict.INVALID]
+    return max(invalid, key=lambda finding: finding.late_ms, default=None)
 
 
 def _late(lapse: Lapse, allowed_ns: int) -> Finding:

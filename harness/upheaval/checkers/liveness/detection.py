@@ -9,7 +9,6 @@ from typing import Final
 
 from upheaval.records import Json, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import Ns
 
 _LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 _FOLLOWER_SAYS: Final = "AppendPosition"
@@ -35,7 +34,7 @@ class Contact:
 
     member_id: int
     needed: int
-    allowed_ns: Ns
+    allowed_ns: int
     lapses: list[Lapse] = field(default_factory=list)
     stalls: list[tuple[int, int]] = field(default_factory=list)
     """The stalls of its loop: begin and end."""

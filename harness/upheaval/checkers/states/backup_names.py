@@ -3,10 +3,11 @@
 Each rule raises `Broken` for the first name that is missing or wrong. This module compares names, and no contents.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 
 from upheaval.checkers.evidence.recordings import SnapshotRecord, snapshot_records, term_entries
-from upheaval.checkers.states.taken_snapshots import OrderedSnapshot
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.troubles import MARGIN_NS
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import MemberFolder
 from upheaval_node.trace_kinds import TraceKind
@@ -34,27 +35,31 @@ def require_known(files: MemberFolder, of_members: Mapping[int, Sequence[Snapsho
             raise Broken(Verdict.INVALID, detail, position=record.position)
 
 
-def require_offered(
-    files: MemberFolder, orders: Sequence[OrderedSnapshot], of_members: Mapping[int, Sequence[SnapshotRecord]]
-) -> None:
-    """No member that had an ordered snapshot offered none."""
-    for event in files.read_trace() if orders and files.trace.exists() else ():
+def first_snapshot(records: Sequence[SnapshotRecord], facts: TraceFacts) -> tuple[int, int] | None:
+    """When a member certainly had its first snapshot, and its position; None if that is not known.
+
+    A module leaves the state SNAPSHOT for ACTIVE when it has the snapshot, or when that failed.
+    """
+    own = [record for record in records if not record.is_of_standby]
+    moves = [move.ns for move in facts.module_moves if (move.old, move.new) == ("SNAPSHOT", "ACTIVE")]
+    has_failed = any("snapshot" in error.kind for error in facts.errors)
+    if not own or not moves or has_failed or not all(record.is_valid for record in own):
+        return None
+    return moves[0], min(record.position for record in own)
+
+
+def require_offered(files: MemberFolder, first: Mapping[int, tuple[int, int]]) -> None:
+    """No member that had a snapshot offered none. `first` has the time and the position of each member's first one."""
+    for event in files.read_trace() if first and files.trace.exists() else ():
         member_id = event.fields.get("member_id")
         if event.event != TraceKind.BACKUP_RESPONSE or event.fields.get("snapshots") != 0:
             continue
-        if type(member_id) is not int or member_id not in of_members:
+        if type(member_id) is not int or member_id not in first:
             continue
-        valid = {each.position for each in of_members[member_id] if each.is_valid and not each.is_of_standby}
-        position = _position_by(event.ns, member_id, orders, valid)
-        if position is not None:
+        ns, position = first[member_id]
+        if ns + MARGIN_NS < event.ns:
             detail = (
                 f"{files.name} was offered no snapshot at {event.ns // MS} ms ({files.name}/trace.jsonl:{event.line}) "
                 f"by member {member_id}, which had one at position {position}"
             )
             raise Broken(Verdict.INVALID, detail, members=(member_id,), position=position)
-
-
-def _position_by(ns: int, member_id: int, orders: Iterable[OrderedSnapshot], valid: Set[int]) -> int | None:
-    """The position of a snapshot that the member had by that time, and has to the end."""
-    taken = (order.seen[member_id] for order in orders if member_id in order.seen and order.end_ns < ns)
-    return next((position for position in taken if position in valid), None)

@@ -30,14 +30,13 @@ from upheaval.checkers.evidence.recordings import (
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import facts_of
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.states.backup_names import require_known, require_offered, require_terms
-from upheaval.checkers.states.taken_snapshots import ordered_snapshots, require_whole
+from upheaval.checkers.states.backup_names import first_snapshot, require_known, require_offered, require_terms
+from upheaval.checkers.states.taken_snapshots import require_whole
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import (
     BACKUP,
     OWN_SYSTEM,
     STANDBY,
-    AdminCommand,
     ControlRecord,
     FinalPosition,
     Function,
@@ -114,7 +113,7 @@ def check_backups(
     if manifest.system == OWN_SYSTEM:
         work += [partial(_require_named, run, name, controls) for name in sorted(names)]
         work += [partial(_require_listed, name, set(noted)) for name in sorted(_started(controls))]
-        work += [partial(_require_snapshots, run, manifest, name, controls) for name in sorted(names)]
+        work += [partial(_require_snapshots, run, manifest, name) for name in sorted(names)]
     work += [partial(_judge_times, run, manifest, name, controls) for name in sorted(names)]
     origin = read_origin(run.path)
     if origin is not None:
@@ -416,17 +415,20 @@ def _require_named(run: RunFolder, name: str, controls: Sequence[ControlRecord])
     return ""
 
 
-def _require_snapshots(run: RunFolder, manifest: Manifest, name: str, controls: Sequence[ControlRecord]) -> str:
+def _require_snapshots(run: RunFolder, manifest: Manifest, name: str) -> str:
     """Check its snapshots against those of the members. Always returns an empty line."""
     lossy = losses_of(run, manifest).members
-    folders = [run.member(member_id) for member_id in range(manifest.members)]
-    of_members = {
-        folder.member_id: snapshot_records(folder.recording_log) for folder in folders if folder.member_id not in lossy
-    }
+    of_members, first = {}, {}
+    for member_id in set(range(manifest.members)) - lossy:
+        folder = run.member(member_id)
+        of_members[member_id] = snapshot_records(folder.recording_log)
+        taken = first_snapshot(of_members[member_id], facts_of(folder)) if folder.trace.exists() else None
+        if taken is not None:
+            first[member_id] = taken
     files = MemberFolder(run.path / name, -1, name, at_rest=True)
     if name.startswith(BACKUP) and not lossy:
         require_known(files, of_members)
-    require_offered(files, ordered_snapshots(controls, AdminCommand.SNAPSHOT, "snapshot_position"), of_members)
+    require_offered(files, first)
     return ""
 
 
