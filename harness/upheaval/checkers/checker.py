@@ -23,6 +23,7 @@ class Source(StrEnum):
     SESSIONS = "sessions"
     STRAYS = "stray answers"
     ATTEMPTS = "attempts"
+    STALLS = "stalls of clients"
     FAULTS = "faults"
     CONTROLS = "controls"
     CONSENSUS = "messages that forwarders saw"
@@ -48,6 +49,7 @@ FILES: Final[Mapping[Source, tuple[str, ...]]] = {
     Source.SESSIONS: ("sessions.jsonl",),
     Source.STRAYS: ("strays.jsonl",),
     Source.ATTEMPTS: ("attempts.jsonl",),
+    Source.STALLS: ("client-stalls.jsonl",),
     Source.FAULTS: ("faults.jsonl",),
     Source.CONTROLS: ("controls.jsonl",),
     Source.CONSENSUS: ("consensus.jsonl",),

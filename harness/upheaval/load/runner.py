@@ -39,7 +39,7 @@ from upheaval.load.fault_rows import STATS_PATH, TAB, with_faults
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
-from upheaval.records import HistoryWriter, Json, RunFolder
+from upheaval.records import HistoryWriter, Json, RunFolder, StallLog
 
 # How long the end may take besides the time-outs of connecting and of the operation: closing sessions, scheduling.
 STOP_MARGIN_S = 5.0
@@ -67,7 +67,7 @@ class Load:
         self._history = HistoryWriter(Path(settings.history))
         run = RunFolder(Path(settings.history).parent)
         self._context = user_class.context_of_load = LoadContext(
-            settings, self._history.add, run.add_session_end, run.add_stray
+            settings, self._history.add, run.add_session_end, run.add_stray, StallLog(run.add_client_stall)
         )
         self._end_timeout_s = 2 * settings.timeout_s + STOP_MARGIN_S
         self._environment = Environment(

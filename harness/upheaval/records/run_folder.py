@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
+from upheaval.records.client_stalls import STALLS_NAME, ClientStall, parse_client_stall
 from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, parse_connect_attempt
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, FilePath, Json, OneOf, T, Within
@@ -255,6 +256,7 @@ class RunFolder:
         self.sessions_file = self.path / SESSIONS_NAME
         self.strays_file = self.path / STRAYS_NAME
         self.attempts_file = self.path / ATTEMPTS_NAME
+        self.client_stalls_file = self.path / STALLS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
         self.consensus_file = self.path / CONSENSUS_NAME
@@ -350,6 +352,15 @@ class RunFolder:
     def read_attempts(self) -> Iterator[ConnectAttempt]:
         """The results of attempts with wrong credentials; none if the file does not exist."""
         return _values(parse_connect_attempt, self.attempts_file)
+
+    def add_client_stall(self, stall: ClientStall) -> None:
+        """Append to `client-stalls.jsonl`. Several processes may do so."""
+        self.unseal()
+        _append_line(self.client_stalls_file, stall.to_json())
+
+    def read_client_stalls(self) -> Iterator[ClientStall]:
+        """The stalls of processes of clients; none if the file does not exist."""
+        return _values(parse_client_stall, self.client_stalls_file)
 
     def add_fault(self, fault: FaultRecord) -> None:
         """Append a fault to `faults.jsonl`."""

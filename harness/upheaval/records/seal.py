@@ -14,6 +14,7 @@ from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
+from upheaval.records.client_stalls import STALLS_NAME
 from upheaval.records.companions import COMPANIONS_FILE, companion_folders
 from upheaval.records.connect_attempts import ATTEMPTS_NAME
 from upheaval.records.jsonfields import FieldError
@@ -132,7 +133,7 @@ def _block_offsets(fd: int, length: int) -> Iterator[int]:
 
 def _sealed_files(run: RunFolder) -> list[Path]:
     """The files that a run is judged by: all of members and companions, and the others that nothing appends to."""
-    names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, CONSENSUS_NAME, SCHEMA_FILE, "security.json")
+    names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, STALLS_NAME, CONSENSUS_NAME, SCHEMA_FILE, "security.json")
     found = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
     members = [path for path in run.path.glob("member-*") if path.is_dir()]
     for folder in (*members, *companion_folders(run.path)):

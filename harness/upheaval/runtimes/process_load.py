@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from upheaval.errors import UnknownOutcome
+from upheaval.records import StallLog
 from upheaval.runtimes.live import AnyCluster
 from upheaval.system import ClientNeeds
 from upheaval.waits import wait_until
@@ -65,7 +66,12 @@ class ProcessLoad:
             first_id=first_id,
             first_process=first_id,
         )
-        self._cycle = DutyCycle(self._loop, SystemClock(), (*self._clients.agents, self._load))
+        self._cycle = DutyCycle(
+            self._loop,
+            SystemClock(),
+            (*self._clients.agents, self._load),
+            on_stall=StallLog(cluster.run.add_client_stall).note,
+        )
         self._stop_wanted = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)

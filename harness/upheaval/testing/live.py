@@ -12,7 +12,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.execution.links import open_links, watch_consensus
 from upheaval.execution.machines import machine_kinds, open_machines, require_machines
 from upheaval.operations.restore import Source, next_id, restore, spec_of
-from upheaval.records import HistoryWriter, Operation, RunFolder
+from upheaval.records import HistoryWriter, Operation, RunFolder, StallLog
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
@@ -55,6 +55,7 @@ class LiveBackend:
         self._calls = CallLog(
             cluster.config.service, self._add_call, self.run.add_stray, time.monotonic_ns, self._first_id
         )
+        self._stalls = StallLog(self.run.add_client_stall)
         self._load: ProcessLoad | None = None
         self._clients: WaitingClients | None = None
         cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
@@ -105,7 +106,9 @@ class LiveBackend:
             target = self.target
             options: ClientOptions = {"client_name": "upheaval test", "tls": target.client_tls()}
             self._clients = target.system.waiting_clients(target.way_in(), options)
-        return LiveClient(self._clients.new_client(timeout_s), self._calls, accepts)
+        waiting = self._clients.new_client(timeout_s)
+        waiting.on_stall = self._stalls.note
+        return LiveClient(waiting, self._calls, accepts)
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
         """Each request runs in a thread of its own."""
@@ -163,6 +166,8 @@ class LiveClient(Client):
         """Close the session and its sockets. Messages that arrived before count."""
         if not self._is_closed:
             self._is_closed = True
+            # It waits for nothing any more, and the run may be complete.
+            self._client.on_stall = None
             with suppress(NodeError):
                 self._client.idle(0)
             self._client.close()

@@ -8,6 +8,7 @@ from typing import Any
 from support.bad_runs.bad_run import BadRun
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
+from upheaval.records import ClientStall, RunFolder
 
 _CALM = "clients-cut-off"
 """Nothing happens in its last second and a half."""
@@ -108,8 +109,7 @@ def nobody_is_answered_and_two_loops_of_the_leader_tell_of_each_stall(run: Path)
 
 
 def _stall(run: Path, *numbers: int) -> None:
-    lines = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
-    begin_ns = min(line["complete_ns"] for line in lines if line["outcome"] == "ok")
+    begin_ns = _first_answer_ns(run)
     trace = run / "member-0" / "trace.jsonl"
     told = json.loads(trace.read_text().splitlines()[-1])
     stalls = [
@@ -118,6 +118,45 @@ def _stall(run: Path, *numbers: int) -> None:
     ]
     with trace.open("a") as stream:
         stream.write("".join(json.dumps(stall) + "\n" for stall in stalls))
+
+
+def nobody_is_answered_while_the_clients_are_starved(run: Path) -> None:
+    """Their process stalls four times, each time for less than answers are late."""
+    _silence(run, 1.5, 1)
+    _stall_clients(run, 1, 2, 3, 4)
+
+
+def nobody_is_answered_and_the_clients_are_starved_for_less(run: Path) -> None:
+    _silence(run, 1.5, 1)
+    _stall_clients(run, 1, 2)
+
+
+def nobody_is_answered_and_the_clients_are_starved_before(run: Path) -> None:
+    _silence(run, 1.5, 1)
+    _stall_clients(run, -4, -3, -2, -1, 0)
+
+
+def _stall_clients(run: Path, *numbers: int) -> None:
+    begin_ns = _first_answer_ns(run)
+    for number in numbers:
+        over_ns = begin_ns + number * 300_000_000
+        RunFolder(run).add_client_stall(ClientStall(over_ns - 60_000_000, over_ns))
+
+
+def _first_answer_ns(run: Path) -> int:
+    lines = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    first: int = min(line["complete_ns"] for line in lines if line["outcome"] == "ok")
+    return first
+
+
+def an_answer_is_late_and_its_client_was_starved(run: Path) -> None:
+    _delay_an_answer(run, 11)
+    RunFolder(run).add_client_stall(ClientStall(10**9, 12 * 10**9))
+
+
+def an_answer_is_late_and_its_client_was_starved_for_less(run: Path) -> None:
+    _delay_an_answer(run, 100)
+    RunFolder(run).add_client_stall(ClientStall(10**9, 12 * 10**9))
 
 
 def nobody_is_answered_by_a_leader_whose_module_takes_nothing(run: Path) -> None:
@@ -165,8 +204,8 @@ def _still(damage: Any, *more: str, verdict: Verdict = Verdict.INVALID) -> BadRu
     return BadRun("follower-killed-and-returned", damage, Promise.PROGRESS, says, verdict)
 
 
-def _bad(damage: Any, *says: str, scenario: str = _CALM) -> BadRun:
-    return BadRun(scenario, damage, Promise.CLIENTS_IN_TIME, says)
+def _bad(damage: Any, *says: str, scenario: str = _CALM, verdict: Verdict = Verdict.INVALID) -> BadRun:
+    return BadRun(scenario, damage, Promise.CLIENTS_IN_TIME, says, verdict)
 
 
 CLIENT_TIMES = (
@@ -197,4 +236,14 @@ CLIENT_TIMES = (
     _still(nobody_is_answered_by_a_leader_whose_module_takes_nothing, "member 0 led with a module that was not active"),
     _still(nobody_is_answered_while_the_machine_is_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),
     _still(nobody_is_answered_and_two_loops_of_the_leader_tell_of_each_stall),
+    _still(nobody_is_answered_while_the_clients_are_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),
+    _still(nobody_is_answered_and_the_clients_are_starved_for_less),
+    _still(nobody_is_answered_and_the_clients_are_starved_before),
+    _bad(
+        an_answer_is_late_and_its_client_was_starved,
+        "was answered only after ",
+        "a stall of 11000 ms (client-stalls.jsonl:1) explains",
+        verdict=Verdict.UNKNOWN,
+    ),
+    _bad(an_answer_is_late_and_its_client_was_starved_for_less, "was answered only after "),
 )

@@ -16,7 +16,7 @@ from upheaval.checkers.judge import judge, verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import Origin, RunFolder, write_origin
+from upheaval.records import ClientStall, Origin, RunFolder, write_origin
 from upheaval_chaos.record import FaultRecord
 
 _SCENARIO = "backup-loses-its-source"
@@ -56,6 +56,7 @@ def _rich_run(folder: Path) -> Path:
     (folder / "cluster.json").write_text("{}")
     (folder / "backup-0" / "process.log").write_text("")
     (folder / "security.json").write_text(json.dumps({"principals": [""], "authorities": ["authority"]}))
+    run.add_client_stall(ClientStall(1, 2))
     write_origin(folder, Origin("/x/backup-0", "run-0", 0, 0, "", (), 0))
     return folder
 

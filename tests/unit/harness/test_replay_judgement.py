@@ -44,6 +44,18 @@ def test_a_budget_that_is_spent_leaves_places_out_and_is_named() -> None:
     assert judged("Accounts").why_cut == ""
 
 
+@pytest.mark.parametrize(
+    ("snapshots_max", "compared"), [(1 << 11, range(1, 9)), (1, range(1)), (1 << 20, range(9, 10))]
+)
+def test_snapshots_that_are_too_large_together_leave_places_out(snapshots_max: int, compared: range) -> None:
+    log = used("Accounts")
+    judgement = judge_replays(log.service, log.messages, snapshots_max=snapshots_max)
+    assert (judgement.compared in compared, judgement.chosen, judgement.difference) == (True, 9, ""), judgement
+    is_cut = judgement.compared < judgement.chosen
+    why = f"their snapshots are longer than {snapshots_max / (1 << 20):.3g} MiB together"
+    assert judgement.why_cut == (why if is_cut else "")
+
+
 def test_the_budget_is_a_positive_number_of_the_environment() -> None:
     assert replay_budget_s({}) == replay_budget_s({BUDGET_VARIABLE: ""}) == BUDGET_S
     assert replay_budget_s({BUDGET_VARIABLE: "2.5"}) == 2.5

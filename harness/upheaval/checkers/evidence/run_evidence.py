@@ -11,7 +11,7 @@ from upheaval.checkers.evidence.leader_clocks import LeaderClock, leader_clocks
 from upheaval.checkers.evidence.logs import ComparedLogs, WitnessLog, compare_logs
 from upheaval.checkers.evidence.positions import TracedPositions, finals_of, traced_positions
 from upheaval.checkers.evidence.spans import MemberSpans, spans_of
-from upheaval.checkers.evidence.stalls import Stall, longest_stall
+from upheaval.checkers.evidence.stalls import Stall, longer, longest_client_stall, longest_stall
 from upheaval.checkers.evidence.trace_facts import TraceFacts, facts_of_members
 from upheaval.checkers.evidence.troubles import Trouble, troubles
 from upheaval.checkers.history.attribution import Attribution, attributed
@@ -143,6 +143,11 @@ class Evidence:
     def stall(self) -> Stall | None:
         """The longest stall of any member."""
         return longest_stall(self.run, self.manifest.members)
+
+    @cached_property
+    def stall_with_clients(self) -> Stall | None:
+        """The longest stall of any member or process of clients."""
+        return longer(self.stall, longest_client_stall(self.run))
 
     @cached_property
     def logs(self) -> ComparedLogs:

@@ -1,7 +1,8 @@
-"""The stalls that a run's members recorded. They excuse what came late by less than the longest stall.
+"""The stalls that members and clients recorded. They excuse what came late by less than the longest stall.
 
 A member traces each time in which the loop of one of its processes could not react (`loop-stall`): a long duty cycle,
-or a late wake-up because the machine starved it or a signal had stopped it.
+or a late wake-up because the machine starved it or a signal had stopped it. Processes of clients record theirs in
+`client-stalls.jsonl`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,18 @@ def longest_stall(run: RunFolder, members: int) -> Stall | None:
     return _longest(stall for member_id in range(members) for stall in _stalls_of(run, member_id))
 
 
+def longest_client_stall(run: RunFolder) -> Stall | None:
+    """The longest stall of all processes of clients; None without any."""
+    stalls = enumerate(run.read_client_stalls(), 1)
+    name = run.client_stalls_file.name
+    return _longest(Stall((each.end_ns - each.begin_ns) // MS, f"{name}:{line}") for line, each in stalls)
+
+
+def longer(one: Stall | None, other: Stall | None) -> Stall | None:
+    """The longer of two stalls; None if there is neither."""
+    return _longest(stall for stall in (one, other) if stall is not None)
+
+
 def stalls_since(run: RunFolder, members: int, since_ns: int) -> list[Stall]:
     """The longest stall of each member that ended at or after that time."""
     longest = (_longest(_stalls_of(run, member_id, since_ns)) for member_id in range(members))
@@ -44,15 +57,17 @@ def _stalls_of(run: RunFolder, member_id: int, since_ns: int = 0) -> Iterator[St
     for event in folder.read_trace() if folder.trace.exists() else ():
         stall_ns = event.fields.get("stall_ns")
         if event.event == TraceKind.LOOP_STALL and isinstance(stall_ns, int) and event.ns >= since_ns:
-            yield Stall(stall_ns // 1_000_000, f"member-{member_id}/{folder.trace.name}:{event.line}")
+            yield Stall(stall_ns // MS, f"member-{member_id}/{folder.trace.name}:{event.line}")
 
 
-def explained(finding: Finding, stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> Finding:
+def explained(
+    finding: Finding, stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int, whose: str = "they"
+) -> Finding:
     """The finding about a missed bound in an interval; unknown if the stalls in it add up to the delay."""
     stalled_ns = _stalled_ns(stalls, begin_ns, end_ns)
     if finding.late_ms * MS > stalled_ns:
         return finding
-    detail = f"{finding.detail}; they recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
+    detail = f"{finding.detail}; {whose} recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
     return replace(finding, verdict=Verdict.UNKNOWN, detail=detail)
 
 

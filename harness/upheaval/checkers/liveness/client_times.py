@@ -251,13 +251,15 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     slow = [operation for operation in long if is_slow(operation, known)]
     calls = evidence.call_times
     taken = () if calls is None else calls.taken.values()
-    return excused(judge_client_times(known, slow, log.events, evidence.clocks, taken), lambda: evidence.stall)
+    return excused(
+        judge_client_times(known, slow, log.events, evidence.clocks, taken), lambda: evidence.stall_with_clients
+    )
 
 
 CLIENT_TIMES: Final = Checker(
     "client-times",
     (Promise.CLIENTS_IN_TIME,),
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.HISTORY, Source.SESSIONS, Source.CONTROLS},
+    | {Source.HISTORY, Source.SESSIONS, Source.STALLS, Source.CONTROLS},
     of_whole_log((Promise.CLIENTS_IN_TIME,), _check),
 )

@@ -1,7 +1,8 @@
 """The promise of progress: while a leader and a quorum with it are well, clients get their answers in time.
 
 Judged by the history, the members' traces and the faults of the run. Members with a fault do not count, and the others
-must do without them. A custom service answers when it likes, so a call waits until the log has it.
+must do without them. Stalls of the members and of the clients explain a silence as long as they are. A custom service
+answers when it likes, so a call waits until the log has it.
 """
 
 from array import array
@@ -75,12 +76,15 @@ def check_progress(
     if not any(each.is_leader for each in services):
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
-    judge = _Judge(manifest, services, [*troubles(run), *_commands(run)], stalls, list(run.read_faults()))
+    stalled_clients = [(each.begin_ns, each.end_ns) for each in run.read_client_stalls()]
+    judge = _Judge(
+        manifest, services, [*troubles(run), *_commands(run)], stalls, stalled_clients, list(run.read_faults())
+    )
     for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
             judge.look_at_idle_leaders(begin_ns, asked.last_before(end_ns))
-            judge.look_at_lost_clients(begin_ns, asked.last_waiting_before(end_ns))
+            judge.look_at_lost_clients(*asked.asking_between(begin_ns, end_ns))
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -131,12 +135,22 @@ class _Asked:
         """When a client last asked for an operation or a session before that."""
         return max(filter(end_ns.__gt__, self._history.invoked), default=0)
 
-    def last_waiting_before(self, end_ns: int) -> int:
-        """When a client last asked before that, among the requests whose end of waiting is known."""
+    def asking_between(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
+        """Since when clients asked in an interval without answers, and when one last did, among the requests whose end
+        of waiting is known. Where none asks, as between two loads, nobody misses an answer.
+        """
         history = self._history
-        columns = zip(history.kinds, self._released, strict=True)
-        is_known = (IS_FAIL[kind] or released != _UNKNOWN for kind, released in columns)
-        return max(filter(end_ns.__gt__, compress(history.invoked, is_known)), default=0)
+        known = [
+            (invoked_ns, released_ns)
+            for kind, invoked_ns, released_ns in zip(history.kinds, history.invoked, self._released, strict=True)
+            if invoked_ns < end_ns and (IS_FAIL[kind] or released_ns != _UNKNOWN)
+        ]
+        asking = (
+            max(begin_ns, invoked_ns)
+            for invoked_ns, released_ns in known
+            if begin_ns < invoked_ns or begin_ns < released_ns < NEVER_NS
+        )
+        return min(asking, default=end_ns), max((invoked_ns for invoked_ns, _ in known), default=0)
 
     def silences(self, begin_ns: int, end_ns: int) -> Iterator[_Silence]:
         """For each session, the part of an interval without answers in which its client certainly waited.
@@ -218,6 +232,7 @@ class _Judge:
         services: Sequence[_Service],
         troubles: Sequence[Trouble],
         stalls: Mapping[int, Sequence[tuple[int, int]]],
+        stalled_clients: Sequence[tuple[int, int]],
         faults: Sequence[FaultRecord],
     ) -> None:
         self.missed: list[Finding] = []
@@ -230,6 +245,7 @@ class _Judge:
         self._troubles = troubles
         self._quorum = quorum_of(manifest.members)
         self._stalls = stalls
+        self._stalled_clients = stalled_clients
         self._faults = faults
 
     def look_at(self, silences: Iterable[_Silence]) -> None:
@@ -286,7 +302,8 @@ class _Judge:
         members = tuple(sorted(well))
         finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, members, late_ms=late_ms, signature=signature)
         stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
-        self.missed.append(explained(finding, stalls, begin_ns, end_ns))
+        stalls += self._stalled_clients
+        self.missed.append(explained(finding, stalls, begin_ns, end_ns, "they and the clients"))
 
     def _faults_within(self, begin_ns: int, end_ns: int) -> str:
         """The faults of members in an interval, with the component of each."""
@@ -306,7 +323,8 @@ class _Judge:
 PROGRESS: Final = Checker(
     "progress",
     (Promise.PROGRESS,),
-    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.CONTROLS)) | {Source.ARCHIVES, Source.CLUSTER},
+    frozenset((Source.HISTORY, Source.STALLS, Source.TRACES, Source.FAULTS, Source.CONTROLS))
+    | {Source.ARCHIVES, Source.CLUSTER},
     lambda evidence: check_progress(
         evidence.run, evidence.manifest, evidence.traces, evidence.operations, evidence.call_times
     ),

@@ -188,12 +188,13 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
         # The bridge of Aeron's clients does not say whether cluster or client ended a session.
         tells_clients=manifest.system == OWN_SYSTEM,
     )
-    return excused(judge_failovers(known, log.events), lambda: evidence.stall)
+    return excused(judge_failovers(known, log.events), lambda: evidence.stall_with_clients)
 
 
 SESSION_FAILOVERS: Final = Checker(
     "session-failovers",
     (Promise.SESSIONS_OUTLIVE_LEADERS,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.SESSIONS, Source.CONTROLS)),
+    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.CONTROLS))
+    | {Source.SESSIONS, Source.STALLS},
     of_whole_log((Promise.SESSIONS_OUTLIVE_LEADERS,), _check),
 )

@@ -6,7 +6,7 @@ run or has changed since the run, the result has only the reason.
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from upheaval.checkers.own.causes import CONDITIONS, EXTERNAL, Cause
 from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters, shared_interpreters
 from upheaval.checkers.own.replay_judgement import BUDGET_S
 from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_state
+from upheaval.checkers.states.member_state import MemberState
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
 
@@ -27,6 +28,8 @@ end.
 """
 
 
+_BATCH_LENGTH: Final = 8 << 20
+"""Bytes of states after which their forms are asked for."""
 BUDGET_VARIABLE: Final = "UPHEAVAL_REPLAY_SECONDS"
 """The environment variable that overrides `BUDGET_S`."""
 _SERVICE: Final = "service"
@@ -84,7 +87,7 @@ class OwnReplay:
 
 
 def replay_own(
-    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, states: Iterable[Sequence[bytes]]
+    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, states: Sequence[MemberState]
 ) -> OwnReplay:
     """Replay a user's service. `states` are those of members. Failures of the user's code are part of the result.
 
@@ -119,12 +122,13 @@ def replay_own(
             return OwnReplay(why_not=str(error))
 
 
-def _judge(interpreters: Interpreters, order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
+def _judge(interpreters: Interpreters, order: Order, states: Sequence[MemberState]) -> OwnReplay:
     answer = ask(interpreters, order, timeout_s=max(TIMEOUT_S, _WALL_OF_BUDGET * order.budget_s))
     hashes = {int(position): each for position, each in answer["hashes"].items()}
     forms = answer["forms"]
     if answer["has_form"]:
-        forms |= ask(interpreters, replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
+        for each in _in_batches(states):
+            forms |= ask(interpreters, replace(order, task=Task.FORMS), each)["forms"]
     names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked", "why_cut")
     values = {name: answer[name] for name in (*names, "unasked_position", "compared", "chosen")}
     replayed = OwnReplay(hashes, forms, order=replace(order, has_form=answer["has_form"]), **values)
@@ -136,6 +140,18 @@ def _judge(interpreters: Interpreters, order: Order, states: Iterable[Sequence[b
         return replace(replayed, why_not_parted=str(error))
     differing = (index for index, state in answer["samples"].items() if state != other["samples"][index])
     return replace(replayed, parted=min((other["positions"][index] for index in differing), default=-1))
+
+
+def _in_batches(states: Iterable[MemberState]) -> Iterator[list[Sequence[bytes]]]:
+    """Different states, some MiB at a time: all of them may be too large for the memory."""
+    batch: list[Sequence[bytes]] = []
+    for each in {each.hash: each for each in states}.values():
+        batch.append(each.state)
+        if sum(sum(map(len, state)) for state in batch) >= _BATCH_LENGTH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def replay_budget_s(environment: Mapping[str, str]) -> float:

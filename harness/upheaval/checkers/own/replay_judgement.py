@@ -85,7 +85,7 @@ class _Control:
     has_equal_end: bool
     states: list[tuple[int, ExpectedState]]
     has_all: bool
-    """Whether the snapshots at all places fit into `SNAPSHOTS_MAX`."""
+    """Whether the snapshots at all places fit into the memory for them."""
 
 
 def judge_replays(
@@ -96,8 +96,10 @@ def judge_replays(
     is_timed: bool = True,
     payloads: Payloads = AS_TEXT,
     budget_s: float = BUDGET_S,
+    snapshots_max: int = SNAPSHOTS_MAX,
 ) -> Judgement:
-    """Judge the service with that name. `payloads` shows messages; `budget_s` is in seconds of processor time.
+    """Judge the service with that name. `payloads` shows messages; `budget_s` is in seconds of processor time,
+    `snapshots_max` in bytes of all snapshots together.
 
     Exits this process if the service raises where a member would not start.
     """
@@ -108,6 +110,7 @@ def judge_replays(
         is_timed=is_timed,
         payloads=payloads,
         budget_s=budget_s,
+        snapshots_max=snapshots_max,
     )
     return copies.judged()
 
@@ -129,6 +132,7 @@ class _Copies:
         is_timed: bool,
         payloads: Payloads,
         budget_s: float,
+        snapshots_max: int,
     ) -> None:
         self._service = service
         self._log = log
@@ -138,6 +142,7 @@ class _Copies:
         self._is_timed = is_timed
         self._requests = [message for message in log if is_request(message)][-PROBES:]
         self._budget_s = budget_s
+        self._snapshots_max = snapshots_max
         self._end_s = _spent_s() + budget_s
         self._refused = ""
         """What the canonical form hides; then states are compared as they are."""
@@ -181,7 +186,7 @@ class _Copies:
 
     def _why_cut(self, control: _Control) -> str:
         if not control.has_all:
-            return f"their snapshots are longer than {SNAPSHOTS_MAX >> 20} MiB together"
+            return f"their snapshots are longer than {self._snapshots_max / (1 << 20):.3g} MiB together"
         return f"the budget of {self._budget_s:g} s of a processor was spent"
 
     def _form(self, replay: Replay, messages: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -214,7 +219,7 @@ class _Copies:
         replay = Replay(self._service, is_own=True, hears=True)
         effects: list[Effects] = []
         states: list[tuple[int, ExpectedState]] = []
-        left = SNAPSHOTS_MAX
+        left = self._snapshots_max
         for number, message in enumerate([*self._log, None]):
             if number in cuts and left > 0 and (not states or _spent_s() < left_s):
                 state = replay.state()

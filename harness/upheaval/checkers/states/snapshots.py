@@ -48,7 +48,7 @@ _NO_SNAPSHOT: Final = "no recording log names a snapshot"
 
 @dataclass(frozen=True, slots=True)
 class ServiceSnapshot:
-    """The snapshot of one service of a member or standby, `owner`."""
+    """The snapshot of one service of a member or standby, `owner`. Its state, which may be large, is not kept."""
 
     owner: str
     member_id: int
@@ -56,12 +56,17 @@ class ServiceSnapshot:
     position: int
     service_id: int
     content: Content
-    state: tuple[bytes, ...]
+    hash: str
+    """The state hash: the SHA-256 of the messages of the state."""
+    is_empty: bool
+    """Whether the service wrote nothing."""
+    recording: tuple[MemberFolder, int]
+    """The recording of the snapshot: its folder, and its id there."""
 
     @property
-    def hash(self) -> str:
-        """The state hash: the SHA-256 of the messages of the state."""
-        return state_hash(self.state)
+    def state(self) -> tuple[bytes, ...]:
+        """The messages of the state. Reads the recording each time."""
+        return _read_service(*self.recording)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,7 @@ class _Own:
     @cached_property
     def replay(self) -> OwnReplay:
         """The replay of the whole log."""
-        states = [each.state for each in self.services if each.service_id == REPLAYED_SERVICE]
+        states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
         return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
 
     def explained(self, finding: Finding, *, of_requests: bool = False) -> Finding:
@@ -155,19 +160,38 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
     for folder in _folders(run, manifest.members):
         for recording_id, position, service_id in snapshot_entries(folder.recording_log):
             try:
-                recorded = [message for _, message in RecordedLog(folder, recording_id).messages()]
                 if service_id == _MODULE_ID:
-                    content = snapshot_fields.module_content(recorded)
+                    content = snapshot_fields.module_content(_recorded(folder, recording_id))
                     modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
                 else:
-                    content, state = snapshot_fields.service_content(recorded)
-                    services.append(
-                        ServiceSnapshot(folder.name, folder.member_id, position, service_id, content, tuple(state))
-                    )
+                    services.append(_service_snapshot(folder, recording_id, position, service_id))
             except (LogMissing, DecodeError) as error:
                 what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
                 unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
     return Snapshots(tuple(services), tuple(modules), unreadable)
+
+
+def _service_snapshot(folder: MemberFolder, recording_id: int, position: int, service_id: int) -> ServiceSnapshot:
+    content, state = _read_service(folder, recording_id)
+    return ServiceSnapshot(
+        folder.name,
+        folder.member_id,
+        position,
+        service_id,
+        content,
+        state_hash(state),
+        not state,
+        (folder, recording_id),
+    )
+
+
+def _read_service(folder: MemberFolder, recording_id: int) -> tuple[Content, tuple[bytes, ...]]:
+    content, state = snapshot_fields.service_content(_recorded(folder, recording_id))
+    return content, tuple(state)
+
+
+def _recorded(folder: MemberFolder, recording_id: int) -> list[bytes]:
+    return [message for _, message in RecordedLog(folder, recording_id).messages()]
 
 
 def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
@@ -204,7 +228,8 @@ def _states_agree(
             continue
         told = ", ".join(f"{each.owner} has {each.hash[:_SHOWN_DIGITS]}" for each in group)
         right = expected.get(position) if service_id == REPLAYED_SERVICE else None
-        wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
+        right_hash = "" if right is None else state_hash(right.messages)
+        wrong = next((each for each in group if right is not None and each.hash != right_hash), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
         where += f"; {_compared(group, payloads)}"
         if right is not None:
@@ -220,7 +245,7 @@ def _states_agree(
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
     if not compared:
         return Finding(Promise.STATES_AGREE, Verdict.VALID, "no position at which two members have a snapshot")
-    if not any(snapshot.state for snapshot in found.services):
+    if all(snapshot.is_empty for snapshot in found.services):
         why = "no service wrote anything into a snapshot: there is no state to compare"
         return NotApplicable(Promise.STATES_AGREE, why)
     (position, service_id), group = compared[-1]
@@ -355,10 +380,10 @@ def _difference(
         return f"is of app version {version}, others of the same place of {first}"
     if expected is None or isinstance(snapshot, ModuleSnapshot) or snapshot.service_id != REPLAYED_SERVICE:
         return ""
-    if snapshot.state == expected.messages:
+    replayed = state_hash(expected.messages)
+    if snapshot.hash == replayed:
         return ""
-    replayed = state_hash(expected.messages)[:_SHOWN_DIGITS]
-    return f"has state {snapshot.hash[:_SHOWN_DIGITS]}, the replay {replayed}"
+    return f"has state {snapshot.hash[:_SHOWN_DIGITS]}, the replay {replayed[:_SHOWN_DIGITS]}"
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
