@@ -93,14 +93,6 @@ KNOWN_BUGS: Final = (
         ("1.51.0",),
     ),
     KnownBug(
-        1918,
-        "a leader counts the ids of sessions that its cluster never committed, so its next session id differs",
-        "clients that were cut off for 12 s open new sessions at a leader that is cut off; later all take a snapshot",
-        Promise.STATES_AGREE,
-        "1.49.3",
-        ("1.51.0",),
-    ),
-    KnownBug(
         2147,
         "a member that is in an earlier term counts for the quorum, so acknowledged operations are lost",
         "a leader is cut off with its clients under load; the next one loses its other follower, hears the first one "
