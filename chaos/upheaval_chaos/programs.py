@@ -32,15 +32,17 @@ def run_program(
     limit_s: float | None = None,
     settings: Mapping[str, str] | None = None,
     is_joined: bool = False,
+    text: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, without input. `is_joined`: its errors are part of its output, in order.
+    """Run a program to its end. `is_joined`: its errors are part of its output, in order. `text`: its input.
 
     Raises the errors of `subprocess.run` for a program that cannot start or exceeds the time limit.
     """
     return subprocess.run(
         command,
         cwd=folder,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if text is None else None,
+        input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if is_joined else subprocess.PIPE,
         encoding=ENCODING,

@@ -36,8 +36,9 @@ def snapshot(place: Place, table: str) -> list[File]:
 
 
 def append(place: Place, table: str, schema: pa.Schema, files: Sequence[File]) -> None:
-    """Commit files to a table, which the first of them make. Raises `EnvironmentFault`."""
+    """Commit files to a table, which the first of them make. Raises `EnvironmentFault`, also where one is gone."""
     for _ in range(TRIES):
+        _require_there(place, files)
         opened = _opened(place, table) or _made(place, table, schema)
         missing = [field for field in schema if field.name not in {known.name for known in opened.schema().fields}]
         try:
@@ -60,6 +61,7 @@ def replace(place: Place, table: str, old: Sequence[File], new: Sequence[File]) 
         names = set() if opened is None else {file.name for file in _files(table, opened)}
         if opened is None or not {file.name for file in old} <= names:
             raise Removed(place.shown(table))
+        _require_there(place, new)
         actions = [*(_add(file, changes) for file in new), *(_remove(file, changes) for file in old)]
         try:
             opened.create_write_transaction(actions, "append", opened.schema())
@@ -81,6 +83,14 @@ def erase(place: Place, table: str, *, orphans_after_hours: int | None = None) -
         return len(opened.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=is_full))
     except (DeltaError, OSError) as error:
         raise _fault(place, table, error) from error
+
+
+def _require_there(place: Place, files: Sequence[File]) -> None:
+    """A drop of their runs may have deleted files that no commit named yet."""
+    for info in place.files.get_file_info([place.path(file.path) for file in files]):
+        if not info.is_file:
+            gone = f"{info.path} is gone: its runs were dropped meanwhile"
+            raise EnvironmentFault(f"cannot commit to {place.text}: {gone}; do it again")
 
 
 def version(place: Place, table: str) -> int | None:

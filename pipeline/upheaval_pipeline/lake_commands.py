@@ -29,12 +29,13 @@ def info(options: LakeOptions) -> int:
         "campaigns": len(lake.runs("seeds")),
         "first_ingest": times[0],
         "last_ingest": times[-1],
+        "small_files": upkeep.small_files(lake),
     }
     head = ["table", "files", "bytes", "rows", "version"]
     rows = [[one.table, *map(str, (one.files, one.bytes, one.rows, one.version))] for one in tables]
     text = (
         f"{facts['runs']} runs and {facts['campaigns']} campaigns, ingested from {times[0]} to {times[-1]}\n\n"
-        f"{table([head, *rows])}"
+        f"{table([head, *rows])}{_due(lake)}"
     )
     answer(text, {**facts, "tables": [asdict(one) for one in tables]}, as_json=options.json)
     return 0
@@ -64,10 +65,11 @@ def drop(options: DropOptions) -> int:
     runs = list(options.runs)
     if options.older_than_s is not None:
         runs = upkeep.older_than(lake, options.older_than_s / _DAY_S)
-    if runs:
-        upkeep.drop(lake, runs)
+    left = upkeep.drop(lake, runs) if runs else 0
     text = "\n".join(f"dropped {run}" for run in runs) or "nothing is that old"
-    answer(text, {"dropped": runs}, as_json=options.json)
+    if left:
+        text += f"\n{left} files that no ingest has committed may have rows of them: repeat the drop in an hour"
+    answer(text, {"dropped": runs, "uncommitted_files": left}, as_json=options.json)
     return 0
 
 
@@ -79,6 +81,13 @@ def migrate(options: LakeOptions) -> int:
     runs = migrate(options.lake)
     answer(f"{runs} runs and campaigns migrated", {"migrated": runs}, as_json=options.json)
     return 0
+
+
+def _due(lake: "Lake") -> str:
+    from upheaval_pipeline.upkeep import small_files
+
+    number = small_files(lake)
+    return f"\n\n{number} files are small: `upheaval lake optimize --lake {lake.where}` is due" if number else ""
 
 
 def _files(lake: "Lake") -> int:

@@ -159,14 +159,19 @@ QUESTIONS: Final = (
     ),
     Question(
         "regressions",
-        "By how much is the share of runs that are not valid higher on one version than on another, with its interval?",
-        """SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, * FROM regressions
-        WHERE difference > 0
-            OR (difference = 0 AND struct(base_system, base_version) < struct(system, version))
-        ORDER BY lowest DESC, difference DESC, scenario""",
-        Bars(("change", "scenario", "runtime"), "difference", SHARE, "lowest", "highest"),
+        "By how much are more runs not valid, answers slower or failovers longer on a version than on an earlier one"
+        " (or on another system), with an interval of 95 %?",
+        f"""SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, what,
+        coalesce(scenario, 'no scenario') AS scenario, runtime, base_system, base_version, system, version, base_runs,
+        runs, base_level, level, difference, lowest, highest,
+        CASE WHEN base_system <> system THEN 'another system' WHEN {is_worse("")} THEN 'worse'
+            WHEN highest < 0 THEN 'better' ELSE 'not shown' END AS outcome
+        FROM regressions WHERE base_system = system OR difference > 0 OR (difference = 0 AND base_system < system)
+        ORDER BY outcome = 'worse' DESC, what = '{NOT_VALID}' DESC, what, lowest DESC, difference DESC, change,
+        scenario, runtime""",
+        Bars(("change", "what", "scenario", "runtime", "outcome"), "difference", "rate or ms", "lowest", "highest"),
         "no scenario or campaign that was judged on two systems or versions",
-        alarm=lambda row: row["lowest"] > 0,
+        alarm=lambda row: row["outcome"] == "worse",
     ),
     Question(
         "changes",

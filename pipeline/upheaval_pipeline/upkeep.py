@@ -4,7 +4,8 @@ A file is rewritten without the rows that do not count. Files of batches that `r
 ingest that goes on, and are left alone until they are `ABANDONED_HOURS` old.
 
 A drop is first written down in `runs`, so that no reader sees a run of which half is gone. Then the rows are rewritten
-away, and the files that had them are deleted, with those that an earlier `optimize` left for readers of that time.
+away, and the files that had them are deleted, with those that an earlier `optimize` left for readers of that time, and
+those that an ingest left that was killed (`leftovers`).
 """
 
 import time
@@ -23,9 +24,12 @@ from upheaval_pipeline.delta import Removed, erase, replace, version
 from upheaval_pipeline.lake import RUNS, Entry, Lake, head_of
 from upheaval_pipeline.lake_file import File
 from upheaval_pipeline.lake_files import BATCH, FILE_BYTES, files_of, with_batch, write_rows
+from upheaval_pipeline.leftovers import erase_leftovers, has_leftovers
 from upheaval_pipeline.tables import SEEDS_NAME, STORED, batches
 
 ABANDONED_HOURS: Final = 24
+DUE_FILES: Final = 64
+"""With so many small files in a table a lake is worth compacting: every command opens each of them."""
 TRIES: Final = 20
 """Each failed one means that another writer replaced a file meanwhile."""
 _US: Final = 1_000_000
@@ -51,6 +55,12 @@ def info(lake: Lake) -> list[TableInfo]:
             size, rows = sum(file.size for file in files), sum(file.rows for file in files)
             tables.append(TableInfo(table, len(files), size, rows, number))
     return tables
+
+
+def small_files(lake: Lake) -> int:
+    """How many files `optimize` would make fewer of; 0 where that is not worth it yet."""
+    sizes = [[file.size for file in files if file.size < FILE_BYTES // 2] for files in lake.tables.values()]
+    return sum(map(len, sizes)) if any(len(small) >= DUE_FILES for small in sizes) else 0
 
 
 def optimize(lake: Lake, now: float | None = None) -> int:
@@ -117,11 +127,14 @@ def _batches(lake: Lake, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
     return iter(lake.dataset([file.path for file in files], columns).to_batches())
 
 
-def drop(lake: Lake, runs: Collection[str]) -> None:
-    """Erase runs and campaigns. Raises `UsageError` when one is not there."""
+def drop(lake: Lake, runs: Collection[str]) -> int:
+    """Erase runs and campaigns; return how many files may have rows of them that another writer has not committed.
+
+    Raises `UsageError` when one is not there.
+    """
     known = {entry.run for table in (RUNS, SEEDS_NAME) for entry in lake.known[table]}
     for run in runs:
-        if run not in known:
+        if run not in known and not has_leftovers(lake, run):
             raise UsageError(f"{lake.where} has no run {run!r}")
     ends = [run for run in runs if any(entry.run == run for entry in lake.known[RUNS])]
     if ends:
@@ -132,6 +145,7 @@ def drop(lake: Lake, runs: Collection[str]) -> None:
     for table in sorted(lake.tables, key=lambda name: name == RUNS):
         _erase(lake.where, table, runs)
         erase(lake.place, table)
+    return erase_leftovers(lake.place, runs)
 
 
 def _erase(where: str, table: str, runs: Collection[str]) -> None:

@@ -30,11 +30,11 @@ def _bound(sign: str, count: str, of: str) -> str:
     return f"greatest(0D, least(1D, ({p} + {z2 / 2}D / {of} {sign} {half}) / (1 + {z2}D / {of})))"
 
 
-_OF_JUDGED: Final = """SELECT r.scenario, r.system, r.version, r.runtime, count(*) AS runs,
+_OF_JUDGED: Final = """SELECT r.scenario, r.system, r.version, r.runtime, min(r.created) AS first, count(*) AS runs,
     count_if(j.verdict <> 'valid') AS not_valid
     FROM judged AS j JOIN ran AS r ON j.run = r.run WHERE j.verdict <> 'unreadable' GROUP BY ALL"""
 """Unreadable runs say nothing of the system."""
-_OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, count(*) AS runs,
+_OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, NULL AS first, count(*) AS runs,
     count_if(verdict <> 'valid') AS not_valid FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
 _PROVED: Final = "transform(filter(map_entries(fault_counts), fault -> fault.value.proved > 0), fault -> fault.key)"
 """The kinds of faults of which a seed proved one."""
@@ -93,6 +93,12 @@ def is_worse(prefix: str) -> str:
     return f"{lowest} > CASE WHEN {what} = '{NOT_VALID}' THEN 0D ELSE {base} * {SLOWER_MIN}D END"
 
 
+_NUMBERS_OF_VERSION: Final = ", ".join(
+    f"lpad(regexp_extract(split_part(version, '.', {part}), '^[0-9]*', 0), 9, '0')" for part in (1, 2, 3)
+)
+_PLACE_OF_VERSION: Final = f"""concat(CASE WHEN version RLIKE '^[0-9]+([.]|$)' THEN concat({_NUMBERS_OF_VERSION})
+            ELSE '' END, ' ', coalesce(first, ''), ' ', version)"""
+"""By which versions of a system follow each other: by their numbers, else by when their first run was made."""
 _LOW, _HIGH = (_bound(sign, "not_valid", "runs") for sign in "-+")
 _DIFFERENCE: Final = """level - base_level AS difference,
         level - base_level - sqrt(pow(level - lowest, 2) + pow(base_highest - base_level, 2)) AS lowest,
@@ -404,20 +410,10 @@ VIEWS: Final = (
     ),
     View(
         "tried",
-        "a scenario on a version of a system, and all seeds of campaigns on it: judged runs, not valid, and the rate",
+        "a scenario on a version of a system, and all seeds of campaigns on it: judged runs, not valid, the rate, and"
+        " when the first run was made",
         f"""SELECT *, not_valid / runs AS rate, {_LOW} AS lowest, {_HIGH} AS highest
         FROM ({_OF_JUDGED} UNION ALL {_OF_SEEDS})""",
-    ),
-    View(
-        "regressions",
-        "a scenario on a base and on another system or version: how much higher the rate of runs that are not valid is,"
-        " and its interval of 95 % (Newcombe): worse when `lowest` is above 0",
-        """SELECT a.scenario, a.runtime, a.system AS base_system, a.version AS base_version, b.system, b.version,
-        a.runs AS base_runs, a.not_valid AS base_not_valid, b.runs, b.not_valid, b.rate - a.rate AS difference,
-        b.rate - a.rate - sqrt(pow(b.rate - b.lowest, 2) + pow(a.highest - a.rate, 2)) AS lowest,
-        b.rate - a.rate + sqrt(pow(b.highest - b.rate, 2) + pow(a.rate - a.lowest, 2)) AS highest
-        FROM tried AS a JOIN tried AS b ON a.scenario = b.scenario AND a.runtime = b.runtime
-            AND (a.system <> b.system OR a.version <> b.version)""",
     ),
     View(
         "labelled",
@@ -479,6 +475,24 @@ VIEWS: Final = (
                 FROM trend AS a JOIN trend AS b ON a.label = b.label AND a.value <> b.value
                     AND a.scenario <=> b.scenario AND a.system = b.system AND a.runtime = b.runtime
                     AND a.what = b.what))""",
+    ),
+    View(
+        "regressions",
+        "a scenario on a version of a system, and on a later version or another system: how much higher the level is"
+        f" (the rate of runs that are not valid; with {SPLIT_MIN} runs on both, the times of `levels`), and its"
+        " interval of 95 % as in `splits`",
+        f"""WITH tries AS (SELECT '{NOT_VALID}' AS what, scenario, system, version, runtime, first, runs,
+            rate AS level, lowest, highest FROM tried
+            UNION ALL SELECT what, scenario, system, value, runtime, first, runs, level,
+                {_level_bound("-", "")}, {_level_bound("+", "")}
+            FROM trend WHERE label = 'version' AND what <> '{NOT_VALID}' AND runs >= {SPLIT_MIN}),
+        placed AS (SELECT *, {_PLACE_OF_VERSION} AS place FROM tries)
+        SELECT b.what, b.scenario, b.runtime, a.system AS base_system, a.version AS base_version, b.system, b.version,
+        a.runs AS base_runs, b.runs, a.level AS base_level, b.level, b.level - a.level AS difference,
+        b.level - a.level - sqrt(pow(b.level - b.lowest, 2) + pow(a.highest - a.level, 2)) AS lowest,
+        b.level - a.level + sqrt(pow(b.highest - b.level, 2) + pow(a.level - a.lowest, 2)) AS highest
+        FROM placed AS a JOIN placed AS b ON a.what = b.what AND a.scenario <=> b.scenario AND a.runtime = b.runtime
+            AND (a.system <> b.system OR a.place < b.place)""",
     ),
     View(
         "preceded",

@@ -30,9 +30,14 @@ from upheaval_node.service.services.encoding import Operation, Request, Status
 from upheaval_node.service.services.timers import FIRED
 from upheaval_node.types import ClusterRole
 
-VERSIONS: Final = ("1.51.0", "1.47.4")
+VERSIONS: Final = ("1.51.0", pytest.param("1.47.4", marks=pytest.mark.nightly))
 CLIENT_HEARTBEAT: Final = 11
 """The type of the counters in which Aeron's clients write the time."""
+_PROVOCATIONS: Final = (
+    (b"background", "doBackgroundWork", "IllegalStateException: background"),
+    (b"checked", "onSessionMessage", "IOException: checked"),
+)
+"""What the service is told, and where it raises what."""
 _SETUP: Final = b"\x05\x00"
 _STREAM: Final = struct.Struct("<i")
 _LONG: Final = struct.Struct("<q")
@@ -149,31 +154,20 @@ def test_what_a_service_raises_is_traced_and_the_log_goes_on(tmp_path: Path) -> 
         assert raised[0]["log_position"] > 0
 
 
-@pytest.mark.parametrize(
-    ("message", "callback", "error"),
-    [
-        (b"background", "doBackgroundWork", "IllegalStateException: background"),
-        (b"checked", "onSessionMessage", "IOException: checked"),
-    ],
-)
-def test_whatever_a_service_raises_is_traced_once(message: bytes, callback: str, error: str, tmp_path: Path) -> None:
+def test_whatever_a_service_raises_is_traced_once_also_in_a_thread_that_is_interrupted(tmp_path: Path) -> None:
+    """The container ends by an interrupt, and with it the member; how, the trace still has."""
     with JavaMember(tmp_path / "member-0", service=PROVOKED) as member, Bridge(tmp_path) as bridge:
         member.start_and_lead()
         with bridge.session(member.ingress) as session:
-            session.tell(b"O", message)
-            member.wait(lambda: member.count("service-raised") > 0, "nothing is traced")
-            raised = member.last("service-raised")
-            assert (raised["callback"], raised["error"]) == (callback, error)
-            session.tell(b"O", b"still here")
-            assert session.hear() == (b"R", b"still here")
-        assert member.count("error") == 0
-
-
-def test_a_trace_is_not_ended_by_a_thread_that_is_interrupted(tmp_path: Path) -> None:
-    """Its container ends by that, and with it the member; how, the trace still has."""
-    with JavaMember(tmp_path / "member-0", service=PROVOKED) as member, Bridge(tmp_path) as bridge:
-        member.start_and_lead()
-        with bridge.session(member.ingress) as session:
+            for count, (message, callback, error) in enumerate(_PROVOCATIONS, start=1):
+                session.tell(b"O", message)
+                member.wait(lambda n=count: member.count("service-raised") >= n, "nothing is traced")
+                raised = member.last("service-raised")
+                assert (raised["callback"], raised["error"]) == (callback, error)
+                session.tell(b"O", b"still here")
+                assert session.hear() == (b"R", b"still here")
+                assert member.count("service-raised") == count
+            assert member.count("error") == 0
             session.tell(b"O", b"interrupted")
             assert member.ended() == 7, member.last_lines()
         assert member.last("service-raised")["error"] == "IllegalStateException: interrupted"
@@ -366,14 +360,15 @@ def test_a_bridge_gives_back_what_no_cluster_takes(tmp_path: Path) -> None:
         assert not bridge.aeron.exists()
 
 
-@pytest.mark.parametrize("where", ["offer", "poll"])
-def test_an_exception_of_one_client_ends_its_session_alone(where: str, tmp_path: Path) -> None:
+def test_an_exception_of_one_client_ends_its_session_alone(tmp_path: Path) -> None:
     with JavaMember(tmp_path / "member-0") as member, Bridge(tmp_path, provoked=True) as bridge:
         member.start_and_lead()
-        with bridge.session(member.ingress) as session, bridge.session(member.ingress) as other:
-            session.tell(b"O", where.encode())
-            assert session.hear() == (b"D", f"java.lang.IllegalStateException: {where}".encode())
-            session.tell(b"O", b"after")
-            assert session.hear() == (b"N", _LONG.pack(2))
-            assert other.ask(Request(1, Operation.ECHO, "", b"still here")).value == b"still here"
+        with bridge.session(member.ingress) as other:
+            for number, where in enumerate(("offer", "poll")):
+                with bridge.session(member.ingress) as session:
+                    session.tell(b"O", where.encode())
+                    assert session.hear() == (b"D", f"java.lang.IllegalStateException: {where}".encode())
+                    session.tell(b"O", b"after")
+                    assert session.hear() == (b"N", _LONG.pack(2))
+                    assert other.ask(Request(number, Operation.ECHO, "", b"still here")).value == b"still here"
         assert bridge.end() == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.compose_projects import remove_abandoned
 from support.docker_runs import left_of, require_whole
 from support.stranger import FOR_CONTAINERS, make_environment
 from upheaval import images
@@ -31,6 +32,13 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def engine() -> Iterator[Client]:
     with connected() as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def tidy(engine: Client) -> Client:
+    """An engine without what killed test runs left of their compose projects."""
+    remove_abandoned(engine)
+    return engine
 
 
 @pytest.fixture(scope="session")

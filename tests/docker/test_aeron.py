@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.built_images import require
 from support.docker_runs import left_of
 from support.fault_cases import CASES, WORKLOAD, fault_of, one_round
 from support.saboteur import Sabotage
@@ -26,7 +27,7 @@ from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.docker.tool import run_tool
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import parse_scenario
-from upheaval.system import ClusterSpec
+from upheaval.system import AERON, ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos import datagram_faults, faults, link_faults
 from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
@@ -93,8 +94,9 @@ def test_a_fault_of_links_is_proved_when_it_was_done(
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 
 
-def test_members_in_containers_say_who_leads(tmp_path: Path, member_image: images.Image, engine: Client) -> None:
-    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(system=f"aeron:{VERSION}"))
+def test_members_in_containers_say_who_leads(tmp_path: Path, engine: Client) -> None:
+    require(engine, images.AERON)
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(system=AERON))
     try:
         cluster.up(WAIT_S)
         leader = cluster.wait_until_leader(WAIT_S)

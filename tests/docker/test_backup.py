@@ -26,6 +26,7 @@ def left_after_the_flow(folder: Path, engine: Client, **of: Any) -> list[list[st
     return [left_of(engine, cluster.run.read_manifest().run_id) for cluster in made]
 
 
+@pytest.mark.nightly
 def test_backup_under_load_and_restore_in_containers(tmp_path: Path, node_image: str, engine: Client) -> None:
     assert left_after_the_flow(tmp_path, engine, image=node_image) == [[], []]
 

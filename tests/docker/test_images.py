@@ -4,13 +4,15 @@ import io
 import json
 import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.built_images import output_of, require, running
 from support.built_runs import good_run
-from support.docker_runs import upheaval
+from support.docker_runs import ENGINE_INTERVAL_S, upheaval
 from upheaval import images
 from upheaval.repository import REPOSITORY, Repository
 from upheaval.runtimes.docker.engine import Client
@@ -24,6 +26,7 @@ ONE_MEMBER = json.dumps(
     }
 )
 
+DIAL = ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 9001), 0.5)"]
 
 # The images with Java take minutes to make on a machine that has nothing of them yet.
 FIT = [
@@ -90,11 +93,10 @@ def test_a_member_may_write_nothing_but_its_volume_and_tmp(engine: Client, node_
     assert output_of(engine, node_image, script) == ["10001"]
 
 
-@pytest.mark.parametrize("tables", ["iptables", "iptables-nft"])
-def test_packet_filters_work_in_the_network_of_a_member(engine: Client, node_image: str, tables: str) -> None:
-    """With the one capability NET_ADMIN, in a container beside the member, which itself has none."""
+@pytest.fixture(scope="module")
+def member_and_helper(engine: Client, node_image: str) -> Iterator[tuple[Any, Any]]:
+    """A member that serves, and a container with the one capability NET_ADMIN in its network."""
     tag = require(engine, images.NETFAULT)
-    dial = ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 9001), 0.5)"]
     with (
         running(
             engine,
@@ -115,19 +117,36 @@ def test_packet_filters_work_in_the_network_of_a_member(engine: Client, node_ima
             init=True,
         ) as helper,
     ):
-        wait_until(lambda: member.exec_run(dial).exit_code == 0, timeout_s=240, describe=lambda: "no member")
-        rule = ["INPUT", "-p", "tcp", "--dport", "9001", "-j", "DROP"]
-        assert helper.exec_run([tables, "-A", *rule]).output == b""
-        assert b"TimeoutError" in member.exec_run(dial).output
-        assert helper.exec_run([tables, "-D", *rule]).output == b""
-        assert member.exec_run(dial).exit_code == 0
+        wait_until(
+            lambda: member.exec_run(DIAL).exit_code == 0,
+            timeout_s=240,
+            describe=lambda: "no member",
+            interval_s=ENGINE_INTERVAL_S,
+        )
+        yield member, helper
+
+
+@pytest.mark.parametrize("tables", ["iptables", "iptables-nft"])
+def test_packet_filters_work_in_the_network_of_a_member(member_and_helper: tuple[Any, Any], tables: str) -> None:
+    """Of the member, which itself has no rights."""
+    member, helper = member_and_helper
+    rule = ["INPUT", "-p", "tcp", "--dport", "9001", "-j", "DROP"]
+    assert helper.exec_run([tables, "-A", *rule]).output == b""
+    assert b"TimeoutError" in member.exec_run(DIAL).output
+    assert helper.exec_run([tables, "-D", *rule]).output == b""
+    assert member.exec_run(DIAL).exit_code == 0
 
 
 def test_the_test_build_without_a_bug_is_the_node(engine: Client) -> None:
     tag = require(engine, images.NODE_TEST)
     with running(engine, tag, network_mode="none", environment={"UPHEAVAL_CONFIG": ONE_MEMBER}) as member:
         health = ["python3", "-m", "upheaval_node.runtime.health"]
-        wait_until(lambda: member.exec_run(health).exit_code == 0, timeout_s=240, describe=lambda: str(member.logs()))
+        wait_until(
+            lambda: member.exec_run(health).exit_code == 0,
+            timeout_s=240,
+            describe=lambda: str(member.logs()),
+            interval_s=ENGINE_INTERVAL_S,
+        )
 
 
 def test_the_test_build_refuses_a_bug_that_nobody_planted(engine: Client) -> None:

@@ -47,6 +47,7 @@ def test_a_demo_is_valid_and_leaves_nothing(tmp_path: Path, node_image: str, eng
     assert left_of(engine, run.read_manifest().run_id) == []
 
 
+@pytest.mark.nightly
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, node_image: str, engine: Client) -> None:
     with running_demo(tmp_path / "demo", engine) as (process, run_id):
         process.send_signal(signal.SIGINT)

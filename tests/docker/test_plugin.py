@@ -187,6 +187,7 @@ def test_nothing_is_left_after_a_signal_to_end(tmp_path: Path, python: Path, nod
         assert left_of(engine, run_id) == []
 
 
+@pytest.mark.nightly
 def test_the_next_start_removes_what_a_killed_pytest_left(
     tmp_path: Path, python: Path, node_image: str, engine: Client
 ) -> None:

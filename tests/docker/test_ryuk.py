@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.docker_runs import command, left_of, wait_for_members
+from support.docker_runs import ENGINE_INTERVAL_S, command, left_of, wait_for_members
 from upheaval.records import RunFolder
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
@@ -92,5 +92,10 @@ def test_ryuk_removes_what_a_killed_harness_left(tmp_path: Path, ryuk: str, engi
             wait_for_members(engine, run_id)
         finally:
             process.kill()
-    wait_until(lambda: not left_of(engine, run_id), timeout_s=240, describe=lambda: "Ryuk leaves something")
+    wait_until(
+        lambda: not left_of(engine, run_id),
+        timeout_s=240,
+        describe=lambda: "Ryuk leaves something",
+        interval_s=ENGINE_INTERVAL_S,
+    )
     assert "containers: cleaned by Ryuk" in log.read_text(encoding="utf-8")

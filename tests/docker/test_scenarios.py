@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from support.docker_runs import command, left_of, upheaval
+from support.docker_runs import ENGINE_INTERVAL_S, command, left_of, upheaval
 from support.library import judged_everywhere, planned_faults, promises_in_the_simulation, scenarios_of
 from upheaval.checkers.promises import Promise
 from upheaval.records import RunFolder
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 
-# A member, a partition, links that are slow. Pauses and components are in test_cluster and test_split, a leader that is
-# left alone in the demo of test_nothing_left.
-OFTEN = ("leader-killed", "one-way-partition", "slow-link")
+# A member, a partition. Pauses and components are in test_cluster and test_split, slow links in test_links, a leader
+# that is left alone in the demo of test_nothing_left.
+OFTEN = ("leader-killed", "one-way-partition")
 Done = subprocess.CompletedProcess[str]
 
 
@@ -79,7 +79,12 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, node_image: str, link
         wait_until(run.manifest_file.exists, timeout_s=240, describe=lambda: "the run does not begin")
         run_id = run.read_manifest().run_id
         # Three members with a volume each, four Toxiproxies, three networks.
-        wait_until(lambda: len(left_of(engine, run_id)) >= 13, timeout_s=120, describe=lambda: "no containers")
+        wait_until(
+            lambda: len(left_of(engine, run_id)) >= 13,
+            timeout_s=120,
+            describe=lambda: "no containers",
+            interval_s=ENGINE_INTERVAL_S,
+        )
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
         assert process.stdout is not None

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from support.built_images import require
-from support.docker_runs import left_of, require_whole
+from support.docker_runs import ENGINE_INTERVAL_S, left_of, require_whole
 from upheaval import images
 from upheaval.errors import UsageError
 from upheaval.runtimes.docker.cluster import DockerCluster
@@ -50,10 +50,16 @@ def test_a_paused_service_is_seen_to_take_no_turns(split: DockerCluster) -> None
         lambda: member.node.turns("archive") > moving,
         timeout_s=240,
         describe=lambda: "the archive takes no turns either",
+        interval_s=ENGINE_INTERVAL_S,
     )
     assert member.node.turns("service") == frozen
     member.node.resume("service")
-    wait_until(lambda: member.node.turns("service") > frozen, timeout_s=240, describe=lambda: "it does not go on")
+    wait_until(
+        lambda: member.node.turns("service") > frozen,
+        timeout_s=240,
+        describe=lambda: "it does not go on",
+        interval_s=ENGINE_INTERVAL_S,
+    )
 
 
 def test_an_unknown_component_is_named(split: DockerCluster) -> None:
@@ -75,6 +81,7 @@ def test_a_killed_component_ends_its_member_and_the_cluster_goes_on(split: Docke
             lambda: not victim.is_running(),  # noqa: B023 - called in this turn only
             timeout_s=240,
             describe=lambda: "the rest of the member does not end",
+            interval_s=ENGINE_INTERVAL_S,
         )
         split.wait_until_leader(other_than=leader if is_of_leader else None)
         victim.start()

@@ -48,6 +48,8 @@ class Doubler(ClusteredService):
 """
 
 ALL = {"read", "write", "cas", "append", "list", "echo"}
+CLASSES = {"register": {"read", "write", "cas"}, "append": {"append", "list"}, "echo": {"echo"}, "workbench": ALL}
+"""The operations of each class of users."""
 
 
 @pytest.mark.heavy
@@ -67,20 +69,18 @@ def test_a_leader_dies_under_load_and_the_numbers_agree(folder: Path, load: Load
 
 
 @pytest.mark.heavy
-def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_running(
-    folder: Path, load: LoadCommands
+@pytest.mark.parametrize(
+    "classes", [("register", "workbench"), pytest.param(tuple(CLASSES), marks=pytest.mark.nightly)], ids=len
+)
+def test_classes_of_users_agree_with_the_history_on_a_cluster_that_goes_on_running(
+    classes: tuple[str, ...], folder: Path, load: LoadCommands
 ) -> None:
     cluster = ProcessCluster.create(folder, ClusterSpec(members=1))
     cluster.up()
     earlier = 0
-    for user, expected in (
-        ("register", {"read", "write", "cas"}),
-        ("append", {"append", "list"}),
-        ("echo", {"echo"}),
-        ("workbench", ALL),
-    ):
+    for user in classes:
         result = load.run("--users", "5", "--rate", "50", "--duration", "2s", "--user", user)
-        assert names(result) == expected
+        assert names(result) == CLASSES[user]
         assert result["history"]["unknown"] == 0
         earlier += require_agreement(result, earlier=earlier)
         assert running(folder) == 1

@@ -13,6 +13,9 @@ import pytest
 from support.load_runs import Command, LoadCommands, finish, require_agreement, running
 from upheaval.waits import wait_until
 
+PAGE_INTERVAL_S = 0.2
+"""Users and page share a process: asked without a pause, the page takes the users' time."""
+
 
 def page_of(process: Command) -> str:
     """Where the command says that its page is."""
@@ -40,7 +43,12 @@ def wait_for_requests(page: str, count: int, users: int) -> None:
         told = get(f"{page}/stats/requests")
         return bool(told["user_count"] == users and told["stats"][-1]["num_requests"] >= count)
 
-    wait_until(is_counted, timeout_s=240, describe=lambda: f"the page does not count {count} requests")
+    wait_until(
+        is_counted,
+        timeout_s=240,
+        describe=lambda: f"the page does not count {count} requests",
+        interval_s=PAGE_INTERVAL_S,
+    )
 
 
 @pytest.mark.heavy
@@ -56,7 +64,10 @@ def test_a_load_is_started_twice_on_the_page_and_ended_by_ctrl_c(folder: Path, l
     assert get(f"{page}/stats/requests")["extended_stats"] == [{"key": "faults", "data": []}]
     assert post(f"{page}/stop")["success"]
     wait_until(
-        lambda: get(f"{page}/stats/requests")["state"] == "stopped", timeout_s=240, describe=lambda: "it does not stop"
+        lambda: get(f"{page}/stats/requests")["state"] == "stopped",
+        timeout_s=240,
+        describe=lambda: "it does not stop",
+        interval_s=PAGE_INTERVAL_S,
     )
     first = get(f"{page}/stats/requests")["stats"][-1]["num_requests"]
     assert post(f"{page}/swarm", user_count=3, spawn_rate=3)["success"]

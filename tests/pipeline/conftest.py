@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from support.judged_runs import Build, JudgedRun, judged_together
-from support.spark_settings import FOR_SMALL_TABLES
+from support.spark_settings import FOR_SMALL_TABLES, SMALL_JVM
 from upheaval_pipeline.session import session
 
-# Compiling well takes longer than these tables, and a collector with threads of its own takes turns from the judge.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SMALL_JVM)
 
 
 @pytest.fixture(scope="session")

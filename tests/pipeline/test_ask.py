@@ -34,6 +34,7 @@ from upheaval_pipeline.query import open_views
 from upheaval_pipeline.question_page import page
 from upheaval_pipeline.questions import QUESTIONS, SUMMARY, Heat, Question
 from upheaval_pipeline.spark_engine import SparkEngine
+from upheaval_pipeline.tables import LAKE_SCHEMAS
 from upheaval_pipeline.views import VIEWS, View
 
 MS = 1_000_000
@@ -407,10 +408,14 @@ def _rounded(value: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def on_spark(lake: str, spark: Any) -> SparkEngine:
+def on_spark(lake: str, spark: Any) -> Iterator[SparkEngine]:
+    """Each table and view is computed once: most views are over others."""
     engine = SparkEngine(spark)
     open_views(engine, open_lake(lake))
-    return engine
+    for name in (*LAKE_SCHEMAS, "seeds", "verdicts", *(view.name for view in VIEWS)):
+        spark.catalog.cacheTable(name)
+    yield engine
+    spark.catalog.clearCache()
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_what_got_worse_comes_with_newcombes_interval(lake: str, spark: Any) -> 
     ((base, version, base_runs, runs, *interval),) = asked(lake, sql, 9).rows
     assert (base, version, base_runs, runs) == ("1", "2", 80, 70)
     assert interval == [pytest.approx(0.2), pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4)]
-    assert len(asked(lake, "SELECT * FROM regressions", 9).rows) == 2
+    assert len(asked(lake, "SELECT * FROM regressions", 9).rows) == 1
 
 
 def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str, spark: Any) -> None:

@@ -6,6 +6,7 @@ Everything listens on the loopback address alone, and ends with the test.
 import contextlib
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from support.built_locks import locks_run
 from support.built_runs import good_run
 from support.lakes import asked, table_files
 from support.spark_master import HOST, spark_master
-from support.spark_settings import FOR_SMALL_TABLES
+from support.spark_settings import FOR_SMALL_TABLES, SMALL_JVM
 from upheaval.checkers.judge import verify_run
 from upheaval.waits import wait_until
 from upheaval_pipeline.packages import PACKAGES
@@ -42,27 +43,29 @@ def environment(python: Path, folder: Path) -> dict[str, str]:
     # Not what suites set for themselves, either: people's Python has nothing of that.
     ours = ("PYTHON", "PYSPARK", "SPARK", "UPHEAVAL")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    conf = {**FOR_SMALL_TABLES, "spark.executor.extraJavaOptions": SMALL_JVM}
     return kept | {
         "PYSPARK_PYTHON": str(python),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_WORKER_DIR": str(folder / "work"),
-        "PYSPARK_SUBMIT_ARGS": " ".join(
-            [*(f"--conf {name}={value}" for name, value in FOR_SMALL_TABLES.items()), "pyspark-shell"]
+        "PYSPARK_SUBMIT_ARGS": shlex.join(
+            [*(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")), "pyspark-shell"]
         ),
-        "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={folder / 'tmp'}",
+        "SPARK_SUBMIT_OPTS": f"{SMALL_JVM} -Djava.io.tmpdir={folder / 'tmp'}",
+        "SPARK_DAEMON_JAVA_OPTS": SMALL_JVM,
         "TMPDIR": str(folder / "tmp"),
     }
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
-    """The address of a master with two workers, and the environment in which they run."""
+    """The address of a master with a worker, and the environment in which they run."""
     folder = tmp_path_factory.mktemp("standalone")
     (folder / "tmp").mkdir()
     python = bare_python(folder / "python")
     settings = environment(python, folder)
-    with spark_master(folder, settings, 2, cores=1, memory="1g") as master:
+    with spark_master(folder, settings, 1, cores=2, memory="1g") as master:
         yield master, settings
 
 

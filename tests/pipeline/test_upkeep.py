@@ -1,6 +1,8 @@
 """What `upheaval lake` does: fewer files with the same rows, runs that are gone for good, older lakes migrated."""
 
 import json
+import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +16,15 @@ from deltalake import DeltaTable
 from support.built_runs import good_run
 from support.lakes import as_of_another_version, asked, killed_at, table_files
 from upheaval.cli.main import main
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline import upkeep
 from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.delta import append
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.lake_files import files_of, write_file
-from upheaval_pipeline.tables import LAKE_SCHEMAS, VERDICTS
+from upheaval_pipeline.place import Place
+from upheaval_pipeline.tables import LAKE_SCHEMAS, STORED, VERDICTS
 
 COUNTS = "SELECT run, count(*) FROM history GROUP BY run ORDER BY run"
 
@@ -116,6 +120,76 @@ def test_a_drop_leaves_rows_uncounted_that_an_ended_ingest_left(lake: Path) -> N
     assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 60))
 
 
+def left_by_a_killed_ingest(lake: Path, folders: Sequence[Path], committed: Sequence[str] = ()) -> None:
+    """All of its files are there, and those of some tables are committed."""
+    other = lake.parent / "other"
+    ingest(None, folders, str(other))
+    for table, files in open_lake(str(other)).tables.items():
+        for file in files:
+            shutil.copy(other / file.path, lake / file.path)
+        if table in committed:
+            append(Place(str(lake)), table, arrow_schema(STORED[table]), files)
+
+
+def test_a_drop_erases_what_a_killed_ingest_of_the_run_left(lake: Path, tmp_path: Path) -> None:
+    left_by_a_killed_ingest(lake, [built(tmp_path / "b-later", "b", 80)])
+    assert upkeep.drop(open_lake(str(lake)), ["b"]) == 0
+    assert bytes_of(lake, "'run': 'b'") == []
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("c", 40))
+
+
+@pytest.mark.parametrize("committed", [(), ("history", "trace")])
+def test_a_run_of_which_only_a_killed_ingest_wrote_can_be_dropped(
+    lake: Path, tmp_path: Path, committed: Sequence[str]
+) -> None:
+    left_by_a_killed_ingest(lake, [built(tmp_path / "d", "d")], committed)
+    assert bytes_of(lake, "'run': 'd'")
+    upkeep.drop(open_lake(str(lake)), ["d"])
+    assert bytes_of(lake, "'run': 'd'") == []
+    with pytest.raises(UsageError, match="has no run 'd'"):
+        upkeep.drop(open_lake(str(lake)), ["d"])
+
+
+def test_files_that_may_be_another_writers_stay_for_an_hour_and_are_counted(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_by_a_killed_ingest(lake, [built(tmp_path / "b-later", "b", 80), built(tmp_path / "d", "d")])
+    assert main(["lake", "drop", "--lake", str(lake), "--run", "b"]) == 0
+    dropped, left = capsys.readouterr().out.splitlines()
+    assert dropped == "dropped b"
+    assert left.endswith("files that no ingest has committed may have rows of them: repeat the drop in an hour")
+    assert bytes_of(lake, "'run': 'b'")
+    for path in bytes_of(lake, "'run': 'b'"):
+        os.utime(path, (1, 1))
+    assert main(["lake", "drop", "--lake", str(lake), "--run", "b"]) == 0
+    assert bytes_of(lake, "'run': 'b'") == []
+
+
+def test_an_ingest_whose_files_a_drop_erased_commits_nothing(lake: Path) -> None:
+    opened = open_lake(str(lake))
+    rows = opened.dataset([opened.tables["history"][0].path], arrow_schema(LAKE_SCHEMAS["history"])).to_batches()
+    files = files_of(write_file(str(lake), "history", opened.new_batch(), rows))
+    (run,) = {run for file in files for run in file.runs}
+    upkeep.drop(open_lake(str(lake)), [run])
+    with pytest.raises(EnvironmentFault, match="is gone: its runs were dropped meanwhile; do it again"):
+        opened.commit(files)
+    assert open_lake(str(lake)).flaws == {}
+
+
+def test_info_says_when_a_lake_is_worth_compacting(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["lake", "info", "--lake", str(lake)]
+    assert main(words) == 0
+    assert "is due" not in capsys.readouterr().out
+    monkeypatch.setattr(upkeep, "DUE_FILES", 4)
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(f" files are small: `upheaval lake optimize --lake {lake}` is due\n")
+    upkeep.optimize(open_lake(str(lake)))
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["small_files"] == 0
+
+
 def test_a_run_with_a_damaged_file_can_be_dropped(lake: Path) -> None:
     for table in ("runs", "trace", "verdicts"):
         (file,) = (lake / f.path for f in open_lake(str(lake)).tables[table] if f.runs == ("c", "c"))
@@ -165,7 +239,7 @@ def test_runs_end_by_their_age(lake: Path, tmp_path: Path, capsys: pytest.Captur
     made.write(tmp_path / "old")
     ingest(None, [tmp_path / "old"], str(lake))
     assert main(["lake", "drop", "--lake", str(lake), "--older-than", "90d", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"dropped": ["old"]}
+    assert json.loads(capsys.readouterr().out) == {"dropped": ["old"], "uncommitted_files": 0}
     assert main(["lake", "drop", "--lake", str(lake), "--older-than", "90d"]) == 0
     assert capsys.readouterr().out == "nothing is that old\n"
     assert open_lake(str(lake)).runs("runs") == ["a", "b", "c"]

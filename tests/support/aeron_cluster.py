@@ -10,6 +10,8 @@ from upheaval.runtimes.ports import choose_base_port
 from upheaval.waits import wait_until
 
 _TIMEOUT_S = 40.0
+_ASK_INTERVAL_S = 0.5
+"""Each question is a virtual machine, which takes the processors that the node needs to start."""
 _SERVICE = "io.aeron.samples.cluster.tutorial.BasicAuctionClusteredService"
 
 
@@ -62,6 +64,7 @@ class AeronNode:
                 ),
                 timeout_s=240,
                 describe=lambda: f"no leader: {(self.folder / 'said.log').read_text()[-500:]}",
+                interval_s=_ASK_INTERVAL_S,
             )
         except BaseException:
             self.close()

@@ -1,10 +1,12 @@
 """Aeron's own programs, run on folders of members. Needs Java and the jar that `tools/aeron_jar.py` fetches."""
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from aeron_jar import JAR
+from upheaval.shared_classes import sharing_options
 
 CHECKSUM = "io.aeron.archive.checksum.Crc32"
 
@@ -45,7 +47,8 @@ def java(program: str, *arguments: str, properties: dict[str, object] | None = N
 def java_command(program: str, *arguments: str, properties: dict[str, object] | None = None) -> list[str]:
     """What runs a class of the jar."""
     settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
-    return [*_JAVA, *settings, "-cp", str(JAR), program, *arguments]
+    shared = sharing_options(Path(shutil.which("java") or "java"), JAR)
+    return [*_JAVA, *shared, *settings, "-cp", str(JAR), program, *arguments]
 
 
 def archive_tool(member: Path, *command: str) -> Answer:

@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from typing import Final
 
 from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
+
+ENGINE_INTERVAL_S: Final = 0.2
+"""Between two looks at the engine: without a pause, looking takes the processors that containers need."""
 
 
 def left_of(engine: Client, run_id: str) -> list[str]:
@@ -27,6 +31,7 @@ def wait_for_members(engine: Client, run_id: str, members: int = 3) -> None:
         lambda: len(engine.api.containers(filters=filters)) == members,
         timeout_s=120,
         describe=lambda: f"no {members} members of {run_id}",
+        interval_s=ENGINE_INTERVAL_S,
     )
 
 

@@ -95,6 +95,7 @@ _OFTEN: Final = {
     ("blackhole clients <-> leader", Sabotage.NONE),
     ("blackhole follower <-> leader dialled-by=source", Sabotage.NONE),
     ("reset clients <-> leader", Sabotage.NONE),
+    ("slow leader -> follower latency-ms=80", Sabotage.NONE),
     ("timeout leader <-> follower timeout-ms=300", Sabotage.NONE),
 }
 SIMULATED_ROUNDS: Final = tuple(

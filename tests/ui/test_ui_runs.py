@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from support.browser import Browser
+from support.built_campaigns import seed_line, write_seeds
 from support.built_runs import good_run, lost_operation
 from support.page_servers import ask, serving
-from upheaval.campaign.seed import Fate, SeedOutcome
-from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
-from upheaval.records import Json, RunFolder
+from upheaval.records import RunFolder
 from upheaval.ui.server import PageServer
 from upheaval.waits import wait_until
 
@@ -118,19 +116,6 @@ def test_a_browser_judges_what_it_shows_filters_and_runs_no_script_of_a_run(serv
         assert browser.complaints == []
 
 
-def seed_line(seed: int, verdict: Verdict = Verdict.VALID) -> dict[str, Json]:
-    """As a campaign writes it of a seed that shows enough to be counted."""
-    outcome = SeedOutcome(draw_swarm(1), verdict.text, seconds=70.5, operations=600, elections=2)
-    outcome.faults = {"kill-leader": Counter({Fate.PLANNED: 4, Fate.PROVED: 3, Fate.UNSEEN: 1})}
-    outcome.moves = Counter({"CANVASS>NOMINATE": 5})
-    return {**outcome.to_fields(), "seed": seed}
-
-
-def written(folder: Path, lines: list[dict[str, Json]]) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / "seeds.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-
-
 def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_it(
     server: PageServer, runs: Path
 ) -> None:
@@ -139,7 +124,7 @@ def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_
     lines[3] |= {"folder": str(runs / "good"), "findings": [f"invalid, {EVIL}"]}
     lines[0]["inconclusive"] = True
     lines[1] |= {"seen_variations": {"small-mtu": {"holds": True}, "checksums": {"holds": False}}}
-    written(folder, lines[:2])
+    write_seeds(folder, lines[:2])
     first = ask(server, "/api/campaigns/swept").json
     assert (first["seeds"], first["verdicts"], first["inconclusive"]) == (2, {"valid": 2}, 1)
     assert (first["is_over"], first["failed"], first["variations"]) == (False, [], {"small-mtu": 1})
@@ -154,7 +139,7 @@ def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_
     assert (both["operations"], both["moves"]) == (2400, 1)
     assert "CANVASS>NOMINATE" not in both["untaken_moves"] != []
 
-    written(folder, lines[:1])
+    write_seeds(folder, lines[:1])
     assert ask(server, "/api/campaigns/swept").json["seeds"] == 1
     assert 'href="/campaigns/swept"' in ask(server, "/").text
     assert ask(server, "/campaigns/swept").status == 200

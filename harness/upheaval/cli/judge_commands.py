@@ -150,6 +150,11 @@ class ExplainOptions:
 @dataclass(frozen=True)
 class WatchOptions:
     dir: Path = cluster_option()
+    alert: str | None = option(
+        "--alert",
+        metavar="COMMAND",
+        help="run this at the first finding on each promise, with an object of JSON as its standard input",
+    )
     json: bool = json_option("print one object a line")
 
 

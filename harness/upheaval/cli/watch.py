@@ -3,18 +3,18 @@
 Findings, faults and notes are lines with the time, or objects of JSON; how far it is is drawn over in place.
 """
 
-import json
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from upheaval.checkers.verdict import Finding, Report
+from upheaval.cli.alerts import Alerts, object_line, program_of
 from upheaval.cli.judge_commands import WatchOptions
 from upheaval.cli.progress import ProgressLine
 from upheaval.cli.verify import print_report
 from upheaval.records import RunFolder
-from upheaval.watch.output import Status
+from upheaval.watch.output import Output, Status
 from upheaval.watch.watch import Watch
 
 _STATUS_EVERY_S: Final = 1.0
@@ -23,7 +23,10 @@ _LINES_EVERY_S: Final = 30.0
 
 def watch(options: WatchOptions) -> int:
     """Follow a run until it is over; returns the exit status."""
-    return Watch(RunFolder(options.dir), Objects() if options.json else Lines()).follow().exit_status
+    output: Output = Objects() if options.json else Lines()
+    if options.alert is not None:
+        output = Alerts(output, program_of(options.alert), options.dir)
+    return Watch(RunFolder(options.dir), output).follow().exit_status
 
 
 class Lines:
@@ -87,8 +90,7 @@ class Objects:
         self._say("end", {**report.to_fields(), "followed": followed})
 
     def _say(self, kind: str, fields: Mapping[str, Any]) -> None:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        print(json.dumps({"kind": kind, "time": now, **fields}), flush=True)
+        print(object_line(kind, fields), flush=True)
 
 
 def _about(finding: Finding) -> str:

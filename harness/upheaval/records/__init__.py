@@ -138,7 +138,7 @@ from upheaval.records.service_messages import (
     encode_operation as encode_operation,
 )
 from upheaval.records.session_ends import SessionCause as SessionCause, SessionEnd as SessionEnd
-from upheaval.records.sparse_files import data_extents as data_extents
+from upheaval.records.sparse_files import copy_sparse as copy_sparse, data_extents as data_extents
 from upheaval.records.strays import Stray as Stray
 from upheaval.records.trace_events import (
     LOST_EVENTS as LOST_EVENTS,

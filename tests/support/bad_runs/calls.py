@@ -76,6 +76,11 @@ def _add_lost(lines: _Lines, count: int, *, session: int | None, outcome: str) -
     ]
 
 
+def nobody_asks_for_longer_than_clients_need_to_find_a_leader(run: Path) -> None:
+    """As between two loads: this one is good."""
+    _change(run, lambda lines: None, session_ns=1 * _MS)
+
+
 def a_call_is_asked_when_the_run_had_converged(run: Path) -> None:
     def change(lines: _Lines) -> None:
         for moment in ("invoke_ns", "complete_ns"):
@@ -156,6 +161,13 @@ CALLS = (
         nobody_gets_a_session_in_the_quiet_time,
         Promise.PROGRESS,
         ("no client was answered for ", "and members 0, 1, 2 were well (allowed: 1322 ms)"),
+    ),
+    BadRun(
+        CALLS_RUN,
+        nobody_asks_for_longer_than_clients_need_to_find_a_leader,
+        Promise.PROGRESS,
+        ("160 answers, none later than 1320 ms after the one before it",),
+        Verdict.VALID,
     ),
     BadRun(
         CALLS_RUN,

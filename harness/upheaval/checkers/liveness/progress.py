@@ -84,7 +84,7 @@ def check_progress(
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
             judge.look_at_idle_leaders(begin_ns, asked.last_before(end_ns))
-            judge.look_at_lost_clients(begin_ns, asked.last_waiting_before(end_ns))
+            judge.look_at_lost_clients(*asked.asking_between(begin_ns, end_ns))
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -135,12 +135,22 @@ class _Asked:
         """When a client last asked for an operation or a session before that."""
         return max(filter(end_ns.__gt__, self._history.invoked), default=0)
 
-    def last_waiting_before(self, end_ns: int) -> int:
-        """When a client last asked before that, among the requests whose end of waiting is known."""
+    def asking_between(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
+        """Since when clients asked in an interval without answers, and when one last did, among the requests whose end
+        of waiting is known. Where none asks, as between two loads, no answer is missed.
+        """
         history = self._history
-        columns = zip(history.kinds, self._released, strict=True)
-        is_known = (IS_FAIL[kind] or released != _UNKNOWN for kind, released in columns)
-        return max(filter(end_ns.__gt__, compress(history.invoked, is_known)), default=0)
+        known = [
+            (invoked_ns, released_ns)
+            for kind, invoked_ns, released_ns in zip(history.kinds, history.invoked, self._released, strict=True)
+            if invoked_ns < end_ns and (IS_FAIL[kind] or released_ns != _UNKNOWN)
+        ]
+        asking = (
+            max(begin_ns, invoked_ns)
+            for invoked_ns, released_ns in known
+            if begin_ns < invoked_ns or begin_ns < released_ns < NEVER_NS
+        )
+        return min(asking, default=end_ns), max((invoked_ns for invoked_ns, _ in known), default=0)
 
     def silences(self, begin_ns: int, end_ns: int) -> Iterator[_Silence]:
         """For each session, the part of an interval without answers in which its client certainly waited.

@@ -9,8 +9,11 @@ const CHART = 70;
 const GAP = 14;
 const FAULT_LANE = 18;
 const LEFT = 80;
+const NARROWEST = 240;
+const LETTER = 8;
 const seen = [];
 let refusal = "";
+let drawnAt = 0;
 
 const $ = (id) => document.getElementById(id);
 
@@ -55,25 +58,33 @@ function showMembers(state) {
   }
 }
 
+function faultItem(fault) {
+  const isOn = fault.end_ns === null;
+  const item = element("li", { className: isOn ? "on" : "" },
+    element("b", { textContent: fault.statement }), isOn ? " on" : "", element("span", { className: "countdown" }),
+    `: ${fault.evidence} `);
+  item.dataset.name = fault.name;
+  if (isOn && $("doing") && fault.name) {
+    const button = element("button", { type: "button", textContent: "heal" });
+    button.addEventListener("click", () => ask("heal", { name: fault.name }));
+    item.append(button);
+  }
+  return item;
+}
+
+/** The list is made again only where a fault changed: a button that is made again each second would lose the focus. */
 function showFaults(state) {
   const list = $("fault-list");
-  const items = [...state.faults].reverse().map((fault) => {
-    const isOn = fault.end_ns === null;
-    const countdown = fault.heals_in_s === null ? "" : `, heals in ${Math.ceil(fault.heals_in_s)} s`;
-    const item = element("li", { className: isOn ? "on" : "" },
-      element("b", { textContent: fault.statement }), ` ${isOn ? "on" : "healed"}${countdown}: ${fault.evidence} `);
-    item.dataset.name = fault.name;
-    if (isOn && $("doing") && fault.name) {
-      const button = element("button", { type: "button", textContent: "heal" });
-      button.addEventListener("click", () => ask("heal", { name: fault.name }));
-      item.append(button);
-    }
-    return item;
+  const faults = [...state.faults].reverse();
+  const text = JSON.stringify(faults.map((fault) => [fault.name, fault.statement, fault.end_ns, fault.evidence]));
+  if (list.dataset.shown !== text) {
+    list.dataset.shown = text;
+    list.replaceChildren(...faults.map(faultItem));
+  }
+  faults.forEach((fault, index) => {
+    const left = fault.heals_in_s === null ? "" : `, heals in ${Math.ceil(fault.heals_in_s)} s`;
+    write(list.children[index].querySelector(".countdown"), left);
   });
-  const text = items.map((item) => item.textContent).join("\n");
-  if (list.dataset.shown === text) return;
-  list.dataset.shown = text;
-  list.replaceChildren(...items);
 }
 
 function showDone(state) {
@@ -124,9 +135,11 @@ function milliseconds(ns) {
 
 function draw() {
   const svg = $("lines");
+  drawnAt = svg.clientWidth;
+  const width = Math.max(drawnAt, NARROWEST);
   const end = seen[seen.length - 1].ns;
   const begin = Math.max(end - WINDOW_NS, seen[0].ns);
-  const across = (ns) => LEFT + ((ns - begin) / Math.max(end - begin, 1e9)) * (1000 - LEFT);
+  const across = (ns) => LEFT + ((ns - begin) / Math.max(end - begin, 1e9)) * (width - LEFT);
   const lanesEnd = members * LANE;
   const chartsEnd = lanesEnd + 2 * (CHART + GAP);
   const drawn = [];
@@ -150,18 +163,22 @@ function draw() {
   const lanes = faultLanes(visible);
   for (const fault of visible) {
     const x = across(Math.max(fault.begin_ns, begin));
-    const width = Math.max(across(fault.end_ns ?? end) - x, 2);
+    const wide = Math.max(across(fault.end_ns ?? end) - x, 2);
     const top = chartsEnd + lanes.get(fault) * FAULT_LANE;
-    drawn.push(shape("rect", { x, y: 0, width, height: chartsEnd, class: "band" }));
-    drawn.push(shape("rect", { x, y: top, width, height: 3, class: "fault-lane" }));
-    const isAtEnd = x > 700;
-    drawn.push(shape("text", { x: isAtEnd ? 1000 : x, y: top + 14, class: "fault-name", "text-anchor": isAtEnd ? "end" : "start" },
+    drawn.push(shape("rect", { x, y: 0, width: wide, height: chartsEnd, class: "band" }));
+    drawn.push(shape("rect", { x, y: top, width: wide, height: 3, class: "fault-lane" }));
+    const isAtEnd = x + fault.statement.length * LETTER > width;
+    drawn.push(shape("text", { x: isAtEnd ? width : x, y: top + 14, class: "fault-name", "text-anchor": isAtEnd ? "end" : "start" },
       fault.statement));
   }
   const height = chartsEnd + Math.max(new Set(lanes.values()).size, 1) * FAULT_LANE;
-  svg.setAttribute("viewBox", `0 0 1000 ${height}`);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.replaceChildren(...drawn);
 }
+
+new ResizeObserver(() => {
+  if (seen.length > 0 && $("lines").clientWidth !== drawnAt) draw();
+}).observe($("lines"));
 
 function show(state) {
   if (state.error) {
