@@ -43,11 +43,12 @@ from upheaval.records.history import (
     Operation as Operation,
     Outcome as Outcome,
     RowsById as RowsById,
-    numbered_history as numbered_history,
+    duplicate_id as duplicate_id,
     parse_foreign_operation as parse_foreign_operation,
     parse_operation as parse_operation,
     read_history as read_history,
 )
+from upheaval.records.history_blocks import OperationBlock as OperationBlock, history_blocks as history_blocks
 from upheaval.records.jsonfields import (
     FieldError as FieldError,
     Json as Json,
