@@ -85,7 +85,7 @@ def _judged(
     heard: Heard, news: Mapping[int, Sequence[str]], replayed: Mapping[str, Any], *, has_faults: bool
 ) -> Finding:
     is_steady = replayed["is_steady"]
-    # Of a service that answers otherwise in each replay, answers cannot be told from messages that are missing.
+    # Where answers differ in each replay, those that were heard look like messages that are missing.
     has_all = not has_faults and len(replayed["terms"]) == 1 and is_steady
     cause = "" if is_steady else "; two replays send different messages, too: a clock, a random number or an address?"
     for session, texts in sorted(news.items()):
