@@ -230,10 +230,9 @@ def test_an_answer_before_the_change_is_named_by_a_model(classes: Path, tmp_path
 def test_an_exception_is_named_with_its_line(classes: Path, tmp_path: Path) -> None:
     service = "classes:kinds.Wrong$Raises"
     with Cluster(service, classes, system="aeron", members=1, folder=tmp_path / "run") as cluster:
-        client = cluster.client(timeout_s=2)
-        for _ in range(6):
-            with suppress(NotSent, OutcomeUnknown):
-                client.request(b"add ann 1")
+        client = cluster.client(timeout_s=3)
+        for _ in range(3):
+            client.request(b"add ann 1", retries=40)
         finding = cluster.verify().finding(Promise.SERVICES_RAISED_NOTHING)
     assert finding.verdict is Verdict.INVALID, finding
     for text in ("IllegalStateException: no account ann, at Wrong.java:", " in add, in onSessionMessage at position "):

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,6 +16,9 @@ from upheaval.runtimes.docker.engine import Client
 
 pytestmark = pytest.mark.nightly
 
+START_S: Final = 240.0
+"""Three containers of Aeron begin at once."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _built(engine: Client) -> None:
@@ -26,10 +30,13 @@ def _built(engine: Client) -> None:
 def test_a_right_service_of_each_kind_is_not_accused_in_containers(name: str, tmp_path: Path, engine: Client) -> None:
     """Answers and timers; broadcasts beside answers."""
     source, folder = compile_kinds(tmp_path), tmp_path / "run"
-    with Cluster(
-        f"classes:kinds.{name}", source, runtime="docker", system="aeron", witnesses=True, folder=folder
-    ) as cluster:
+    service = f"classes:kinds.{name}"
+    cluster = Cluster(service, source, runtime="docker", system="aeron", witnesses=True, folder=folder)
+    try:
+        cluster.up(START_S)
         require_right(ask_across_failover_and_restart(cluster))
+    finally:
+        cluster.down()
     assert left_of(engine, RunFolder(folder).read_manifest().run_id) == []
 
 
